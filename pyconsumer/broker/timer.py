@@ -1,0 +1,75 @@
+"""Timers of the broker: a heap of (when, what), driven from outside.
+
+Nothing here reads a clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`; a
+simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+__all__ = ["Timer", "TimerHandle"]
+
+
+class TimerHandle:
+    """One scheduled call. ``cancel()`` may be called at any time, also after it ran."""
+
+    __slots__ = ("_action", "when")
+
+    def __init__(self, when: float, action: Callable[[], None]) -> None:
+        self.when = when
+        self._action: Callable[[], None] | None = action
+
+    @property
+    def active(self) -> bool:
+        return self._action is not None
+
+    def cancel(self) -> None:
+        self._action = None
+
+    def _take(self) -> Callable[[], None] | None:
+        action, self._action = self._action, None
+        return action
+
+
+class Timer:
+    """A set of scheduled calls.
+
+    Args:
+        on_earlier: called with a new deadline whenever one becomes the earliest, so that a driver can wake up.
+    """
+
+    def __init__(self, on_earlier: Callable[[float], None] | None = None) -> None:
+        self._heap: list[tuple[float, int, TimerHandle]] = []
+        self._count = itertools.count()
+        self.on_earlier = on_earlier
+
+    def schedule(self, when: float, action: Callable[[], None]) -> TimerHandle:
+        """Call ``action()`` at the monotonic time ``when`` (seconds)."""
+        handle = TimerHandle(when, action)
+        earliest = not self._heap or when < self._heap[0][0]
+        heapq.heappush(self._heap, (when, next(self._count), handle))
+        if earliest and self.on_earlier is not None:
+            self.on_earlier(when)
+        return handle
+
+    def next_deadline(self) -> float | None:
+        """When the next active timer is due, or None."""
+        while self._heap and not self._heap[0][2].active:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def run_due(self, now: float) -> int:
+        """Run everything due at ``now``, also what those calls schedule for now; return how many ran."""
+        ran = 0
+        while self._heap and self._heap[0][0] <= now:
+            action = heapq.heappop(self._heap)[2]._take()
+            if action is not None:
+                ran += 1
+                action()
+        return ran
+
+    def __len__(self) -> int:
+        return sum(1 for _, _, handle in self._heap if handle.active)

@@ -1,0 +1,98 @@
+"""Small immutable values that every layer shares. They hold no behaviour beyond their own validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = [
+    "BrokerMetadata",
+    "ConsumerGroupMetadata",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionMetadata",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic: ``(topic, partition)``, partitions counted from 0."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the *next* offset to read, a string of the user's and the leader epoch.
+
+    ``leader_epoch`` is -1 where it is not known (KIP-320).
+    """
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Answer of ``offsets_for_times``: the first offset at or after a time, and that record's timestamp in ms."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int = -1
+
+
+class BrokerMetadata(NamedTuple):
+    """Where a broker listens. ``node_id`` is negative for a bootstrap address whose id is not known yet."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (node {self.node_id})"
+
+
+class PartitionMetadata(NamedTuple):
+    """What metadata says of one partition. ``leader`` is -1 without a leader, ``leader_epoch`` -1 if unknown."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+    error_code: int = 0
+
+
+class RecordMetadata(NamedTuple):
+    """Where a produced record went.
+
+    ``offset`` is -1 with ``acks=0``; ``timestamp`` is in ms since the epoch; sizes are in bytes, -1 for None.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    serialized_key_size: int = -1
+    serialized_value_size: int = -1
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Who a consumer is in its group, for ``KafkaProducer.send_offsets_to_transaction`` (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
