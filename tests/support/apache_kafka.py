@@ -1,0 +1,225 @@
+"""A real Apache Kafka for tests: one node in KRaft mode, started on free ports and never left behind."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.certificates import Certificates
+from tests.support.java import KafkaTools, properties, tools
+from tests.support.process import GuardedProcess
+
+__all__ = ["LISTENERS", "ApacheKafka", "Credentials"]
+
+#: What clients may connect to. All are always there; the last two ask for SASL PLAIN.
+LISTENERS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_STARTED = "Kafka Server started"
+_START_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """The one user that the SASL listeners know."""
+
+    username: str = "alice"
+    password: str = "alice-secret"
+
+
+class ApacheKafka:
+    """One Kafka broker with its controller in a child process; a context manager.
+
+    Args:
+        version: Apache Kafka's version; see :mod:`tests.support.java` for the ones that are known.
+        config: broker settings, added to (and stronger than) those that make one small node.
+        folder: where data, settings and log go; a temporary one by default, removed by :meth:`stop`.
+        certificates: for the TLS listeners; without them there are only the plain ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        version: str | None = None,
+        config: Mapping[str, object] | None = None,
+        folder: Path | None = None,
+        certificates: Certificates | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.tools: KafkaTools = tools(version) if version else tools()
+        self.version = self.tools.version
+        self.config = dict(config or {})
+        self.certificates = certificates
+        self.credentials = credentials or Credentials()
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+        self._own_folder = folder is None
+        self.log_file = self.folder / "server.log"
+        self.data_folder = self.folder / "data"
+        self.ports: dict[str, int] = {}
+        self._process: GuardedProcess | None = None
+
+    def __enter__(self) -> ApacheKafka:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of the plain listener."""
+        return self.address("PLAINTEXT")
+
+    def address(self, listener: str) -> str:
+        """``host:port`` of one of :data:`LISTENERS`."""
+        return f"localhost:{self.ports[listener]}"
+
+    def start(self) -> None:
+        """Start, and wait until requests are answered (about 3 s). Data of an earlier start is kept."""
+        if self._process is not None:
+            raise RuntimeError("it runs already")
+        for attempt in range(5):
+            if not self.ports:
+                self.ports = self._free_ports()
+            try:
+                self._start()
+                return
+            except PortTakenError:
+                # Another process was given a port between our look and Kafka's bind. The quorum knows the
+                # controller's port, so new ports mean new data.
+                if attempt == 4 or (self.folder / "kept").exists():
+                    raise
+                self.ports = {}
+                shutil.rmtree(self.data_folder, ignore_errors=True)
+        raise AssertionError("not reached")
+
+    def _start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = self.folder / "server.properties"
+        settings.write_text(properties(self._settings()))
+        if not (self.data_folder / "meta.properties").exists():
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            self.tools.run("StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(settings))
+        log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        command = [
+            *self.tools.java("-Xms256m", "-Xmx1g", quick=False, log_level="INFO", log_to="SYSTEM_OUT"),
+            "kafka.Kafka",
+            str(settings),
+        ]
+        self._process = GuardedProcess(command, output=self.log_file, grace_s=20.0)
+        try:
+            self._wait_until_ready(log_start)
+        except BaseException:
+            self.kill()
+            raise
+        (self.folder / "kept").touch()
+
+    def _wait_until_ready(self, log_start: int) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while True:
+            log = self.log(log_start)
+            if _STARTED in log:
+                return
+            if not self._process.running or time.monotonic() >= deadline:
+                if re.search("BindException|Address already in use", log):
+                    raise PortTakenError(f"a port of {self.ports} is taken")
+                raise AssertionError(f"Apache Kafka {self.version} did not start; the end of its log:\n{log[-4000:]}")
+            time.sleep(0.05)
+
+    def log(self, start: int = 0) -> str:
+        """What the broker logged, from a byte position of its log file."""
+        if not self.log_file.exists():
+            return ""
+        with self.log_file.open("rb") as file:
+            file.seek(start)
+            return file.read().decode("utf-8", "replace")
+
+    def stop(self) -> None:
+        """Stop in good order and remove a folder of its own. A second call changes nothing."""
+        self.pause()
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def pause(self) -> None:
+        """Stop in good order but keep the data and the ports; :meth:`start` goes on from there."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def kill(self) -> None:
+        """End it with no chance to write anything more (SIGKILL); the data and the ports are kept."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+    def _free_ports(self) -> dict[str, int]:
+        names = [*self.listeners, "CONTROLLER"]
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
+        ports = [sock.getsockname()[1] for sock in sockets]
+        for sock in sockets:
+            sock.close()
+        return dict(zip(names, ports, strict=True))
+
+    @property
+    def listeners(self) -> tuple[str, ...]:
+        """Which of :data:`LISTENERS` this broker has."""
+        return LISTENERS if self.certificates else tuple(name for name in LISTENERS if not name.endswith("SSL"))
+
+    def _settings(self) -> dict[str, object]:
+        names = self.listeners
+        user = self.credentials
+        settings: dict[str, object] = {
+            "process.roles": "broker,controller",
+            "node.id": 1,
+            "controller.quorum.bootstrap.servers": f"localhost:{self.ports['CONTROLLER']}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": ",".join(f"{name}://localhost:{port}" for name, port in self.ports.items()),
+            "advertised.listeners": ",".join(f"{name}://localhost:{self.ports[name]}" for name in names),
+            "listener.security.protocol.map": ",".join([*(f"{name}:{name}" for name in names), "CONTROLLER:PLAINTEXT"]),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": self.data_folder,
+            "num.partitions": 1,
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+            "log.cleaner.dedupe.buffer.size": 16 << 20,
+            "offsets.topic.replication.factor": 1,
+            "offsets.topic.num.partitions": 5,
+            "transaction.state.log.replication.factor": 1,
+            "transaction.state.log.min.isr": 1,
+            "transaction.state.log.num.partitions": 5,
+            "share.coordinator.state.topic.replication.factor": 1,
+            "share.coordinator.state.topic.min.isr": 1,
+            "share.coordinator.state.topic.num.partitions": 5,
+            "group.initial.rebalance.delay.ms": 0,
+            "group.min.session.timeout.ms": 500,
+            "offset.metadata.max.bytes": 4096,
+            "sasl.enabled.mechanisms": "PLAIN",
+        }
+        login = (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            f'user_{user.username}="{user.password}";'
+        )
+        for name in names:
+            if name.startswith("SASL"):
+                settings[f"listener.name.{name.lower()}.plain.sasl.jaas.config"] = login
+        if self.certificates:
+            settings |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": self.certificates.server_pem,
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": self.certificates.ca_pem,
+                "ssl.client.auth": "none",
+            }
+        return settings | self.config
+
+
+class PortTakenError(Exception):
+    """Someone else bound a port that was free a moment ago."""

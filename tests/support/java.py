@@ -1,0 +1,260 @@
+"""Apache Kafka's jars and the Java programs in them: fetched by Maven once, then kept in a cache folder.
+
+The cache is ``$PYCONSUMER_TEST_CACHE`` or ``pyconsumer-tests`` in the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import Finished, GuardedProcess, run
+
+__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "need_java", "need_jars", "old_tools", "tools"]
+
+VERSION = "4.3.1"
+OLD_VERSION = "3.9.1"
+_NEEDED_JAVA = 17
+
+#: Per version, the artifacts to copy with all that they need: the broker, its tools, a logging back end.
+_ARTIFACTS = {
+    VERSION: (
+        "org.apache.kafka:kafka_2.13:4.3.1",
+        "org.apache.kafka:kafka-tools:4.3.1",
+        "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",
+    ),
+    OLD_VERSION: (
+        "org.apache.kafka:kafka_2.13:3.9.1",
+        "org.apache.kafka:kafka-tools:3.9.1",
+        "org.slf4j:slf4j-reload4j:1.7.36",
+    ),
+}
+
+#: Command-line programs by the names that Kafka's documentation gives them.
+_CLASSES = {
+    "ConfigCommand": "kafka.admin.ConfigCommand",
+    "ConsoleConsumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "ConsoleProducer": "org.apache.kafka.tools.ConsoleProducer",
+    "ConsumerGroupCommand": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "ConsumerPerformance": "org.apache.kafka.tools.ConsumerPerformance",
+    "DeleteRecordsCommand": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "DumpLogSegments": "org.apache.kafka.tools.DumpLogSegments",
+    "GetOffsetShell": "org.apache.kafka.tools.GetOffsetShell",
+    "Kafka": "kafka.Kafka",
+    "LeaderElectionCommand": "org.apache.kafka.tools.LeaderElectionCommand",
+    "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",
+    "StorageTool": "kafka.tools.StorageTool",
+    "TopicCommand": "org.apache.kafka.tools.TopicCommand",
+    "TransactionsCommand": "org.apache.kafka.tools.TransactionsCommand",
+    "VerifiableConsumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "VerifiableProducer": "org.apache.kafka.tools.VerifiableProducer",
+}
+_OLD_CLASSES = _CLASSES | {
+    "ConsoleProducer": "kafka.tools.ConsoleProducer",
+    "DumpLogSegments": "kafka.tools.DumpLogSegments",
+}
+
+_LOG4J2 = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="ERROR">
+  <Appenders><Console name="out" target="{target}"><PatternLayout pattern="%d %p [%t] %c{{1}} %m%n"/></Console></Appenders>
+  <Loggers><Root level="{level}"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+_LOG4J1 = """\
+log4j.rootLogger={level}, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.target={target}
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p [%t] %c{{1}} %m%n
+"""
+
+
+def cache_folder() -> Path:
+    """Where jars stay between test runs."""
+    chosen = os.environ.get("PYCONSUMER_TEST_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyconsumer-tests"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, so that two test runs don't fetch the same jars at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@functools.cache
+def _missing_java() -> str | None:
+    """What is wrong with the machine's Java, or None."""
+    java = shutil.which("java")
+    if java is None:
+        return "no java on the PATH"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
+    found = re.search(r'version "(\d+)', said)
+    if found is None:
+        return f"{java} -version does not name a version: {said.strip()[:80]!r}"
+    if int(found[1]) < _NEEDED_JAVA:
+        return f"java {found[1]} is older than {_NEEDED_JAVA}"
+    return None
+
+
+def _libs(version: str) -> Path:
+    return cache_folder() / f"kafka-{version}" / "libs"
+
+
+def _missing_jars(version: str) -> str | None:
+    """Why Kafka's programs of this version cannot run here, or None. Fetches nothing."""
+    missing = _missing_java()
+    if missing is None and not _libs(version).is_dir() and shutil.which("mvn") is None:
+        missing = "no mvn on the PATH"
+    return missing and f"needs Apache Kafka {version}: {missing}"
+
+
+def _skip_or_fail(reason: str | None) -> None:
+    if reason is None:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason} (CI is set, so this is a failure)", pytrace=False)
+    pytest.skip(reason)
+
+
+def need_java() -> None:
+    """Skip the running test (fail it where ``CI`` is set) unless Java 17 or newer is there."""
+    missing = _missing_java()
+    _skip_or_fail(missing and f"needs Java: {missing}")
+
+
+def need_jars(version: str = VERSION) -> None:
+    """Skip the running test (fail it where ``CI`` is set) unless Kafka's programs can run here."""
+    _skip_or_fail(_missing_jars(version))
+
+
+def _fetch(version: str) -> Path:
+    """Kafka's jars, from the cache or, once, by Maven."""
+    libs = _libs(version)
+    if libs.is_dir():
+        return libs
+    with locked(libs.parent / ".lock"):
+        if libs.is_dir():
+            return libs
+        with tempfile.TemporaryDirectory(dir=libs.parent) as folder:
+            pom = Path(folder, "pom.xml")
+            dependencies = "".join(
+                "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>".format(
+                    *artifact.split(":")
+                )
+                for artifact in _ARTIFACTS[version]
+            )
+            pom.write_text(
+                '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+                "<groupId>pyconsumer</groupId><artifactId>test-jars</artifactId><version>1</version>"
+                f"<dependencies>{dependencies}</dependencies></project>"
+            )
+            fresh = Path(folder, "libs")
+            run(
+                ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"],
+                timeout_s=600,
+                cwd=Path(folder),
+            ).check()
+            fresh.rename(libs)
+    return libs
+
+
+class KafkaTools:
+    """The Java programs of one Apache Kafka version.
+
+    They make and judge data independently of our code, on whichever broker they are pointed at.
+    """
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.libs = _fetch(version)
+        self._classes = _OLD_CLASSES if version == OLD_VERSION else _CLASSES
+        self._home = self.libs.parent
+
+    @property
+    def class_path(self) -> str:
+        return f"{self.libs}/*"
+
+    def java(self, *args: str, quick: bool = True, log_level: str = "WARN", log_to: str = "SYSTEM_ERR") -> list[str]:
+        """A java command with Kafka's jars and logging; ``quick`` trades peak speed for a fast start."""
+        options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"] if quick else []
+        options.append("-Djava.awt.headless=true")
+        return [shutil.which("java") or "java", *options, *self._logging(log_level, log_to), *self._shared_classes(), *args]
+
+    def _logging(self, level: str, target: str) -> list[str]:
+        log4j1 = self.version == OLD_VERSION
+        if log4j1:
+            target = {"SYSTEM_ERR": "System.err", "SYSTEM_OUT": "System.out"}[target]
+        path = self._home / f"logging-{level}-{target}.{'properties' if log4j1 else 'xml'}".lower()
+        text = (_LOG4J1 if log4j1 else _LOG4J2).format(level=level, target=target)
+        if not path.exists() or path.read_text() != text:
+            fresh = path.with_name(f"{path.name}.{os.getpid()}")
+            fresh.write_text(text)
+            fresh.rename(path)
+        return [f"-Dlog4j.configuration=file:{path}" if log4j1 else f"-Dlog4j2.configurationFile={path}"]
+
+    def _shared_classes(self) -> list[str]:
+        return ["-cp", self.class_path]
+
+    def command(self, name: str, *args: str, quick: bool = True) -> list[str]:
+        """The command line of a program named as in Kafka's documentation, such as ``TopicCommand``."""
+        return [*self.java(quick=quick), self._classes[name], *args]
+
+    def run(
+        self,
+        name: str,
+        *args: str,
+        input: str | bytes | None = None,
+        timeout_s: float = 60.0,
+        check: bool = True,
+        quick: bool = True,
+    ) -> Finished:
+        """Run one of Kafka's programs to its end; fail unless its status is 0 (``check=False``: don't)."""
+        finished = run(self.command(name, *args, quick=quick), input=input, timeout_s=timeout_s)
+        return finished.check() if check else finished
+
+    def start(self, name: str, *args: str, output: Path | None = None, quick: bool = True) -> GuardedProcess:
+        """Start one of Kafka's programs that runs until it is stopped, such as a console consumer."""
+        return GuardedProcess(self.command(name, *args, quick=quick), output=output)
+
+    def run_source(self, source: Path, *args: str, timeout_s: float = 120.0, check: bool = True) -> Finished:
+        """Run a single-file Java program that may use Kafka's classes."""
+        finished = run([*self.java(), str(source), *args], timeout_s=timeout_s)
+        return finished.check() if check else finished
+
+
+@functools.cache
+def tools(version: str = VERSION) -> KafkaTools:
+    """Apache Kafka's programs; skips the running test where they cannot be had."""
+    need_jars(version)
+    return KafkaTools(version)
+
+
+def old_tools() -> KafkaTools:
+    """The programs of the oldest Kafka that tests run against."""
+    return tools(OLD_VERSION)
+
+
+def properties(settings: Mapping[str, object]) -> str:
+    """Settings as the text of a Java properties file."""
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def flags(name: str, values: Sequence[str]) -> list[str]:
+    """``["--name", "a", "--name", "b"]``"""
+    return [part for value in values for part in (name, value)]
