@@ -90,8 +90,8 @@ from pyconsumer.error_codes import (
     MismatchedEndpointTypeError,
     NetworkExceptionError,
     NewLeaderElectedError,
-    NoReassignmentInProgressError,
     NonEmptyGroupError,
+    NoReassignmentInProgressError,
     NotControllerError,
     NotCoordinatorError,
     NotEnoughReplicasAfterAppendError,
@@ -133,9 +133,9 @@ from pyconsumer.error_codes import (
     TopicAuthorizationFailedError,
     TopicDeletionDisabledError,
     TransactionAbortableError,
-    TransactionCoordinatorFencedError,
     TransactionalIdAuthorizationFailedError,
     TransactionalIdNotFoundError,
+    TransactionCoordinatorFencedError,
     UnacceptableCredentialError,
     UnknownControllerIdError,
     UnknownLeaderEpochError,
@@ -159,8 +159,8 @@ from pyconsumer.error_codes import (
 from pyconsumer.structs import TopicPartition
 
 __all__ = [
-    "AuthenticationError",
     "BY_CODE",
+    "AuthenticationError",
     "BrokerIdNotRegisteredError",
     "BrokerNotAvailableError",
     "BrokerResponseError",

@@ -1,0 +1,184 @@
+"""Frames: headers, which header version goes with which request, and which version to speak to a broker.
+
+A frame on the wire is an int32 with its size, then a header, then the message. The functions that read take a frame
+without the size; those that write return a list of buffers with it, ready for a gathering write.
+
+Header versions: a request has header 2 if its own version is flexible, else 1. A response has header 1 if flexible,
+else 0; ApiVersions responses always have header 0, because a client must be able to read one before it knows what the
+broker supports (KIP-511).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from pyconsumer.errors import ProtocolError, UnsupportedVersionError
+from pyconsumer.protocol.api_keys import API, ApiInfo, ApiKey
+from pyconsumer.protocol.headers import RequestHeader as _RequestHeader
+from pyconsumer.protocol.headers import ResponseHeader as _ResponseHeader
+from pyconsumer.protocol.messages import load
+from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.schema import Message
+
+__all__ = [
+    "API",
+    "ApiInfo",
+    "ApiKey",
+    "BrokerVersions",
+    "RequestHeader",
+    "decode_request_header",
+    "decode_response",
+    "decode_response_header",
+    "encode_request",
+    "encode_response",
+    "request_header_version",
+    "response_header_version",
+]
+
+
+class RequestHeader(NamedTuple):
+    """What stands in front of a request; ``body_offset`` is where the request itself begins in the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """1 or 2. ``KeyError`` for an API that is not declared."""
+    return 2 if API[ApiKey(api_key)].is_flexible(version) else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """0 or 1. ``KeyError`` for an API that is not declared."""
+    if api_key == ApiKey.API_VERSIONS:
+        return 0
+    return 1 if API[ApiKey(api_key)].is_flexible(version) else 0
+
+
+def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
+    """A request as a frame, size included. Errors as :meth:`Message.encode_parts`."""
+    header = _RequestHeader(request.API_KEY, version, correlation_id, client_id)
+    return _frame(header.encode(request_header_version(request.API_KEY, version)), request.encode_parts(version))
+
+
+def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
+    """A response as a frame, size included. Errors as :meth:`Message.encode_parts`."""
+    header = _ResponseHeader(correlation_id)
+    return _frame(header.encode(response_header_version(response.API_KEY, version)), response.encode_parts(version))
+
+
+def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
+    size = len(header) + sum(map(len, body))
+    if size > 0x7FFFFFFF:
+        raise ProtocolError(f"a message of {size} bytes is larger than the protocol can carry")
+    # Short buffers are joined, record sets stay as they are: one write with few pieces and no large copy.
+    out: list[Buffer] = []
+    short: list[Buffer] = [size.to_bytes(4, "big"), header]
+    for part in body:
+        if len(part) < 4096:
+            short.append(part)
+        else:
+            out.append(b"".join(short))
+            out.append(part)
+            short = []
+    if short:
+        out.append(b"".join(short))
+    return out
+
+
+def decode_request_header(frame: Buffer) -> RequestHeader:
+    """Read the header of a request.
+
+    A version of ApiVersions that we don't know still has a header that can be read, so that it can be answered
+    (KIP-511): only the fields of header 1 are needed from it.
+
+    Raises:
+        ProtocolError: it is not a request header.
+        UnsupportedVersionError: the API is not declared here.
+    """
+    if len(frame) < 8:
+        raise ProtocolError(f"a frame of {len(frame)} bytes is too short for a request header")
+    api_key = int.from_bytes(frame[:2], "big", signed=True)
+    version = int.from_bytes(frame[2:4], "big", signed=True)
+    try:
+        info = API[ApiKey(api_key)]
+    except ValueError:
+        raise UnsupportedVersionError(f"api key {api_key} is not supported") from None
+    header, end = _RequestHeader.decode_from(frame, 2 if info.is_flexible(version) else 1, 0)
+    return RequestHeader(api_key, version, header.correlation_id, header.client_id, end)
+
+
+def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[int, int]:
+    """Read the header of a response; return the correlation id and where the response begins.
+
+    Raises:
+        ProtocolError: it is not a response header.
+    """
+    header, end = _ResponseHeader.decode_from(frame, response_header_version(api_key, version), 0)
+    return header.correlation_id, end
+
+
+def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
+    """Read a response with its header; return the correlation id and the message.
+
+    Record sets in the message are views of ``frame``.
+
+    Raises:
+        ProtocolError: the bytes are not such a response.
+    """
+    correlation_id, start = decode_response_header(api_key, version, frame)
+    return correlation_id, load(api_key)[1].decode(memoryview(frame)[start:], version)
+
+
+class BrokerVersions:
+    """What one broker supports, and what to speak to it.
+
+    Args:
+        ranges: first and last version by API key, as the broker said in its ApiVersions response.
+    """
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
+        self.ranges = dict(ranges)
+
+    @classmethod
+    def of(cls, keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
+        """From ``(api key, first version, last version)`` triples."""
+        return cls({key: (first, last) for key, first, last in keys})
+
+    def choose(self, api_key: int, *, min_version: int = 0, max_version: int | None = None) -> int:
+        """The newest version that both sides know.
+
+        Args:
+            api_key: the API.
+            min_version: the oldest version that can do what the caller needs.
+            max_version: the newest one that the caller can use; None for any.
+
+        Raises:
+            UnsupportedVersionError: there is none; the message names both ranges.
+        """
+        info = API[ApiKey(api_key)]
+        first = max(info.min_version, min_version)
+        last = info.max_version if max_version is None else min(info.max_version, max_version)
+        theirs = self.ranges.get(api_key)
+        if theirs is None:
+            raise UnsupportedVersionError(f"the broker does not support {info.name} at all")
+        version = min(last, theirs[1])
+        if version < first or version < theirs[0]:
+            raise UnsupportedVersionError(
+                f"the broker supports {info.name} versions {theirs[0]} to {theirs[1]}, and {first} to {last} is needed"
+            )
+        return version
+
+    def supports(self, api_key: int, min_version: int = 0) -> bool:
+        """Whether some version from ``min_version`` on can be spoken."""
+        try:
+            self.choose(api_key, min_version=min_version)
+        except UnsupportedVersionError:
+            return False
+        return True

@@ -1,0 +1,98 @@
+"""The numbers of Kafka's APIs, and for each: its module, the versions that we speak and the first flexible one.
+
+The table stands apart from the messages so that headers can be read without importing any of them. A test checks that
+it equals the declarations; another that the versions are those of Apache Kafka 4.3.1 without the unstable ones.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = ["API", "ApiInfo", "ApiKey"]
+
+
+class ApiKey(IntEnum):
+    """Kafka's API keys, those that pyconsumer declares."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+
+
+class ApiInfo(NamedTuple):
+    """One API: module in ``messages``, prefix of the class names, first and last version, first flexible version."""
+
+    module: str
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int | None
+
+    def is_flexible(self, version: int) -> bool:
+        return self.flexible_from is not None and version >= self.flexible_from
+
+
+API: dict[ApiKey, ApiInfo] = {
+    ApiKey.PRODUCE: ApiInfo("produce", "Produce", 3, 13, 9),
+    ApiKey.FETCH: ApiInfo("fetch", "Fetch", 4, 18, 12),
+    ApiKey.LIST_OFFSETS: ApiInfo("list_offsets", "ListOffsets", 1, 11, 6),
+    ApiKey.METADATA: ApiInfo("metadata", "Metadata", 0, 13, 9),
+    ApiKey.OFFSET_COMMIT: ApiInfo("offset_commit", "OffsetCommit", 2, 10, 8),
+    ApiKey.OFFSET_FETCH: ApiInfo("offset_fetch", "OffsetFetch", 1, 10, 6),
+    ApiKey.FIND_COORDINATOR: ApiInfo("find_coordinator", "FindCoordinator", 0, 6, 3),
+    ApiKey.JOIN_GROUP: ApiInfo("join_group", "JoinGroup", 0, 9, 6),
+    ApiKey.HEARTBEAT: ApiInfo("heartbeat", "Heartbeat", 0, 4, 4),
+    ApiKey.LEAVE_GROUP: ApiInfo("leave_group", "LeaveGroup", 0, 5, 4),
+    ApiKey.SYNC_GROUP: ApiInfo("sync_group", "SyncGroup", 0, 5, 4),
+    ApiKey.DESCRIBE_GROUPS: ApiInfo("describe_groups", "DescribeGroups", 0, 6, 5),
+    ApiKey.LIST_GROUPS: ApiInfo("list_groups", "ListGroups", 0, 5, 3),
+    ApiKey.SASL_HANDSHAKE: ApiInfo("sasl_handshake", "SaslHandshake", 0, 1, None),
+    ApiKey.API_VERSIONS: ApiInfo("api_versions", "ApiVersions", 0, 4, 3),
+    ApiKey.CREATE_TOPICS: ApiInfo("create_topics", "CreateTopics", 2, 7, 5),
+    ApiKey.DELETE_TOPICS: ApiInfo("delete_topics", "DeleteTopics", 1, 6, 4),
+    ApiKey.DELETE_RECORDS: ApiInfo("delete_records", "DeleteRecords", 0, 2, 2),
+    ApiKey.INIT_PRODUCER_ID: ApiInfo("init_producer_id", "InitProducerId", 0, 5, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: ApiInfo("offset_for_leader_epoch", "OffsetForLeaderEpoch", 2, 4, 4),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ApiInfo("add_partitions_to_txn", "AddPartitionsToTxn", 0, 5, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: ApiInfo("add_offsets_to_txn", "AddOffsetsToTxn", 0, 4, 3),
+    ApiKey.END_TXN: ApiInfo("end_txn", "EndTxn", 0, 5, 3),
+    ApiKey.WRITE_TXN_MARKERS: ApiInfo("write_txn_markers", "WriteTxnMarkers", 1, 2, 1),
+    ApiKey.TXN_OFFSET_COMMIT: ApiInfo("txn_offset_commit", "TxnOffsetCommit", 0, 5, 3),
+    ApiKey.DESCRIBE_CONFIGS: ApiInfo("describe_configs", "DescribeConfigs", 1, 4, 4),
+    ApiKey.SASL_AUTHENTICATE: ApiInfo("sasl_authenticate", "SaslAuthenticate", 0, 2, 2),
+    ApiKey.CREATE_PARTITIONS: ApiInfo("create_partitions", "CreatePartitions", 0, 3, 2),
+    ApiKey.DELETE_GROUPS: ApiInfo("delete_groups", "DeleteGroups", 0, 2, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
+    ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
+    ApiKey.DESCRIBE_CLUSTER: ApiInfo("describe_cluster", "DescribeCluster", 0, 2, 0),
+}

@@ -1,0 +1,34 @@
+"""One module per API, with its request and response. Each is imported when it is first used: see :func:`load`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from pyconsumer.protocol.api_keys import API, ApiKey
+from pyconsumer.protocol.schema import Message
+
+__all__ = ["load", "request_type", "response_type"]
+
+_loaded: dict[int, tuple[type[Message], type[Message]]] = {}
+
+
+def load(api_key: int) -> tuple[type[Message], type[Message]]:
+    """The request and response class of an API. ``KeyError`` for one that is not declared."""
+    pair = _loaded.get(api_key)
+    if pair is None:
+        info = API[cast(ApiKey, api_key)]
+        module = import_module(f"{__name__}.{info.module}")
+        pair = (getattr(module, f"{info.name}Request"), getattr(module, f"{info.name}Response"))
+        _loaded[api_key] = pair
+    return pair
+
+
+def request_type(api_key: int) -> type[Message]:
+    """The request class of an API."""
+    return load(api_key)[0]
+
+
+def response_type(api_key: int) -> type[Message]:
+    """The response class of an API."""
+    return load(api_key)[1]

@@ -1,0 +1,56 @@
+"""ApiVersions: what a broker supports (KIP-35, KIP-511). Its response header is always version 0."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    BOOL,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@message(ApiKey.API_VERSIONS, "request", versions="0-4", flexible="3+")
+class ApiVersionsRequest(Message):
+    client_software_name: str = field(STRING, "3+", ignorable=True)
+    client_software_version: str = field(STRING, "3+", ignorable=True)
+
+
+@structure
+class ApiVersion(Struct):
+    api_key: int = field(INT16, "0+")
+    min_version: int = field(INT16, "0+")
+    max_version: int = field(INT16, "0+")
+
+
+@structure
+class SupportedFeatureKey(Struct):
+    name: str = field(STRING, "3+")
+    min_version: int = field(INT16, "3+")
+    max_version: int = field(INT16, "3+")
+
+
+@structure
+class FinalizedFeatureKey(Struct):
+    name: str = field(STRING, "3+")
+    max_version_level: int = field(INT16, "3+")
+    min_version_level: int = field(INT16, "3+")
+
+
+@message(ApiKey.API_VERSIONS, "response", versions="0-4", flexible="3+")
+class ApiVersionsResponse(Message):
+    error_code: int = field(INT16, "0+")
+    api_keys: list[ApiVersion] = array(ApiVersion, "0+")
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = array(SupportedFeatureKey, "3+", tag=0, ignorable=True)
+    finalized_features_epoch: int = field(INT64, "3+", default=-1, tag=1, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2, ignorable=True)
+    zk_migration_ready: bool = field(BOOL, "3+", tag=3, ignorable=True)

@@ -1,0 +1,33 @@
+"""DeleteGroups: remove empty groups (KIP-229)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    STRING,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@message(ApiKey.DELETE_GROUPS, "request", versions="0-2", flexible="2+")
+class DeleteGroupsRequest(Message):
+    groups_names: list[str] = array(STRING, "0+")
+
+
+@structure
+class DeletableGroupResult(Struct):
+    group_id: str = field(STRING, "0+")
+    error_code: int = field(INT16, "0+")
+
+
+@message(ApiKey.DELETE_GROUPS, "response", versions="0-2", flexible="2+")
+class DeleteGroupsResponse(Message):
+    throttle_time_ms: int = field(INT32, "0+")
+    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")

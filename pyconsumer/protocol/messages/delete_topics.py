@@ -1,0 +1,44 @@
+"""DeleteTopics: remove topics by name, or by id since version 6."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    STRING,
+    UUID,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@structure
+class DeleteTopicState(Struct):
+    name: str | None = field(STRING, "6+", nullable="6+", default=None)
+    topic_id: bytes = field(UUID, "6+")
+
+
+@message(ApiKey.DELETE_TOPICS, "request", versions="1-6", flexible="4+")
+class DeleteTopicsRequest(Message):
+    topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
+    topic_names: list[str] = array(STRING, "0-5", ignorable=True)
+    timeout_ms: int = field(INT32, "0+")
+
+
+@structure
+class DeletableTopicResult(Struct):
+    name: str | None = field(STRING, "0+", nullable="6+")
+    topic_id: bytes = field(UUID, "6+", ignorable=True)
+    error_code: int = field(INT16, "0+")
+    error_message: str | None = field(STRING, "5+", nullable="5+", default=None, ignorable=True)
+
+
+@message(ApiKey.DELETE_TOPICS, "response", versions="1-6", flexible="4+")
+class DeleteTopicsResponse(Message):
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")

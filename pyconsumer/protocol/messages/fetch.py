@@ -1,0 +1,136 @@
+"""Fetch: read record batches. Sessions since version 7 (KIP-227), follower fetching since 11 (KIP-392), topic ids
+since 13 (KIP-516)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.schema import (
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    UUID,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    struct,
+    structure,
+)
+
+
+@structure
+class ReplicaState(Struct):
+    replica_id: int = field(INT32, "15+", default=-1)
+    replica_epoch: int = field(INT64, "15+", default=-1)
+
+
+@structure
+class FetchPartition(Struct):
+    partition: int = field(INT32, "0+")
+    current_leader_epoch: int = field(INT32, "9+", default=-1, ignorable=True)
+    fetch_offset: int = field(INT64, "0+")
+    last_fetched_epoch: int = field(INT32, "12+", default=-1)
+    log_start_offset: int = field(INT64, "5+", default=-1, ignorable=True)
+    partition_max_bytes: int = field(INT32, "0+")
+    replica_directory_id: bytes = field(UUID, "17+", tag=0, ignorable=True)
+    high_watermark: int = field(INT64, "18+", default=0x7FFFFFFFFFFFFFFF, tag=1, ignorable=True)
+
+
+@structure
+class FetchTopic(Struct):
+    topic: str = field(STRING, "0-12", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", ignorable=True)
+    partitions: list[FetchPartition] = array(FetchPartition, "0+")
+
+
+@structure
+class ForgottenTopic(Struct):
+    topic: str = field(STRING, "7-12", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", ignorable=True)
+    partitions: list[int] = array(INT32, "7+")
+
+
+@message(ApiKey.FETCH, "request", versions="4-18", flexible="12+")
+class FetchRequest(Message):
+    cluster_id: str | None = field(STRING, "12+", nullable="12+", default=None, tag=0, ignorable=True)
+    replica_id: int = field(INT32, "0-14", default=-1)
+    replica_state: ReplicaState = struct(ReplicaState, "15+", tag=1)
+    max_wait_ms: int = field(INT32, "0+")
+    min_bytes: int = field(INT32, "0+")
+    max_bytes: int = field(INT32, "3+", default=0x7FFFFFFF, ignorable=True)
+    isolation_level: int = field(INT8, "4+", ignorable=True)
+    session_id: int = field(INT32, "7+", ignorable=True)
+    session_epoch: int = field(INT32, "7+", default=-1, ignorable=True)
+    topics: list[FetchTopic] = array(FetchTopic, "0+")
+    forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "7+")
+    rack_id: str = field(STRING, "11+", ignorable=True)
+
+
+@structure
+class EpochEndOffset(Struct):
+    epoch: int = field(INT32, "12+", default=-1)
+    end_offset: int = field(INT64, "12+", default=-1)
+
+
+@structure
+class LeaderIdAndEpoch(Struct):
+    leader_id: int = field(INT32, "12+", default=-1)
+    leader_epoch: int = field(INT32, "12+", default=-1)
+
+
+@structure
+class SnapshotId(Struct):
+    end_offset: int = field(INT64, "0+", default=-1)
+    epoch: int = field(INT32, "0+", default=-1)
+
+
+@structure
+class AbortedTransaction(Struct):
+    producer_id: int = field(INT64, "4+")
+    first_offset: int = field(INT64, "4+")
+
+
+@structure
+class PartitionData(Struct):
+    partition_index: int = field(INT32, "0+")
+    error_code: int = field(INT16, "0+")
+    high_watermark: int = field(INT64, "0+")
+    last_stable_offset: int = field(INT64, "4+", default=-1, ignorable=True)
+    log_start_offset: int = field(INT64, "5+", default=-1, ignorable=True)
+    diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", tag=0)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "12+", tag=1)
+    snapshot_id: SnapshotId = struct(SnapshotId, "12+", tag=2)
+    aborted_transactions: list[AbortedTransaction] | None = array(
+        AbortedTransaction, "4+", nullable="4+", ignorable=True
+    )
+    preferred_read_replica: int = field(INT32, "11+", default=-1)
+    records: Buffer | None = field(RECORDS, "0+", nullable="0+")
+
+
+@structure
+class FetchableTopicResponse(Struct):
+    topic: str = field(STRING, "0-12", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", ignorable=True)
+    partitions: list[PartitionData] = array(PartitionData, "0+")
+
+
+@structure
+class NodeEndpoint(Struct):
+    node_id: int = field(INT32, "16+")
+    host: str = field(STRING, "16+")
+    port: int = field(INT32, "16+")
+    rack: str | None = field(STRING, "16+", nullable="16+", default=None)
+
+
+@message(ApiKey.FETCH, "response", versions="4-18", flexible="12+")
+class FetchResponse(Message):
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    error_code: int = field(INT16, "7+", ignorable=True)
+    session_id: int = field(INT32, "7+")
+    responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+")
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)

@@ -1,0 +1,45 @@
+"""FindCoordinator: which broker serves a group or transactional id; several keys at once since version 4 (KIP-699)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    INT8,
+    INT16,
+    INT32,
+    STRING,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@message(ApiKey.FIND_COORDINATOR, "request", versions="0-6", flexible="3+")
+class FindCoordinatorRequest(Message):
+    key: str = field(STRING, "0-3")
+    key_type: int = field(INT8, "1+")
+    coordinator_keys: list[str] = array(STRING, "4+")
+
+
+@structure
+class Coordinator(Struct):
+    key: str = field(STRING, "4+")
+    node_id: int = field(INT32, "4+")
+    host: str = field(STRING, "4+")
+    port: int = field(INT32, "4+")
+    error_code: int = field(INT16, "4+")
+    error_message: str | None = field(STRING, "4+", nullable="4+", ignorable=True)
+
+
+@message(ApiKey.FIND_COORDINATOR, "response", versions="0-6", flexible="3+")
+class FindCoordinatorResponse(Message):
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    error_code: int = field(INT16, "0-3")
+    error_message: str | None = field(STRING, "1-3", nullable="1-3", ignorable=True)
+    node_id: int = field(INT32, "0-3")
+    host: str = field(STRING, "0-3")
+    port: int = field(INT32, "0-3")
+    coordinators: list[Coordinator] = array(Coordinator, "4+")

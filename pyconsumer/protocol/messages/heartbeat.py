@@ -1,0 +1,27 @@
+"""Heartbeat: a member says that it is alive, and learns of rebalances."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    STRING,
+    Message,
+    field,
+    message,
+)
+
+
+@message(ApiKey.HEARTBEAT, "request", versions="0-4", flexible="4+")
+class HeartbeatRequest(Message):
+    group_id: str = field(STRING, "0+")
+    generation_id: int = field(INT32, "0+")
+    member_id: str = field(STRING, "0+")
+    group_instance_id: str | None = field(STRING, "3+", nullable="3+", default=None)
+
+
+@message(ApiKey.HEARTBEAT, "response", versions="0-4", flexible="4+")
+class HeartbeatResponse(Message):
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    error_code: int = field(INT16, "0+")

@@ -1,0 +1,52 @@
+"""IncrementalAlterConfigs: set, delete, append to or subtract from settings (KIP-339)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    BOOL,
+    INT8,
+    INT16,
+    INT32,
+    STRING,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@structure
+class AlterableConfig(Struct):
+    name: str = field(STRING, "0+")
+    config_operation: int = field(INT8, "0+")
+    value: str | None = field(STRING, "0+", nullable="0+")
+
+
+@structure
+class AlterConfigsResource(Struct):
+    resource_type: int = field(INT8, "0+")
+    resource_name: str = field(STRING, "0+")
+    configs: list[AlterableConfig] = array(AlterableConfig, "0+")
+
+
+@message(ApiKey.INCREMENTAL_ALTER_CONFIGS, "request", versions="0-1", flexible="1+")
+class IncrementalAlterConfigsRequest(Message):
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
+    validate_only: bool = field(BOOL, "0+")
+
+
+@structure
+class AlterConfigsResourceResponse(Struct):
+    error_code: int = field(INT16, "0+")
+    error_message: str | None = field(STRING, "0+", nullable="0+")
+    resource_type: int = field(INT8, "0+")
+    resource_name: str = field(STRING, "0+")
+
+
+@message(ApiKey.INCREMENTAL_ALTER_CONFIGS, "response", versions="0-1", flexible="1+")
+class IncrementalAlterConfigsResponse(Message):
+    throttle_time_ms: int = field(INT32, "0+")
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")

@@ -1,0 +1,37 @@
+"""ListGroups: the groups that a broker coordinates; filters by state (KIP-518) and type (KIP-848)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    STRING,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@message(ApiKey.LIST_GROUPS, "request", versions="0-5", flexible="3+")
+class ListGroupsRequest(Message):
+    states_filter: list[str] = array(STRING, "4+")
+    types_filter: list[str] = array(STRING, "5+")
+
+
+@structure
+class ListedGroup(Struct):
+    group_id: str = field(STRING, "0+")
+    protocol_type: str = field(STRING, "0+")
+    group_state: str = field(STRING, "4+", ignorable=True)
+    group_type: str = field(STRING, "5+", ignorable=True)
+
+
+@message(ApiKey.LIST_GROUPS, "response", versions="0-5", flexible="3+")
+class ListGroupsResponse(Message):
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    error_code: int = field(INT16, "0+")
+    groups: list[ListedGroup] = array(ListedGroup, "0+")

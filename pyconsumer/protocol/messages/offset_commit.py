@@ -1,0 +1,62 @@
+"""OffsetCommit: store positions of a group. Topic ids since version 10 (KIP-848)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    UUID,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@structure
+class OffsetCommitRequestPartition(Struct):
+    partition_index: int = field(INT32, "0+")
+    committed_offset: int = field(INT64, "0+")
+    committed_leader_epoch: int = field(INT32, "6+", default=-1, ignorable=True)
+    committed_metadata: str | None = field(STRING, "0+", nullable="0+")
+
+
+@structure
+class OffsetCommitRequestTopic(Struct):
+    name: str = field(STRING, "0-9", ignorable=True)
+    topic_id: bytes = field(UUID, "10+", ignorable=True)
+    partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
+
+
+@message(ApiKey.OFFSET_COMMIT, "request", versions="2-10", flexible="8+")
+class OffsetCommitRequest(Message):
+    group_id: str = field(STRING, "0+")
+    generation_id_or_member_epoch: int = field(INT32, "1+", default=-1, ignorable=True)
+    member_id: str = field(STRING, "1+", ignorable=True)
+    group_instance_id: str | None = field(STRING, "7+", nullable="7+", default=None)
+    retention_time_ms: int = field(INT64, "2-4", default=-1, ignorable=True)
+    topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic, "0+")
+
+
+@structure
+class OffsetCommitResponsePartition(Struct):
+    partition_index: int = field(INT32, "0+")
+    error_code: int = field(INT16, "0+")
+
+
+@structure
+class OffsetCommitResponseTopic(Struct):
+    name: str = field(STRING, "0-9", ignorable=True)
+    topic_id: bytes = field(UUID, "10+", ignorable=True)
+    partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
+
+
+@message(ApiKey.OFFSET_COMMIT, "response", versions="2-10", flexible="8+")
+class OffsetCommitResponse(Message):
+    throttle_time_ms: int = field(INT32, "3+", ignorable=True)
+    topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")

@@ -1,0 +1,89 @@
+"""Produce: append record batches to partitions. Topic ids instead of names since version 13 (KIP-516); leader hints
+since 10 (KIP-951)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    UUID,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    struct,
+    structure,
+)
+
+
+@structure
+class PartitionProduceData(Struct):
+    index: int = field(INT32, "0+")
+    records: Buffer | None = field(RECORDS, "0+", nullable="0+")
+
+
+@structure
+class TopicProduceData(Struct):
+    name: str = field(STRING, "0-12", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", ignorable=True)
+    partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
+
+
+@message(ApiKey.PRODUCE, "request", versions="3-13", flexible="9+")
+class ProduceRequest(Message):
+    transactional_id: str | None = field(STRING, "3+", nullable="3+", default=None)
+    acks: int = field(INT16, "0+")
+    timeout_ms: int = field(INT32, "0+")
+    topic_data: list[TopicProduceData] = array(TopicProduceData, "0+")
+
+
+@structure
+class BatchIndexAndErrorMessage(Struct):
+    batch_index: int = field(INT32, "8+")
+    batch_index_error_message: str | None = field(STRING, "8+", nullable="8+", default=None)
+
+
+@structure
+class LeaderIdAndEpoch(Struct):
+    leader_id: int = field(INT32, "10+", default=-1)
+    leader_epoch: int = field(INT32, "10+", default=-1)
+
+
+@structure
+class PartitionProduceResponse(Struct):
+    index: int = field(INT32, "0+")
+    error_code: int = field(INT16, "0+")
+    base_offset: int = field(INT64, "0+")
+    log_append_time_ms: int = field(INT64, "2+", default=-1, ignorable=True)
+    log_start_offset: int = field(INT64, "5+", default=-1, ignorable=True)
+    record_errors: list[BatchIndexAndErrorMessage] = array(BatchIndexAndErrorMessage, "8+", ignorable=True)
+    error_message: str | None = field(STRING, "8+", nullable="8+", default=None, ignorable=True)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "10+", tag=0)
+
+
+@structure
+class TopicProduceResponse(Struct):
+    name: str = field(STRING, "0-12", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", ignorable=True)
+    partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
+
+
+@structure
+class NodeEndpoint(Struct):
+    node_id: int = field(INT32, "10+")
+    host: str = field(STRING, "10+")
+    port: int = field(INT32, "10+")
+    rack: str | None = field(STRING, "10+", nullable="10+", default=None)
+
+
+@message(ApiKey.PRODUCE, "response", versions="3-13", flexible="9+")
+class ProduceResponse(Message):
+    responses: list[TopicProduceResponse] = array(TopicProduceResponse, "0+")
+    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)

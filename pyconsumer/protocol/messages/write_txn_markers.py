@@ -1,0 +1,63 @@
+"""WriteTxnMarkers: the transaction coordinator ends a transaction in the partitions (KIP-98)."""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.schema import (
+    BOOL,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    Message,
+    Struct,
+    array,
+    field,
+    message,
+    structure,
+)
+
+
+@structure
+class WritableTxnMarkerTopic(Struct):
+    name: str = field(STRING, "0+")
+    partition_indexes: list[int] = array(INT32, "0+")
+
+
+@structure
+class WritableTxnMarker(Struct):
+    producer_id: int = field(INT64, "0+")
+    producer_epoch: int = field(INT16, "0+")
+    transaction_result: bool = field(BOOL, "0+")
+    topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic, "0+")
+    coordinator_epoch: int = field(INT32, "0+")
+    transaction_version: int = field(INT8, "2+", ignorable=True)
+
+
+@message(ApiKey.WRITE_TXN_MARKERS, "request", versions="1-2", flexible="1+")
+class WriteTxnMarkersRequest(Message):
+    markers: list[WritableTxnMarker] = array(WritableTxnMarker, "0+")
+
+
+@structure
+class WritableTxnMarkerPartitionResult(Struct):
+    partition_index: int = field(INT32, "0+")
+    error_code: int = field(INT16, "0+")
+
+
+@structure
+class WritableTxnMarkerTopicResult(Struct):
+    name: str = field(STRING, "0+")
+    partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult, "0+")
+
+
+@structure
+class WritableTxnMarkerResult(Struct):
+    producer_id: int = field(INT64, "0+")
+    topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult, "0+")
+
+
+@message(ApiKey.WRITE_TXN_MARKERS, "response", versions="1-2", flexible="1+")
+class WriteTxnMarkersResponse(Message):
+    markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult, "0+")

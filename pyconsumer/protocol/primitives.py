@@ -1,0 +1,131 @@
+"""Wire types that need more than one ``struct`` call: varints, UUIDs, and the helpers of compiled codecs.
+
+Kafka's protocol guide names the types. Big-endian throughout. An *unsigned varint* is base 128, least significant
+group first, at most 5 bytes for 32 bits; a *varint* is the same after zig-zag (record format v2). "Compact" lengths are
+unsigned varints of length + 1, with 0 for null.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NoReturn
+
+from pyconsumer.errors import ProtocolError
+
+__all__ = [
+    "ZERO_UUID",
+    "encode_uvarint",
+    "encode_varint",
+    "read_uvarint",
+    "read_varint",
+    "uuid_from_str",
+    "uuid_to_str",
+]
+
+Buffer = bytes | bytearray | memoryview
+
+#: The UUID that stands for "none" (Kafka's ``Uuid.ZERO_UUID``).
+ZERO_UUID = bytes(16)
+
+_ONE_BYTE = tuple(bytes((n,)) for n in range(128))
+
+
+def encode_uvarint(value: int) -> bytes:
+    """An unsigned varint of 0 to 2**64 - 1."""
+    if 0 <= value < 128:
+        return _ONE_BYTE[value]
+    if value < 0:
+        raise ProtocolError(f"an unsigned varint cannot hold {value}")
+    out = bytearray()
+    while value > 127:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_varint(value: int) -> bytes:
+    """A zig-zag varint of a signed number of up to 64 bits."""
+    return encode_uvarint((value << 1) ^ (value >> 63))
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint of at most 32 bits; return ``(value, position after it)``."""
+    try:
+        byte = buffer[position]
+        position += 1
+        if byte < 128:
+            return byte, position
+        return read_uvarint_tail(buffer, position, byte)
+    except IndexError:
+        raise ProtocolError("the data ends inside a varint") from None
+
+
+def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Go on with an unsigned varint whose first byte, 128 or more, was read already.
+
+    Raises:
+        IndexError: the data ends inside it (compiled codecs turn that into ``ProtocolError``).
+        ProtocolError: it is longer than 5 bytes or does not fit into 32 bits.
+    """
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 128:
+            if value > 0xFFFFFFFF:
+                raise ProtocolError(f"varint {value} does not fit into 32 bits")
+            return value, position
+    raise ProtocolError("a varint is longer than 5 bytes")
+
+
+def read_varint(buffer: Buffer, position: int, max_bytes: int = 10) -> tuple[int, int]:
+    """Read a zig-zag varint (5 bytes for 32 bits, 10 for 64); return ``(value, position after it)``."""
+    value = 0
+    try:
+        for index in range(max_bytes):
+            byte = buffer[position]
+            position += 1
+            value |= (byte & 0x7F) << (7 * index)
+            if byte < 128:
+                return (value >> 1) ^ -(value & 1), position
+    except IndexError:
+        raise ProtocolError("the data ends inside a varint") from None
+    raise ProtocolError(f"a varint is longer than {max_bytes} bytes")
+
+
+def uuid_to_str(value: bytes) -> str:
+    """A UUID as Kafka prints it: URL-safe base64 of its 16 bytes, without padding."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def uuid_from_str(text: str) -> bytes:
+    """The 16 bytes of a UUID that Kafka printed; ``ValueError`` if it is none."""
+    try:
+        value = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeEncodeError):
+        value = b""
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is not a UUID in Kafka's form: 22 characters of URL-safe base64")
+    return value
+
+
+# What compiled codecs call when something is wrong; kept out of them so that they stay short.
+
+
+def bad_null(name: str) -> NoReturn:
+    raise ProtocolError(f"{name} is null, which this version does not allow")
+
+
+def bad_length(name: str, length: int, left: int) -> NoReturn:
+    raise ProtocolError(f"{name} claims {length} bytes or elements, but {left} bytes are left")
+
+
+def too_long(name: str, length: int, limit: int) -> NoReturn:
+    raise ProtocolError(f"{name} has {length} bytes, more than the {limit} that the protocol can carry")
+
+
+def bad_tag_size(name: str, size: int, used: int) -> NoReturn:
+    raise ProtocolError(f"tagged field {name} has {size} bytes, but its value takes {used}")

@@ -1,0 +1,136 @@
+"""Checksums: CRC-32C of record batches (format v2). Message sets of format v0 and v1 use ``zlib.crc32``.
+
+``crc32c`` (hardware speed) where it is installed, else ``crcmod``, else numpy, else a table. The slow ones warn once.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+__all__ = ["IMPLEMENTATION", "crc32c", "warn_if_slow"]
+
+Buffer = bytes | bytearray | memoryview
+
+_SLOW_BYTES_PER_SECOND: Final = 100e6
+_POLYNOMIAL: Final = 0x82F63B78  # Castagnoli, reflected
+_LANE_BYTES: Final = 512
+
+
+@cache
+def _table() -> tuple[int, ...]:
+    entries = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ _POLYNOMIAL if value & 1 else value >> 1
+        entries.append(value)
+    return tuple(entries)
+
+
+def _update_by_table(register: int, data: Buffer) -> int:
+    table = _table()
+    for byte in data:
+        register = register >> 8 ^ table[(register ^ byte) & 0xFF]
+    return register
+
+
+def _by_table(data: Buffer) -> int:
+    return _update_by_table(0xFFFFFFFF, data) ^ 0xFFFFFFFF
+
+
+@cache
+def _lane_tables(numpy: Any) -> tuple[Any, tuple[tuple[int, ...], ...]]:
+    """The byte table as an array, and what ``_LANE_BYTES`` zero bytes do to each byte of a register."""
+    array = numpy.array(_table(), dtype=numpy.uint32)
+    registers = numpy.concatenate([numpy.arange(256, dtype=numpy.uint32) << (8 * i) for i in range(4)])
+    for _ in range(_LANE_BYTES):
+        registers = registers >> 8 ^ array[registers & 0xFF]
+    return array, tuple(tuple(part.tolist()) for part in registers.reshape(4, 256))
+
+
+def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
+    """Many lanes at once: CRC is linear, so lanes are computed side by side and then shifted together."""
+
+    def checksum(data: Buffer) -> int:
+        lanes = len(data) // _LANE_BYTES
+        if lanes < 8:
+            return _by_table(data)
+        table, (zero0, zero1, zero2, zero3) = _lane_tables(numpy)
+        whole = numpy.frombuffer(data, dtype=numpy.uint8, count=lanes * _LANE_BYTES)
+        columns = numpy.ascontiguousarray(whole.reshape(lanes, _LANE_BYTES).T)
+        registers = numpy.zeros(lanes, dtype=numpy.uint32)
+        for column in columns:
+            registers = registers >> 8 ^ table[(registers ^ column) & 0xFF]
+        register = 0xFFFFFFFF
+        for lane in registers.tolist():
+            register = (
+                zero0[register & 0xFF]
+                ^ zero1[register >> 8 & 0xFF]
+                ^ zero2[register >> 16 & 0xFF]
+                ^ zero3[register >> 24]
+                ^ lane
+            )
+        return _update_by_table(register, memoryview(data)[lanes * _LANE_BYTES :]) ^ 0xFFFFFFFF
+
+    return checksum
+
+
+def _choose() -> tuple[Callable[[Buffer], int], str]:
+    try:
+        from crc32c import crc32c as hardware
+    except ImportError:
+        pass
+    else:
+        return hardware, "crc32c"
+    try:
+        from crcmod.crcmod import _usingExtension
+        from crcmod.predefined import mkPredefinedCrcFun
+    except ImportError:
+        pass
+    else:
+        function = mkPredefinedCrcFun("crc-32c")
+        if _usingExtension:
+            return function, "crcmod"
+        name = "crcmod (without its compiled part)"
+        try:
+            import numpy
+        except ImportError:
+            return function, name
+        return _by_numpy(numpy), "numpy"
+    try:
+        import numpy
+    except ImportError:
+        return _by_table, "python"
+    return _by_numpy(numpy), "numpy"
+
+
+_implementation, IMPLEMENTATION = _choose()
+
+
+def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
+    """Measure a checksum function and warn if it is slower than 100 MB/s. Returns bytes per second."""
+    sample = bytes(range(256)) * 256
+    start = time.perf_counter()
+    function(sample)
+    rate = len(sample) / max(time.perf_counter() - start, 1e-9)
+    if rate < _SLOW_BYTES_PER_SECOND:
+        warnings.warn(
+            f"CRC-32C is computed by {name} at {rate / 1e6:.1f} MB/s, which bounds the speed of every consumer and"
+            " producer: install crc32c (pip install crc32c), or set check_crcs=False where the transport is trusted",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return rate
+
+
+def _first_use(data: Buffer) -> int:
+    """Stand-in for a slow implementation until its first call, so that an import alone warns nobody."""
+    global crc32c
+    crc32c = _implementation
+    _by_name["crc32c"] = _implementation
+    warn_if_slow(_implementation, IMPLEMENTATION)
+    return _implementation(data)

@@ -1,0 +1,390 @@
+"""Declares a message once, with version ranges, and compiles one straight-line codec for each version on first use.
+
+A message is a class whose fields say their wire type, the versions that have them, and Kafka's default::
+
+    @message(ApiKey.HEARTBEAT, "request", versions="0-4", flexible="4+")
+    class HeartbeatRequest(Message):
+        group_id: str = field(STRING, "0+")
+        generation_id: int = field(INT32, "0+")
+        member_id: str = field(STRING, "0+")
+        group_instance_id: str | None = field(STRING, "3+", nullable="3+", default=None)
+
+Rules, all of them Kafka's:
+
+1. Fields are written in the order of their declaration. A field that a version does not have is not written, and reads
+   as its default.
+2. Writing a version without a field whose value differs from its default raises ``UnsupportedVersionError``, unless the
+   field is ``ignorable``.
+3. In flexible versions strings, bytes and arrays have compact lengths, and every struct ends with its tagged fields;
+   tags that we do not know are skipped. A tagged field that has its default is not written.
+4. A null where the version does not allow one is an error in both directions.
+5. A length is checked against what is left before anything is allocated for it.
+
+What is not here: which version to use (``api.py``), framing, and the formats inside ``records`` fields.
+The generated source of a codec is kept, see :func:`codec_source`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct as _struct
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
+
+from pyconsumer.errors import ProtocolError, UnsupportedVersionError
+from pyconsumer.protocol import _codegen
+from pyconsumer.protocol.primitives import ZERO_UUID, Buffer
+
+__all__ = [
+    "BOOL",
+    "BYTES",
+    "FLOAT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "RECORDS",
+    "STRING",
+    "UINT16",
+    "UUID",
+    "FieldSpec",
+    "Message",
+    "MessageSchema",
+    "Struct",
+    "Versions",
+    "array",
+    "codec_source",
+    "field",
+    "message",
+    "struct",
+    "structure",
+]
+
+_MAX_VERSION = 32767
+_UNSET: Any = object()
+
+S = TypeVar("S", bound="type[Struct]")
+
+
+class WireType(NamedTuple):
+    """A primitive type: Kafka's name, the ``struct`` letter of a fixed-size type, its size and Kafka's default."""
+
+    name: str
+    letter: str
+    size: int
+    default: Any
+
+
+BOOL = WireType("bool", "?", 1, False)
+INT8 = WireType("int8", "b", 1, 0)
+INT16 = WireType("int16", "h", 2, 0)
+UINT16 = WireType("uint16", "H", 2, 0)
+INT32 = WireType("int32", "i", 4, 0)
+INT64 = WireType("int64", "q", 8, 0)
+FLOAT64 = WireType("float64", "d", 8, 0.0)
+UUID = WireType("uuid", "16s", 16, ZERO_UUID)
+STRING = WireType("string", "", 0, "")
+BYTES = WireType("bytes", "", 0, b"")
+RECORDS = WireType("records", "", 0, None)
+
+
+class Versions(NamedTuple):
+    """A range of versions, both ends included; empty if ``first > last``."""
+
+    first: int
+    last: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> Versions:
+        """From Kafka's notation: ``"3"``, ``"3-5"``, ``"3+"`` or ``"none"``."""
+        if text is None or text == "none":
+            return cls(0, -1)
+        if text.endswith("+"):
+            return cls(int(text[:-1]), _MAX_VERSION)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+    def __str__(self) -> str:
+        if self.first > self.last:
+            return "none"
+        if self.last == _MAX_VERSION:
+            return f"{self.first}+"
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+
+class FieldSpec(NamedTuple):
+    """One field of a struct as declared.
+
+    ``type`` is a wire type or a :class:`Struct` class, that of the elements if ``is_array``; ``tag`` is -1 for a field
+    that is never tagged.
+    """
+
+    name: str
+    type: WireType | type[Struct]
+    is_array: bool
+    versions: Versions
+    nullable: Versions
+    default: Any
+    tag: int
+    tagged: Versions
+    ignorable: bool
+    compact: bool
+
+    @property
+    def type_name(self) -> str:
+        """Kafka's name of the type, such as ``[]int32``."""
+        name = self.type.name if isinstance(self.type, WireType) else self.type.__name__
+        return f"[]{name}" if self.is_array else name
+
+
+class MessageSchema(NamedTuple):
+    """A message's declaration. ``kind`` is request, response, header or data; ``api_key`` is -1 where there is none."""
+
+    name: str
+    kind: str
+    api_key: int
+    versions: Versions
+    flexible: Versions
+
+
+Encoder = Callable[[Any, Callable[[Buffer], None]], None]
+Decoder = Callable[[Buffer, int], tuple[Any, int]]
+
+
+class Struct:
+    """A part of a message. Subclasses are dataclasses; every field has Kafka's default."""
+
+    __slots__ = ()
+    FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
+
+
+class Message(Struct):
+    """A whole message: can be encoded and decoded by itself."""
+
+    __slots__ = ()
+    SCHEMA: ClassVar[MessageSchema]
+    API_KEY: ClassVar[int]
+    MIN_VERSION: ClassVar[int]
+    MAX_VERSION: ClassVar[int]
+    _codecs: ClassVar[dict[int, tuple[Encoder, Decoder]]]
+
+    def encode_parts(self, version: int) -> list[Buffer]:
+        """The message as a list of buffers, in order. Record sets are in it as they were given, not copied.
+
+        Raises:
+            UnsupportedVersionError: the version is not supported, or cannot carry a field that is set.
+            ProtocolError: a value does not fit its type.
+        """
+        parts: list[Buffer] = []
+        encode = self._codec(version)[0]
+        try:
+            encode(self, parts.append)
+        except (_struct.error, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, ProtocolError):
+                raise
+            raise ProtocolError(f"cannot write {type(self).__name__} version {version}: {error}") from error
+        return parts
+
+    def encode(self, version: int) -> bytes:
+        """The message as bytes; see :meth:`encode_parts`."""
+        return b"".join(self.encode_parts(version))
+
+    @classmethod
+    def decode(cls, data: Buffer, version: int, *, allow_trailing: bool = False) -> Self:
+        """Read the message from the whole of ``data``.
+
+        Args:
+            data: the body, without any header. Record sets in the result are views of it.
+            allow_trailing: ignore bytes after the message (a newer writer's additions).
+
+        Raises:
+            UnsupportedVersionError: the version is not supported.
+            ProtocolError: the bytes are not such a message.
+        """
+        value, end = cls.decode_from(data, version, 0)
+        if end != len(data) and not allow_trailing:
+            raise ProtocolError(
+                f"{cls.__name__} version {version}: {len(data) - end} bytes are left over after its end"
+            )
+        return value
+
+    @classmethod
+    def decode_from(cls, data: Buffer, version: int, position: int) -> tuple[Self, int]:
+        """Read the message at ``position``; return it and the position after it. Errors as :meth:`decode`."""
+        decode = cls._codec(version)[1]
+        try:
+            return decode(data if isinstance(data, memoryview) else memoryview(data), position)
+        except ProtocolError as error:
+            raise ProtocolError(f"{cls.__name__} version {version}: {error}") from None
+        except (_struct.error, IndexError):
+            raise ProtocolError(f"{cls.__name__} version {version}: the data ends too early") from None
+        except ValueError as error:
+            raise ProtocolError(f"{cls.__name__} version {version}: {error}") from None
+
+    def encode_with_version(self, version: int) -> bytes:
+        """The version as int16, then the message: how blobs and records of internal topics are written."""
+        return version.to_bytes(2, "big") + self.encode(version)
+
+    @classmethod
+    def decode_with_version(cls, data: Buffer) -> tuple[Self, int]:
+        """Read what :meth:`encode_with_version` wrote; return the message and its version.
+
+        A version newer than ours is read as our newest, and what it has more at its end is ignored, as Kafka's
+        ``ConsumerProtocol`` does.
+
+        Raises:
+            ProtocolError: the bytes are not such a message, or their version is negative or too old.
+        """
+        if len(data) < 2:
+            raise ProtocolError(f"{cls.__name__}: {len(data)} bytes are too few to hold a version")
+        version = int.from_bytes(data[:2], "big", signed=True)
+        if version < cls.MIN_VERSION:
+            raise ProtocolError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
+        newer = version > cls.MAX_VERSION
+        return cls.decode(memoryview(data)[2:], min(version, cls.MAX_VERSION), allow_trailing=newer), version
+
+    @classmethod
+    def _codec(cls, version: int) -> tuple[Encoder, Decoder]:
+        codec = cls._codecs.get(version)
+        if codec is None:
+            if version not in cls.SCHEMA.versions:
+                raise UnsupportedVersionError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
+            codec = cls._codecs[version] = _codegen.compile_codec(cls, version, version in cls.SCHEMA.flexible)
+        return codec
+
+
+def field(
+    type: WireType,
+    versions: str,
+    *,
+    nullable: str | None = None,
+    default: Any = _UNSET,
+    tag: int = -1,
+    tagged: str | None = None,
+    ignorable: bool = False,
+    compact: bool = True,
+) -> Any:
+    """A field of a primitive type.
+
+    Args:
+        versions: the versions that have it, in Kafka's notation.
+        nullable: the versions in which it may be None.
+        default: Kafka's default, if it is not the type's own.
+        tag, tagged: its number, and the versions in which it is a tagged field.
+        ignorable: may be dropped silently when a version does not have it.
+        compact: False for a string that keeps its two-byte length in flexible versions (client id in the header).
+    """
+    return _declare(type, False, versions, nullable, default, tag, tagged, ignorable, compact)
+
+
+def array(
+    type: WireType | type[Struct],
+    versions: str,
+    *,
+    nullable: str | None = None,
+    default: Any = _UNSET,
+    tag: int = -1,
+    tagged: str | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """A field that is a list of ``type``; its default is empty, or None if ``default=None`` says so."""
+    return _declare(type, True, versions, nullable, default, tag, tagged, ignorable, True)
+
+
+def struct(
+    type: type[Struct],
+    versions: str,
+    *,
+    nullable: str | None = None,
+    default: Any = _UNSET,
+    tag: int = -1,
+    tagged: str | None = None,
+    ignorable: bool = False,
+) -> Any:
+    """A field that is one struct; its default is a struct of defaults, or None if ``default=None`` says so."""
+    return _declare(type, False, versions, nullable, default, tag, tagged, ignorable, True)
+
+
+def _declare(
+    type_: WireType | type[Struct],
+    is_array: bool,
+    versions: str,
+    nullable: str | None,
+    default: Any,
+    tag: int,
+    tagged: str | None,
+    ignorable: bool,
+    compact: bool,
+) -> Any:
+    spec = FieldSpec(
+        "",
+        type_,
+        is_array,
+        Versions.parse(versions),
+        Versions.parse(nullable),
+        default,
+        tag,
+        Versions.parse(tagged if tagged is not None else versions if tag >= 0 else None),
+        ignorable,
+        compact,
+    )
+    metadata = {"spec": spec}
+    if default is not _UNSET:
+        return dataclasses.field(default=default, metadata=metadata)
+    if is_array:
+        return dataclasses.field(default_factory=list, metadata=metadata)
+    if isinstance(type_, WireType):
+        return dataclasses.field(default=type_.default, metadata=metadata)
+    return dataclasses.field(default_factory=type_, metadata=metadata)
+
+
+@dataclass_transform(field_specifiers=(field, array, struct))
+def structure(cls: S) -> S:
+    """Class decorator of a struct: makes it a dataclass with slots and collects its fields."""
+    made: Any = dataclasses.dataclass(slots=True)(cls)
+    specs = []
+    for item in dataclasses.fields(made):
+        spec: FieldSpec = item.metadata["spec"]
+        default = spec.default
+        if default is _UNSET:
+            if spec.is_array:
+                default = []
+            else:
+                default = spec.type.default if isinstance(spec.type, WireType) else spec.type()
+        specs.append(spec._replace(name=item.name, default=default))
+    made.FIELDS = tuple(specs)
+    return made  # type: ignore[no-any-return]
+
+
+M = TypeVar("M", bound="type[Message]")
+
+
+@dataclass_transform(field_specifiers=(field, array, struct))
+def message(api_key: int, kind: str, *, versions: str, flexible: str) -> Callable[[M], M]:
+    """Class decorator of a message.
+
+    Args:
+        api_key: number of the API, -1 for a message that belongs to none.
+        kind: ``request``, ``response``, ``header`` or ``data``.
+        versions: those supported; flexible: those with compact lengths and tagged fields.
+    """
+
+    def decorate(cls: M) -> M:
+        made: Any = structure(cls)
+        made.SCHEMA = MessageSchema(
+            cls.__name__, kind, int(api_key), Versions.parse(versions), Versions.parse(flexible)
+        )
+        made.API_KEY = int(api_key)
+        made.MIN_VERSION, made.MAX_VERSION = made.SCHEMA.versions
+        made._codecs = {}
+        return made  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def codec_source(cls: type[Message], version: int) -> str:
+    """The Python source of the codec of one version, for reading and debugging."""
+    return _codegen.source(cls, version, version in cls.SCHEMA.flexible)
