@@ -299,7 +299,7 @@ def _default_expression(w: _Writer, spec: FieldSpec) -> str:
 def _decode_run(w: _Writer, run: list[FieldSpec]) -> None:
     if run:
         letters = "".join(spec.type.letter for spec in run)  # type: ignore[union-attr]
-        size = sum(spec.type.size for spec in run)  # type: ignore[union-attr]
+        size = sum(spec.type.size for spec in run)  # type: ignore[union-attr, misc]
         names = ", ".join(f"f_{spec.name}" for spec in run)
         w.line(f"{names}, = {w.packer(letters, 'unpack_from')}(b, p); p += {size}")
 

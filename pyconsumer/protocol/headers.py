@@ -14,12 +14,12 @@ from pyconsumer.protocol.schema import (
 
 @message(-1, "header", versions="1-2", flexible="2+")
 class RequestHeader(Message):
-    request_api_key: int = field(INT16, "0+")
-    request_api_version: int = field(INT16, "0+")
-    correlation_id: int = field(INT32, "0+")
-    client_id: str | None = field(STRING, "1+", nullable="1+", compact=False)
+    request_api_key: int = field(INT16, "0+", default=0)
+    request_api_version: int = field(INT16, "0+", default=0)
+    correlation_id: int = field(INT32, "0+", default=0)
+    client_id: str | None = field(STRING, "1+", nullable="1+", default="", compact=False)
 
 
 @message(-1, "header", versions="0-1", flexible="1+")
 class ResponseHeader(Message):
-    correlation_id: int = field(INT32, "0+")
+    correlation_id: int = field(INT32, "0+", default=0)

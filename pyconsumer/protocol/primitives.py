@@ -107,7 +107,7 @@ def uuid_from_str(text: str) -> bytes:
         value = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError):
         value = b""
-    if len(value) != 16:
+    if len(value) != 16 or len(text) != 22:
         raise ValueError(f"{text!r} is not a UUID in Kafka's form: 22 characters of URL-safe base64")
     return value
 

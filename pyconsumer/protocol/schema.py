@@ -4,9 +4,9 @@ A message is a class whose fields say their wire type, the versions that have th
 
     @message(ApiKey.HEARTBEAT, "request", versions="0-4", flexible="4+")
     class HeartbeatRequest(Message):
-        group_id: str = field(STRING, "0+")
-        generation_id: int = field(INT32, "0+")
-        member_id: str = field(STRING, "0+")
+        group_id: str = field(STRING, "0+", default="")
+        generation_id: int = field(INT32, "0+", default=0)
+        member_id: str = field(STRING, "0+", default="")
         group_instance_id: str | None = field(STRING, "3+", nullable="3+", default=None)
 
 Rules, all of them Kafka's:
@@ -33,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol import _codegen
-from pyconsumer.protocol.primitives import ZERO_UUID, Buffer
+from pyconsumer.protocol.primitives import Buffer
 
 __all__ = [
     "BOOL",
@@ -67,25 +67,24 @@ S = TypeVar("S", bound="type[Struct]")
 
 
 class WireType(NamedTuple):
-    """A primitive type: Kafka's name, the ``struct`` letter of a fixed-size type, its size and Kafka's default."""
+    """A primitive type: Kafka's name, and for a type of fixed size its ``struct`` letter and its size in bytes."""
 
     name: str
-    letter: str
-    size: int
-    default: Any
+    letter: str = ""
+    size: int = 0
 
 
-BOOL = WireType("bool", "?", 1, False)
-INT8 = WireType("int8", "b", 1, 0)
-INT16 = WireType("int16", "h", 2, 0)
-UINT16 = WireType("uint16", "H", 2, 0)
-INT32 = WireType("int32", "i", 4, 0)
-INT64 = WireType("int64", "q", 8, 0)
-FLOAT64 = WireType("float64", "d", 8, 0.0)
-UUID = WireType("uuid", "16s", 16, ZERO_UUID)
-STRING = WireType("string", "", 0, "")
-BYTES = WireType("bytes", "", 0, b"")
-RECORDS = WireType("records", "", 0, None)
+BOOL = WireType("bool", "?", 1)
+INT8 = WireType("int8", "b", 1)
+INT16 = WireType("int16", "h", 2)
+UINT16 = WireType("uint16", "H", 2)
+INT32 = WireType("int32", "i", 4)
+INT64 = WireType("int64", "q", 8)
+FLOAT64 = WireType("float64", "d", 8)
+UUID = WireType("uuid", "16s", 16)
+STRING = WireType("string")
+BYTES = WireType("bytes")
+RECORDS = WireType("records")
 
 
 class Versions(NamedTuple):
@@ -260,8 +259,8 @@ def field(
     type: WireType,
     versions: str,
     *,
+    default: Any,
     nullable: str | None = None,
-    default: Any = _UNSET,
     tag: int = -1,
     tagged: str | None = None,
     ignorable: bool = False,
@@ -271,13 +270,13 @@ def field(
 
     Args:
         versions: the versions that have it, in Kafka's notation.
+        default: Kafka's default.
         nullable: the versions in which it may be None.
-        default: Kafka's default, if it is not the type's own.
         tag, tagged: its number, and the versions in which it is a tagged field.
         ignorable: may be dropped silently when a version does not have it.
         compact: False for a string that keeps its two-byte length in flexible versions (client id in the header).
     """
-    return _declare(type, False, versions, nullable, default, tag, tagged, ignorable, compact)
+    return _declare(type, False, versions, nullable, default, None, tag, tagged, ignorable, compact)
 
 
 def array(
@@ -286,12 +285,13 @@ def array(
     *,
     nullable: str | None = None,
     default: Any = _UNSET,
+    factory: Callable[[], Any] | None = None,
     tag: int = -1,
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A field that is a list of ``type``; its default is empty, or None if ``default=None`` says so."""
-    return _declare(type, True, versions, nullable, default, tag, tagged, ignorable, True)
+    """A field that is a list of ``type``: ``factory=list``, or ``default=None`` where that is Kafka's default."""
+    return _declare(type, True, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
 def struct(
@@ -300,12 +300,13 @@ def struct(
     *,
     nullable: str | None = None,
     default: Any = _UNSET,
+    factory: Callable[[], Any] | None = None,
     tag: int = -1,
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A field that is one struct; its default is a struct of defaults, or None if ``default=None`` says so."""
-    return _declare(type, False, versions, nullable, default, tag, tagged, ignorable, True)
+    """A field that is one struct: ``factory=TheStruct``, or ``default=None`` where that is Kafka's default."""
+    return _declare(type, False, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
 def _declare(
@@ -314,6 +315,7 @@ def _declare(
     versions: str,
     nullable: str | None,
     default: Any,
+    factory: Callable[[], Any] | None,
     tag: int,
     tagged: str | None,
     ignorable: bool,
@@ -332,13 +334,11 @@ def _declare(
         compact,
     )
     metadata = {"spec": spec}
-    if default is not _UNSET:
-        return dataclasses.field(default=default, metadata=metadata)
-    if is_array:
-        return dataclasses.field(default_factory=list, metadata=metadata)
-    if isinstance(type_, WireType):
-        return dataclasses.field(default=type_.default, metadata=metadata)
-    return dataclasses.field(default_factory=type_, metadata=metadata)
+    if factory is not None:
+        return dataclasses.field(default_factory=factory, metadata=metadata)
+    if default is _UNSET:
+        raise TypeError("a field needs a default or a factory")
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass_transform(field_specifiers=(field, array, struct))
@@ -349,11 +349,8 @@ def structure(cls: S) -> S:
     for item in dataclasses.fields(made):
         spec: FieldSpec = item.metadata["spec"]
         default = spec.default
-        if default is _UNSET:
-            if spec.is_array:
-                default = []
-            else:
-                default = spec.type.default if isinstance(spec.type, WireType) else spec.type()
+        if item.default_factory is not dataclasses.MISSING:
+            default = item.default_factory()
         specs.append(spec._replace(name=item.name, default=default))
     made.FIELDS = tuple(specs)
     return made  # type: ignore[no-any-return]

@@ -16,13 +16,13 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.ADD_OFFSETS_TO_TXN, "request", versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest(Message):
-    transactional_id: str = field(STRING, "0+")
-    producer_id: int = field(INT64, "0+")
-    producer_epoch: int = field(INT16, "0+")
-    group_id: str = field(STRING, "0+")
+    transactional_id: str = field(STRING, "0+", default="")
+    producer_id: int = field(INT64, "0+", default=0)
+    producer_epoch: int = field(INT16, "0+", default=0)
+    group_id: str = field(STRING, "0+", default="")
 
 
 @message(ApiKey.ADD_OFFSETS_TO_TXN, "response", versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse(Message):
-    throttle_time_ms: int = field(INT32, "0+")
-    error_code: int = field(INT16, "0+")
+    throttle_time_ms: int = field(INT32, "0+", default=0)
+    error_code: int = field(INT16, "0+", default=0)

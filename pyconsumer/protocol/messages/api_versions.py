@@ -20,37 +20,41 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.API_VERSIONS, "request", versions="0-4", flexible="3+")
 class ApiVersionsRequest(Message):
-    client_software_name: str = field(STRING, "3+", ignorable=True)
-    client_software_version: str = field(STRING, "3+", ignorable=True)
+    client_software_name: str = field(STRING, "3+", default="", ignorable=True)
+    client_software_version: str = field(STRING, "3+", default="", ignorable=True)
 
 
 @structure
 class ApiVersion(Struct):
-    api_key: int = field(INT16, "0+")
-    min_version: int = field(INT16, "0+")
-    max_version: int = field(INT16, "0+")
+    api_key: int = field(INT16, "0+", default=0)
+    min_version: int = field(INT16, "0+", default=0)
+    max_version: int = field(INT16, "0+", default=0)
 
 
 @structure
 class SupportedFeatureKey(Struct):
-    name: str = field(STRING, "3+")
-    min_version: int = field(INT16, "3+")
-    max_version: int = field(INT16, "3+")
+    name: str = field(STRING, "3+", default="")
+    min_version: int = field(INT16, "3+", default=0)
+    max_version: int = field(INT16, "3+", default=0)
 
 
 @structure
 class FinalizedFeatureKey(Struct):
-    name: str = field(STRING, "3+")
-    max_version_level: int = field(INT16, "3+")
-    min_version_level: int = field(INT16, "3+")
+    name: str = field(STRING, "3+", default="")
+    max_version_level: int = field(INT16, "3+", default=0)
+    min_version_level: int = field(INT16, "3+", default=0)
 
 
 @message(ApiKey.API_VERSIONS, "response", versions="0-4", flexible="3+")
 class ApiVersionsResponse(Message):
-    error_code: int = field(INT16, "0+")
-    api_keys: list[ApiVersion] = array(ApiVersion, "0+")
-    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
-    supported_features: list[SupportedFeatureKey] = array(SupportedFeatureKey, "3+", tag=0, ignorable=True)
+    error_code: int = field(INT16, "0+", default=0)
+    api_keys: list[ApiVersion] = array(ApiVersion, "0+", factory=list)
+    throttle_time_ms: int = field(INT32, "1+", default=0, ignorable=True)
+    supported_features: list[SupportedFeatureKey] = array(
+        SupportedFeatureKey, "3+", factory=list, tag=0, ignorable=True
+    )
     finalized_features_epoch: int = field(INT64, "3+", default=-1, tag=1, ignorable=True)
-    finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2, ignorable=True)
-    zk_migration_ready: bool = field(BOOL, "3+", tag=3, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = array(
+        FinalizedFeatureKey, "3+", factory=list, tag=2, ignorable=True
+    )
+    zk_migration_ready: bool = field(BOOL, "3+", default=False, tag=3, ignorable=True)

@@ -18,16 +18,16 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.DELETE_GROUPS, "request", versions="0-2", flexible="2+")
 class DeleteGroupsRequest(Message):
-    groups_names: list[str] = array(STRING, "0+")
+    groups_names: list[str] = array(STRING, "0+", factory=list)
 
 
 @structure
 class DeletableGroupResult(Struct):
-    group_id: str = field(STRING, "0+")
-    error_code: int = field(INT16, "0+")
+    group_id: str = field(STRING, "0+", default="")
+    error_code: int = field(INT16, "0+", default=0)
 
 
 @message(ApiKey.DELETE_GROUPS, "response", versions="0-2", flexible="2+")
 class DeleteGroupsResponse(Message):
-    throttle_time_ms: int = field(INT32, "0+")
-    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
+    throttle_time_ms: int = field(INT32, "0+", default=0)
+    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+", factory=list)

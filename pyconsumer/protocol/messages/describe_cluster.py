@@ -20,27 +20,27 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.DESCRIBE_CLUSTER, "request", versions="0-2", flexible="0+")
 class DescribeClusterRequest(Message):
-    include_cluster_authorized_operations: bool = field(BOOL, "0+")
+    include_cluster_authorized_operations: bool = field(BOOL, "0+", default=False)
     endpoint_type: int = field(INT8, "1+", default=1)
-    include_fenced_brokers: bool = field(BOOL, "2+")
+    include_fenced_brokers: bool = field(BOOL, "2+", default=False)
 
 
 @structure
 class DescribeClusterBroker(Struct):
-    broker_id: int = field(INT32, "0+")
-    host: str = field(STRING, "0+")
-    port: int = field(INT32, "0+")
+    broker_id: int = field(INT32, "0+", default=0)
+    host: str = field(STRING, "0+", default="")
+    port: int = field(INT32, "0+", default=0)
     rack: str | None = field(STRING, "0+", nullable="0+", default=None)
-    is_fenced: bool = field(BOOL, "2+")
+    is_fenced: bool = field(BOOL, "2+", default=False)
 
 
 @message(ApiKey.DESCRIBE_CLUSTER, "response", versions="0-2", flexible="0+")
 class DescribeClusterResponse(Message):
-    throttle_time_ms: int = field(INT32, "0+")
-    error_code: int = field(INT16, "0+")
+    throttle_time_ms: int = field(INT32, "0+", default=0)
+    error_code: int = field(INT16, "0+", default=0)
     error_message: str | None = field(STRING, "0+", nullable="0+", default=None)
     endpoint_type: int = field(INT8, "1+", default=1)
-    cluster_id: str = field(STRING, "0+")
+    cluster_id: str = field(STRING, "0+", default="")
     controller_id: int = field(INT32, "0+", default=-1)
-    brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker, "0+")
+    brokers: list[DescribeClusterBroker] = array(DescribeClusterBroker, "0+", factory=list)
     cluster_authorized_operations: int = field(INT32, "0+", default=-2147483648)

@@ -20,47 +20,47 @@ from pyconsumer.protocol.schema import (
 
 @structure
 class DescribeConfigsResource(Struct):
-    resource_type: int = field(INT8, "0+")
-    resource_name: str = field(STRING, "0+")
-    configuration_keys: list[str] | None = array(STRING, "0+", nullable="0+")
+    resource_type: int = field(INT8, "0+", default=0)
+    resource_name: str = field(STRING, "0+", default="")
+    configuration_keys: list[str] | None = array(STRING, "0+", nullable="0+", factory=list)
 
 
 @message(ApiKey.DESCRIBE_CONFIGS, "request", versions="1-4", flexible="4+")
 class DescribeConfigsRequest(Message):
-    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")
-    include_synonyms: bool = field(BOOL, "1+")
-    include_documentation: bool = field(BOOL, "3+")
+    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+", factory=list)
+    include_synonyms: bool = field(BOOL, "1+", default=False)
+    include_documentation: bool = field(BOOL, "3+", default=False)
 
 
 @structure
 class DescribeConfigsSynonym(Struct):
-    name: str = field(STRING, "1+")
-    value: str | None = field(STRING, "1+", nullable="0+")
-    source: int = field(INT8, "1+")
+    name: str = field(STRING, "1+", default="")
+    value: str | None = field(STRING, "1+", nullable="0+", default="")
+    source: int = field(INT8, "1+", default=0)
 
 
 @structure
 class DescribeConfigsResourceResult(Struct):
-    name: str = field(STRING, "0+")
-    value: str | None = field(STRING, "0+", nullable="0+")
-    read_only: bool = field(BOOL, "0+")
+    name: str = field(STRING, "0+", default="")
+    value: str | None = field(STRING, "0+", nullable="0+", default="")
+    read_only: bool = field(BOOL, "0+", default=False)
     config_source: int = field(INT8, "1+", default=-1, ignorable=True)
-    is_sensitive: bool = field(BOOL, "0+")
-    synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+", ignorable=True)
-    config_type: int = field(INT8, "3+", ignorable=True)
-    documentation: str | None = field(STRING, "3+", nullable="0+", ignorable=True)
+    is_sensitive: bool = field(BOOL, "0+", default=False)
+    synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+", factory=list, ignorable=True)
+    config_type: int = field(INT8, "3+", default=0, ignorable=True)
+    documentation: str | None = field(STRING, "3+", nullable="0+", default="", ignorable=True)
 
 
 @structure
 class DescribeConfigsResult(Struct):
-    error_code: int = field(INT16, "0+")
-    error_message: str | None = field(STRING, "0+", nullable="0+")
-    resource_type: int = field(INT8, "0+")
-    resource_name: str = field(STRING, "0+")
-    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult, "0+")
+    error_code: int = field(INT16, "0+", default=0)
+    error_message: str | None = field(STRING, "0+", nullable="0+", default="")
+    resource_type: int = field(INT8, "0+", default=0)
+    resource_name: str = field(STRING, "0+", default="")
+    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult, "0+", factory=list)
 
 
 @message(ApiKey.DESCRIBE_CONFIGS, "response", versions="1-4", flexible="4+")
 class DescribeConfigsResponse(Message):
-    throttle_time_ms: int = field(INT32, "0+")
-    results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
+    throttle_time_ms: int = field(INT32, "0+", default=0)
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+", factory=list)

@@ -4,7 +4,7 @@ since 13 (KIP-516)."""
 from __future__ import annotations
 
 from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.primitives import ZERO_UUID, Buffer
 from pyconsumer.protocol.schema import (
     INT8,
     INT16,
@@ -31,44 +31,44 @@ class ReplicaState(Struct):
 
 @structure
 class FetchPartition(Struct):
-    partition: int = field(INT32, "0+")
+    partition: int = field(INT32, "0+", default=0)
     current_leader_epoch: int = field(INT32, "9+", default=-1, ignorable=True)
-    fetch_offset: int = field(INT64, "0+")
+    fetch_offset: int = field(INT64, "0+", default=0)
     last_fetched_epoch: int = field(INT32, "12+", default=-1)
     log_start_offset: int = field(INT64, "5+", default=-1, ignorable=True)
-    partition_max_bytes: int = field(INT32, "0+")
-    replica_directory_id: bytes = field(UUID, "17+", tag=0, ignorable=True)
+    partition_max_bytes: int = field(INT32, "0+", default=0)
+    replica_directory_id: bytes = field(UUID, "17+", default=ZERO_UUID, tag=0, ignorable=True)
     high_watermark: int = field(INT64, "18+", default=0x7FFFFFFFFFFFFFFF, tag=1, ignorable=True)
 
 
 @structure
 class FetchTopic(Struct):
-    topic: str = field(STRING, "0-12", ignorable=True)
-    topic_id: bytes = field(UUID, "13+", ignorable=True)
-    partitions: list[FetchPartition] = array(FetchPartition, "0+")
+    topic: str = field(STRING, "0-12", default="", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", default=ZERO_UUID, ignorable=True)
+    partitions: list[FetchPartition] = array(FetchPartition, "0+", factory=list)
 
 
 @structure
 class ForgottenTopic(Struct):
-    topic: str = field(STRING, "7-12", ignorable=True)
-    topic_id: bytes = field(UUID, "13+", ignorable=True)
-    partitions: list[int] = array(INT32, "7+")
+    topic: str = field(STRING, "7-12", default="", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", default=ZERO_UUID, ignorable=True)
+    partitions: list[int] = array(INT32, "7+", factory=list)
 
 
 @message(ApiKey.FETCH, "request", versions="4-18", flexible="12+")
 class FetchRequest(Message):
     cluster_id: str | None = field(STRING, "12+", nullable="12+", default=None, tag=0, ignorable=True)
     replica_id: int = field(INT32, "0-14", default=-1)
-    replica_state: ReplicaState = struct(ReplicaState, "15+", tag=1)
-    max_wait_ms: int = field(INT32, "0+")
-    min_bytes: int = field(INT32, "0+")
+    replica_state: ReplicaState = struct(ReplicaState, "15+", factory=ReplicaState, tag=1)
+    max_wait_ms: int = field(INT32, "0+", default=0)
+    min_bytes: int = field(INT32, "0+", default=0)
     max_bytes: int = field(INT32, "3+", default=0x7FFFFFFF, ignorable=True)
-    isolation_level: int = field(INT8, "4+", ignorable=True)
-    session_id: int = field(INT32, "7+", ignorable=True)
+    isolation_level: int = field(INT8, "4+", default=0, ignorable=True)
+    session_id: int = field(INT32, "7+", default=0, ignorable=True)
     session_epoch: int = field(INT32, "7+", default=-1, ignorable=True)
-    topics: list[FetchTopic] = array(FetchTopic, "0+")
-    forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "7+")
-    rack_id: str = field(STRING, "11+", ignorable=True)
+    topics: list[FetchTopic] = array(FetchTopic, "0+", factory=list)
+    forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "7+", factory=list)
+    rack_id: str = field(STRING, "11+", default="", ignorable=True)
 
 
 @structure
@@ -91,46 +91,46 @@ class SnapshotId(Struct):
 
 @structure
 class AbortedTransaction(Struct):
-    producer_id: int = field(INT64, "4+")
-    first_offset: int = field(INT64, "4+")
+    producer_id: int = field(INT64, "4+", default=0)
+    first_offset: int = field(INT64, "4+", default=0)
 
 
 @structure
 class PartitionData(Struct):
-    partition_index: int = field(INT32, "0+")
-    error_code: int = field(INT16, "0+")
-    high_watermark: int = field(INT64, "0+")
+    partition_index: int = field(INT32, "0+", default=0)
+    error_code: int = field(INT16, "0+", default=0)
+    high_watermark: int = field(INT64, "0+", default=0)
     last_stable_offset: int = field(INT64, "4+", default=-1, ignorable=True)
     log_start_offset: int = field(INT64, "5+", default=-1, ignorable=True)
-    diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", tag=0)
-    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "12+", tag=1)
-    snapshot_id: SnapshotId = struct(SnapshotId, "12+", tag=2)
+    diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", factory=EpochEndOffset, tag=0)
+    current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "12+", factory=LeaderIdAndEpoch, tag=1)
+    snapshot_id: SnapshotId = struct(SnapshotId, "12+", factory=SnapshotId, tag=2)
     aborted_transactions: list[AbortedTransaction] | None = array(
-        AbortedTransaction, "4+", nullable="4+", ignorable=True
+        AbortedTransaction, "4+", nullable="4+", factory=list, ignorable=True
     )
     preferred_read_replica: int = field(INT32, "11+", default=-1)
-    records: Buffer | None = field(RECORDS, "0+", nullable="0+")
+    records: Buffer | None = field(RECORDS, "0+", nullable="0+", default=None)
 
 
 @structure
 class FetchableTopicResponse(Struct):
-    topic: str = field(STRING, "0-12", ignorable=True)
-    topic_id: bytes = field(UUID, "13+", ignorable=True)
-    partitions: list[PartitionData] = array(PartitionData, "0+")
+    topic: str = field(STRING, "0-12", default="", ignorable=True)
+    topic_id: bytes = field(UUID, "13+", default=ZERO_UUID, ignorable=True)
+    partitions: list[PartitionData] = array(PartitionData, "0+", factory=list)
 
 
 @structure
 class NodeEndpoint(Struct):
-    node_id: int = field(INT32, "16+")
-    host: str = field(STRING, "16+")
-    port: int = field(INT32, "16+")
+    node_id: int = field(INT32, "16+", default=0)
+    host: str = field(STRING, "16+", default="")
+    port: int = field(INT32, "16+", default=0)
     rack: str | None = field(STRING, "16+", nullable="16+", default=None)
 
 
 @message(ApiKey.FETCH, "response", versions="4-18", flexible="12+")
 class FetchResponse(Message):
-    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
-    error_code: int = field(INT16, "7+", ignorable=True)
-    session_id: int = field(INT32, "7+")
-    responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+")
-    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
+    throttle_time_ms: int = field(INT32, "1+", default=0, ignorable=True)
+    error_code: int = field(INT16, "7+", default=0, ignorable=True)
+    session_id: int = field(INT32, "7+", default=0)
+    responses: list[FetchableTopicResponse] = array(FetchableTopicResponse, "0+", factory=list)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", factory=list, tag=0)

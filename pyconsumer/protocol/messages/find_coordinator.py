@@ -19,27 +19,27 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.FIND_COORDINATOR, "request", versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):
-    key: str = field(STRING, "0-3")
-    key_type: int = field(INT8, "1+")
-    coordinator_keys: list[str] = array(STRING, "4+")
+    key: str = field(STRING, "0-3", default="")
+    key_type: int = field(INT8, "1+", default=0)
+    coordinator_keys: list[str] = array(STRING, "4+", factory=list)
 
 
 @structure
 class Coordinator(Struct):
-    key: str = field(STRING, "4+")
-    node_id: int = field(INT32, "4+")
-    host: str = field(STRING, "4+")
-    port: int = field(INT32, "4+")
-    error_code: int = field(INT16, "4+")
-    error_message: str | None = field(STRING, "4+", nullable="4+", ignorable=True)
+    key: str = field(STRING, "4+", default="")
+    node_id: int = field(INT32, "4+", default=0)
+    host: str = field(STRING, "4+", default="")
+    port: int = field(INT32, "4+", default=0)
+    error_code: int = field(INT16, "4+", default=0)
+    error_message: str | None = field(STRING, "4+", nullable="4+", default="", ignorable=True)
 
 
 @message(ApiKey.FIND_COORDINATOR, "response", versions="0-6", flexible="3+")
 class FindCoordinatorResponse(Message):
-    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
-    error_code: int = field(INT16, "0-3")
-    error_message: str | None = field(STRING, "1-3", nullable="1-3", ignorable=True)
-    node_id: int = field(INT32, "0-3")
-    host: str = field(STRING, "0-3")
-    port: int = field(INT32, "0-3")
-    coordinators: list[Coordinator] = array(Coordinator, "4+")
+    throttle_time_ms: int = field(INT32, "1+", default=0, ignorable=True)
+    error_code: int = field(INT16, "0-3", default=0)
+    error_message: str | None = field(STRING, "1-3", nullable="1-3", default="", ignorable=True)
+    node_id: int = field(INT32, "0-3", default=0)
+    host: str = field(STRING, "0-3", default="")
+    port: int = field(INT32, "0-3", default=0)
+    coordinators: list[Coordinator] = array(Coordinator, "4+", factory=list)

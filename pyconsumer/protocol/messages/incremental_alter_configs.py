@@ -20,33 +20,33 @@ from pyconsumer.protocol.schema import (
 
 @structure
 class AlterableConfig(Struct):
-    name: str = field(STRING, "0+")
-    config_operation: int = field(INT8, "0+")
-    value: str | None = field(STRING, "0+", nullable="0+")
+    name: str = field(STRING, "0+", default="")
+    config_operation: int = field(INT8, "0+", default=0)
+    value: str | None = field(STRING, "0+", nullable="0+", default="")
 
 
 @structure
 class AlterConfigsResource(Struct):
-    resource_type: int = field(INT8, "0+")
-    resource_name: str = field(STRING, "0+")
-    configs: list[AlterableConfig] = array(AlterableConfig, "0+")
+    resource_type: int = field(INT8, "0+", default=0)
+    resource_name: str = field(STRING, "0+", default="")
+    configs: list[AlterableConfig] = array(AlterableConfig, "0+", factory=list)
 
 
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, "request", versions="0-1", flexible="1+")
 class IncrementalAlterConfigsRequest(Message):
-    resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+")
-    validate_only: bool = field(BOOL, "0+")
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource, "0+", factory=list)
+    validate_only: bool = field(BOOL, "0+", default=False)
 
 
 @structure
 class AlterConfigsResourceResponse(Struct):
-    error_code: int = field(INT16, "0+")
-    error_message: str | None = field(STRING, "0+", nullable="0+")
-    resource_type: int = field(INT8, "0+")
-    resource_name: str = field(STRING, "0+")
+    error_code: int = field(INT16, "0+", default=0)
+    error_message: str | None = field(STRING, "0+", nullable="0+", default="")
+    resource_type: int = field(INT8, "0+", default=0)
+    resource_name: str = field(STRING, "0+", default="")
 
 
 @message(ApiKey.INCREMENTAL_ALTER_CONFIGS, "response", versions="0-1", flexible="1+")
 class IncrementalAlterConfigsResponse(Message):
-    throttle_time_ms: int = field(INT32, "0+")
-    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+")
+    throttle_time_ms: int = field(INT32, "0+", default=0)
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse, "0+", factory=list)

@@ -18,27 +18,27 @@ from pyconsumer.protocol.schema import (
 
 @structure
 class MemberIdentity(Struct):
-    member_id: str = field(STRING, "3+")
+    member_id: str = field(STRING, "3+", default="")
     group_instance_id: str | None = field(STRING, "3+", nullable="3+", default=None)
     reason: str | None = field(STRING, "5+", nullable="5+", default=None, ignorable=True)
 
 
 @message(ApiKey.LEAVE_GROUP, "request", versions="0-5", flexible="4+")
 class LeaveGroupRequest(Message):
-    group_id: str = field(STRING, "0+")
-    member_id: str = field(STRING, "0-2")
-    members: list[MemberIdentity] = array(MemberIdentity, "3+")
+    group_id: str = field(STRING, "0+", default="")
+    member_id: str = field(STRING, "0-2", default="")
+    members: list[MemberIdentity] = array(MemberIdentity, "3+", factory=list)
 
 
 @structure
 class MemberResponse(Struct):
-    member_id: str = field(STRING, "3+")
-    group_instance_id: str | None = field(STRING, "3+", nullable="3+")
-    error_code: int = field(INT16, "3+")
+    member_id: str = field(STRING, "3+", default="")
+    group_instance_id: str | None = field(STRING, "3+", nullable="3+", default="")
+    error_code: int = field(INT16, "3+", default=0)
 
 
 @message(ApiKey.LEAVE_GROUP, "response", versions="0-5", flexible="4+")
 class LeaveGroupResponse(Message):
-    throttle_time_ms: int = field(INT32, "1+", ignorable=True)
-    error_code: int = field(INT16, "0+")
-    members: list[MemberResponse] = array(MemberResponse, "3+")
+    throttle_time_ms: int = field(INT32, "1+", default=0, ignorable=True)
+    error_code: int = field(INT16, "0+", default=0)
+    members: list[MemberResponse] = array(MemberResponse, "3+", factory=list)

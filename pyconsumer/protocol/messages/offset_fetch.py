@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.protocol.schema import (
     BOOL,
     INT16,
@@ -21,74 +22,74 @@ from pyconsumer.protocol.schema import (
 
 @structure
 class OffsetFetchRequestTopic(Struct):
-    name: str = field(STRING, "0-7")
-    partition_indexes: list[int] = array(INT32, "0-7")
+    name: str = field(STRING, "0-7", default="")
+    partition_indexes: list[int] = array(INT32, "0-7", factory=list)
 
 
 @structure
 class OffsetFetchRequestTopics(Struct):
-    name: str = field(STRING, "8-9", ignorable=True)
-    topic_id: bytes = field(UUID, "10+", ignorable=True)
-    partition_indexes: list[int] = array(INT32, "8+")
+    name: str = field(STRING, "8-9", default="", ignorable=True)
+    topic_id: bytes = field(UUID, "10+", default=ZERO_UUID, ignorable=True)
+    partition_indexes: list[int] = array(INT32, "8+", factory=list)
 
 
 @structure
 class OffsetFetchRequestGroup(Struct):
-    group_id: str = field(STRING, "8+")
+    group_id: str = field(STRING, "8+", default="")
     member_id: str | None = field(STRING, "9+", nullable="9+", default=None, ignorable=True)
     member_epoch: int = field(INT32, "9+", default=-1, ignorable=True)
-    topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
+    topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+", factory=list)
 
 
 @message(ApiKey.OFFSET_FETCH, "request", versions="1-10", flexible="6+")
 class OffsetFetchRequest(Message):
-    group_id: str = field(STRING, "0-7")
-    topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
-    groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
-    require_stable: bool = field(BOOL, "7+")
+    group_id: str = field(STRING, "0-7", default="")
+    topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7", factory=list)
+    groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+", factory=list)
+    require_stable: bool = field(BOOL, "7+", default=False)
 
 
 @structure
 class OffsetFetchResponsePartition(Struct):
-    partition_index: int = field(INT32, "0-7")
-    committed_offset: int = field(INT64, "0-7")
+    partition_index: int = field(INT32, "0-7", default=0)
+    committed_offset: int = field(INT64, "0-7", default=0)
     committed_leader_epoch: int = field(INT32, "5-7", default=-1, ignorable=True)
-    metadata: str | None = field(STRING, "0-7", nullable="0-7")
-    error_code: int = field(INT16, "0-7")
+    metadata: str | None = field(STRING, "0-7", nullable="0-7", default="")
+    error_code: int = field(INT16, "0-7", default=0)
 
 
 @structure
 class OffsetFetchResponseTopic(Struct):
-    name: str = field(STRING, "0-7")
-    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7")
+    name: str = field(STRING, "0-7", default="")
+    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7", factory=list)
 
 
 @structure
 class OffsetFetchResponsePartitions(Struct):
-    partition_index: int = field(INT32, "8+")
-    committed_offset: int = field(INT64, "8+")
+    partition_index: int = field(INT32, "8+", default=0)
+    committed_offset: int = field(INT64, "8+", default=0)
     committed_leader_epoch: int = field(INT32, "8+", default=-1, ignorable=True)
-    metadata: str | None = field(STRING, "8+", nullable="8+")
-    error_code: int = field(INT16, "8+")
+    metadata: str | None = field(STRING, "8+", nullable="8+", default="")
+    error_code: int = field(INT16, "8+", default=0)
 
 
 @structure
 class OffsetFetchResponseTopics(Struct):
-    name: str = field(STRING, "8-9", ignorable=True)
-    topic_id: bytes = field(UUID, "10+", ignorable=True)
-    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+")
+    name: str = field(STRING, "8-9", default="", ignorable=True)
+    topic_id: bytes = field(UUID, "10+", default=ZERO_UUID, ignorable=True)
+    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+", factory=list)
 
 
 @structure
 class OffsetFetchResponseGroup(Struct):
-    group_id: str = field(STRING, "8+")
-    topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+")
-    error_code: int = field(INT16, "8+")
+    group_id: str = field(STRING, "8+", default="")
+    topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+", factory=list)
+    error_code: int = field(INT16, "8+", default=0)
 
 
 @message(ApiKey.OFFSET_FETCH, "response", versions="1-10", flexible="6+")
 class OffsetFetchResponse(Message):
-    throttle_time_ms: int = field(INT32, "3+", ignorable=True)
-    topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
-    error_code: int = field(INT16, "2-7", ignorable=True)
-    groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
+    throttle_time_ms: int = field(INT32, "3+", default=0, ignorable=True)
+    topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7", factory=list)
+    error_code: int = field(INT16, "2-7", default=0, ignorable=True)
+    groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+", factory=list)

@@ -16,12 +16,12 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.SASL_AUTHENTICATE, "request", versions="0-2", flexible="2+")
 class SaslAuthenticateRequest(Message):
-    auth_bytes: bytes = field(BYTES, "0+")
+    auth_bytes: bytes = field(BYTES, "0+", default=b"")
 
 
 @message(ApiKey.SASL_AUTHENTICATE, "response", versions="0-2", flexible="2+")
 class SaslAuthenticateResponse(Message):
-    error_code: int = field(INT16, "0+")
-    error_message: str | None = field(STRING, "0+", nullable="0+")
-    auth_bytes: bytes = field(BYTES, "0+")
-    session_lifetime_ms: int = field(INT64, "1+", ignorable=True)
+    error_code: int = field(INT16, "0+", default=0)
+    error_message: str | None = field(STRING, "0+", nullable="0+", default="")
+    auth_bytes: bytes = field(BYTES, "0+", default=b"")
+    session_lifetime_ms: int = field(INT64, "1+", default=0, ignorable=True)

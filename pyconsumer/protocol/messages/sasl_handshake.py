@@ -15,10 +15,10 @@ from pyconsumer.protocol.schema import (
 
 @message(ApiKey.SASL_HANDSHAKE, "request", versions="0-1", flexible="none")
 class SaslHandshakeRequest(Message):
-    mechanism: str = field(STRING, "0+")
+    mechanism: str = field(STRING, "0+", default="")
 
 
 @message(ApiKey.SASL_HANDSHAKE, "response", versions="0-1", flexible="none")
 class SaslHandshakeResponse(Message):
-    error_code: int = field(INT16, "0+")
-    mechanisms: list[str] = array(STRING, "0+")
+    error_code: int = field(INT16, "0+", default=0)
+    mechanisms: list[str] = array(STRING, "0+", factory=list)

@@ -19,43 +19,43 @@ from pyconsumer.protocol.schema import (
 
 @structure
 class TxnOffsetCommitRequestPartition(Struct):
-    partition_index: int = field(INT32, "0+")
-    committed_offset: int = field(INT64, "0+")
+    partition_index: int = field(INT32, "0+", default=0)
+    committed_offset: int = field(INT64, "0+", default=0)
     committed_leader_epoch: int = field(INT32, "2+", default=-1, ignorable=True)
-    committed_metadata: str | None = field(STRING, "0+", nullable="0+")
+    committed_metadata: str | None = field(STRING, "0+", nullable="0+", default="")
 
 
 @structure
 class TxnOffsetCommitRequestTopic(Struct):
-    name: str = field(STRING, "0+")
-    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
+    name: str = field(STRING, "0+", default="")
+    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+", factory=list)
 
 
 @message(ApiKey.TXN_OFFSET_COMMIT, "request", versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest(Message):
-    transactional_id: str = field(STRING, "0+")
-    group_id: str = field(STRING, "0+")
-    producer_id: int = field(INT64, "0+")
-    producer_epoch: int = field(INT16, "0+")
+    transactional_id: str = field(STRING, "0+", default="")
+    group_id: str = field(STRING, "0+", default="")
+    producer_id: int = field(INT64, "0+", default=0)
+    producer_epoch: int = field(INT16, "0+", default=0)
     generation_id: int = field(INT32, "3+", default=-1)
-    member_id: str = field(STRING, "3+")
+    member_id: str = field(STRING, "3+", default="")
     group_instance_id: str | None = field(STRING, "3+", nullable="3+", default=None)
-    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+", factory=list)
 
 
 @structure
 class TxnOffsetCommitResponsePartition(Struct):
-    partition_index: int = field(INT32, "0+")
-    error_code: int = field(INT16, "0+")
+    partition_index: int = field(INT32, "0+", default=0)
+    error_code: int = field(INT16, "0+", default=0)
 
 
 @structure
 class TxnOffsetCommitResponseTopic(Struct):
-    name: str = field(STRING, "0+")
-    partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
+    name: str = field(STRING, "0+", default="")
+    partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+", factory=list)
 
 
 @message(ApiKey.TXN_OFFSET_COMMIT, "response", versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse(Message):
-    throttle_time_ms: int = field(INT32, "0+")
-    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
+    throttle_time_ms: int = field(INT32, "0+", default=0)
+    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+", factory=list)

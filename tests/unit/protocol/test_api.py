@@ -1,0 +1,127 @@
+"""Frames, headers and the choice of a version."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import pytest
+
+from pyconsumer.errors import ProtocolError, UnsupportedVersionError
+from pyconsumer.protocol import api
+from pyconsumer.protocol.api import API, ApiKey, BrokerVersions
+from pyconsumer.protocol.messages import load
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+
+@pytest.mark.parametrize("key", list(API), ids=lambda key: key.name)
+def test_the_table_of_apis_equals_the_declarations(key: ApiKey) -> None:
+    info = API[key]
+    for cls in load(key):
+        flexible = cls.SCHEMA.flexible
+        assert (info.min_version, info.max_version, key) == (cls.MIN_VERSION, cls.MAX_VERSION, cls.API_KEY)
+        assert (flexible.first if flexible.last >= 0 else None) == info.flexible_from
+        assert cls.__name__.startswith(info.name)
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.spec("client:WF-01", "client:WF-02", "client:WF-03", "client:WF-04", "client:WF-05")
+def test_a_request_frame_is_read_back(version: int) -> None:
+    request = HeartbeatRequest(group_id="g", generation_id=2, member_id="m")
+    frame = b"".join(api.encode_request(request, version, 77, "me"))
+
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    header = api.decode_request_header(frame[4:])
+    assert header[:4] == (ApiKey.HEARTBEAT, version, 77, "me")
+    assert HeartbeatRequest.decode(frame[4 + header.body_offset :], version) == request
+
+
+def test_the_request_header_of_flexible_versions_has_tagged_fields() -> None:
+    plain = b"".join(api.encode_request(HeartbeatRequest(), 3, 1, "c"))
+    flexible = b"".join(api.encode_request(HeartbeatRequest(), 4, 1, "c"))
+
+    assert plain[4:].startswith(b"\0\x0c\0\3\0\0\0\1\0\1c")
+    assert flexible[4:].startswith(b"\0\x0c\0\4\0\0\0\1\0\1c\0")
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_a_response_frame_is_read_back(version: int) -> None:
+    response = HeartbeatResponse(throttle_time_ms=0, error_code=27)
+    frame = b"".join(api.encode_response(response, version, 5))
+
+    assert api.decode_response(ApiKey.HEARTBEAT, version, frame[4:]) == (5, response)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_api_versions_responses_always_have_header_0(version: int) -> None:
+    frame = b"".join(api.encode_response(ApiVersionsResponse(error_code=35), version, 9))
+
+    assert frame[4:10] == b"\0\0\0\x09\0\x23"
+    assert api.decode_response(ApiKey.API_VERSIONS, version, frame[4:])[1] == ApiVersionsResponse(error_code=35)
+
+
+def test_an_api_versions_request_of_the_future_still_has_a_header() -> None:
+    frame = bytearray(b"".join(api.encode_request(ApiVersionsRequest(), 4, 3, "new"))[4:])
+    frame[2:4] = (99).to_bytes(2, "big")
+
+    assert api.decode_request_header(frame)[:4] == (ApiKey.API_VERSIONS, 99, 3, "new")
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\x0c\0\4\0\0\0\1\0\5ab", b"\0\x0c\0\0\0\0\0\1"])
+def test_a_broken_header_is_refused(frame: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        api.decode_request_header(frame)
+
+
+def test_an_unknown_api_is_refused() -> None:
+    with pytest.raises(UnsupportedVersionError, match="api key 999"):
+        api.decode_request_header(b"\3\xe7\0\0\0\0\0\1\0\0")
+
+
+def test_random_frames_give_protocol_errors_only() -> None:
+    chance = random.Random(20)
+    for _ in range(2000):
+        frame = chance.randbytes(chance.randrange(40))
+        try:
+            api.decode_request_header(frame)
+        except (ProtocolError, UnsupportedVersionError):
+            pass
+
+
+def test_large_record_sets_stay_pieces_of_their_own() -> None:
+    records = bytes(10_000)
+    request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])])
+    parts = api.encode_request(request, 9, 1, "c")
+
+    assert any(part is records for part in parts)
+    assert len(parts) == 3
+    whole = b"".join(parts)
+    assert int.from_bytes(whole[:4], "big") == len(whole) - 4
+
+
+def test_the_newest_version_of_both_sides_is_chosen() -> None:
+    broker = BrokerVersions.of([(ApiKey.FETCH, 0, 11), (ApiKey.HEARTBEAT, 0, 40), (ApiKey.PRODUCE, 14, 20)])
+
+    assert broker.choose(ApiKey.FETCH) == 11
+    assert broker.choose(ApiKey.FETCH, max_version=7) == 7
+    assert broker.choose(ApiKey.HEARTBEAT) == 4
+    assert broker.supports(ApiKey.FETCH, 11)
+    assert not broker.supports(ApiKey.FETCH, 12)
+    with pytest.raises(UnsupportedVersionError, match="the broker supports Fetch versions 0 to 11, and 12 to 18"):
+        broker.choose(ApiKey.FETCH, min_version=12)
+    with pytest.raises(UnsupportedVersionError, match="does not support JoinGroup at all"):
+        broker.choose(ApiKey.JOIN_GROUP)
+    with pytest.raises(UnsupportedVersionError, match="14 to 20"):
+        broker.choose(ApiKey.PRODUCE)
+
+
+def test_messages_are_imported_when_they_are_first_used() -> None:
+    code = (
+        "import sys, pyconsumer.protocol.api;"
+        "loaded = [m for m in sys.modules if m.startswith('pyconsumer.protocol.messages.')];"
+        "assert loaded == [], loaded"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)

@@ -1,0 +1,68 @@
+"""Varints and UUIDs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyconsumer.errors import ProtocolError
+from pyconsumer.protocol import primitives as p
+
+
+@given(st.integers(0, 0xFFFFFFFF))
+def test_unsigned_varints_come_back(value: int) -> None:
+    data = p.encode_uvarint(value)
+
+    assert p.read_uvarint(b"x" + data, 1) == (value, 1 + len(data))
+    assert len(data) == max(1, -(-value.bit_length() // 7))
+
+
+@given(st.integers(-(1 << 63), (1 << 63) - 1))
+def test_zigzag_varints_come_back(value: int) -> None:
+    data = p.encode_varint(value)
+
+    assert p.read_varint(data, 0) == (value, len(data))
+
+
+@pytest.mark.parametrize(
+    ("value", "data"), [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (-64, "7f"), (64, "8001"), (-65, "8101")]
+)
+def test_zigzag_varints_byte_for_byte(value: int, data: str) -> None:
+    assert p.encode_varint(value).hex() == data
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80", b"\xff\xff\xff\xff", b"\xff\xff\xff\xff\x7f", b"\x80\x80\x80\x80\x80\0"]
+)
+def test_bad_varints_are_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        p.read_uvarint(data, 0)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\xff" * 11])
+def test_bad_zigzag_varints_are_refused(data: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        p.read_varint(data, 0)
+
+
+def test_a_negative_unsigned_varint_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="-3"):
+        p.encode_uvarint(-3)
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_uuids_come_back(value: bytes) -> None:
+    assert p.uuid_from_str(p.uuid_to_str(value)) == value
+
+
+def test_a_uuid_is_printed_as_kafka_prints_it() -> None:
+    # java: new Uuid(0x0123456789abcdefL, 0xfedcba9876543210L).toString()
+    assert p.uuid_to_str(bytes.fromhex("0123456789abcdeffedcba9876543210")) == "ASNFZ4mrze_-3LqYdlQyEA"
+    assert p.uuid_to_str(p.ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "é" * 22, "AAAAAAAAAAAAAAAAAAAAAA=", "!" * 22])
+def test_what_is_no_uuid_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        p.uuid_from_str(text)
