@@ -1,0 +1,107 @@
+"""What a handler is told about a request, and how it waits.
+
+Handlers are coroutines, but they know no event loop: the only thing they await is :func:`settle`, which hands a
+:class:`Deferred` to whoever runs them. That is the connection in the server (:func:`drive`), and the same function in a
+test or a simulation on a fake clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pyconsumer.broker.deferred import Deferred
+
+__all__ = ["ANONYMOUS", "RequestContext", "drive", "settle"]
+
+T = TypeVar("T")
+
+#: Principal of a client that did not say who it is.
+ANONYMOUS = "User:ANONYMOUS"
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """Where a request came from and how it is to be answered.
+
+    Attributes:
+        api_key, api_version, correlation_id: from its header.
+        client_id: from its header; empty if it gave none.
+        client_host: the peer's address in Kafka's form, such as ``/127.0.0.1``.
+        listener: name of the listener that it came through, such as ``PLAINTEXT``.
+        principal: who sent it, such as ``User:alice``.
+        now: monotonic seconds when it was taken up.
+        wall_ms: the same in ms since the epoch.
+        software: name and version of the client, from its ApiVersions request; empty if unknown.
+    """
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str
+    client_host: str
+    listener: str
+    principal: str
+    now: float
+    wall_ms: int
+    software: str = ""
+
+
+class _Await:
+    """Hands a deferred to the driver of the coroutine and gets its value back."""
+
+    __slots__ = ("_deferred",)
+
+    def __init__(self, deferred: Deferred[Any]) -> None:
+        self._deferred = deferred
+
+    def __await__(self) -> Generator[Deferred[Any], Any, Any]:
+        return (yield self._deferred)
+
+
+async def settle(deferred: Deferred[T]) -> T:
+    """Wait in a handler until ``deferred`` is set, and return its value. If it is set already, nothing waits."""
+    if deferred.done:
+        return deferred.value
+    value: T = await _Await(deferred)
+    return value
+
+
+def drive(
+    coroutine: Coroutine[Any, Any, T],
+    on_result: Callable[[T], None],
+    on_error: Callable[[BaseException], None],
+) -> None:
+    """Run a handler as far as it goes, now and again whenever what it waits for is set.
+
+    Args:
+        on_result: called with what it returned, in the call that let it end (which may be this one).
+        on_error: called with what it raised instead.
+
+    To give up a handler that waits, close the coroutine: what it waits for may still be set and changes nothing.
+    """
+    _step(coroutine, None, on_result, on_error)
+
+
+def _step(
+    coroutine: Coroutine[Any, Any, T],
+    value: Any,
+    on_result: Callable[[T], None],
+    on_error: Callable[[BaseException], None],
+) -> None:
+    if getattr(coroutine, "cr_frame", None) is None:
+        return  # closed in the meantime
+    while True:
+        try:
+            deferred: Deferred[Any] = coroutine.send(value)
+        except StopIteration as stop:
+            on_result(stop.value)
+            return
+        except Exception as error:  # whatever a handler raises is reported by its driver
+            on_error(error)
+            return
+        if not deferred.done:
+            deferred.on_done(lambda result: _step(coroutine, result, on_result, on_error))
+            return
+        value = deferred.value
