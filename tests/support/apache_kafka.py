@@ -204,8 +204,7 @@ class ApacheKafka:
             "sasl.enabled.mechanisms": "PLAIN",
         }
         login = (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            f'user_{user.username}="{user.password}";'
+            f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{user.username}="{user.password}";'
         )
         for name in names:
             if name.startswith("SASL"):

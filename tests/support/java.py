@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.process import Finished, GuardedProcess, run
 
-__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "need_java", "need_jars", "old_tools", "tools"]
+__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "need_jars", "need_java", "properties", "tools"]
 
 VERSION = "4.3.1"
 OLD_VERSION = "3.9.1"
@@ -67,7 +67,9 @@ _OLD_CLASSES = _CLASSES | {
 _LOG4J2 = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <Configuration status="ERROR">
-  <Appenders><Console name="out" target="{target}"><PatternLayout pattern="%d %p [%t] %c{{1}} %m%n"/></Console></Appenders>
+  <Appenders>
+    <Console name="out" target="{target}"><PatternLayout pattern="%d %p [%t] %c{{1}} %m%n"/></Console>
+  </Appenders>
   <Loggers><Root level="{level}"><AppenderRef ref="out"/></Root></Loggers>
 </Configuration>
 """
@@ -194,7 +196,13 @@ class KafkaTools:
         """A java command with Kafka's jars and logging; ``quick`` trades peak speed for a fast start."""
         options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"] if quick else []
         options.append("-Djava.awt.headless=true")
-        return [shutil.which("java") or "java", *options, *self._logging(log_level, log_to), *self._shared_classes(), *args]
+        return [
+            shutil.which("java") or "java",
+            *options,
+            *self._logging(log_level, log_to),
+            *self._shared_classes(),
+            *args,
+        ]
 
     def _logging(self, level: str, target: str) -> list[str]:
         log4j1 = self.version == OLD_VERSION
@@ -245,16 +253,6 @@ def tools(version: str = VERSION) -> KafkaTools:
     return KafkaTools(version)
 
 
-def old_tools() -> KafkaTools:
-    """The programs of the oldest Kafka that tests run against."""
-    return tools(OLD_VERSION)
-
-
 def properties(settings: Mapping[str, object]) -> str:
     """Settings as the text of a Java properties file."""
     return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
-def flags(name: str, values: Sequence[str]) -> list[str]:
-    """``["--name", "a", "--name", "b"]``"""
-    return [part for value in values for part in (name, value)]

@@ -1,0 +1,127 @@
+"""Brokers for behaviour tests. Every test that takes ``cluster`` runs on the embedded broker and on Apache Kafka."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.certificates import Certificates
+from tests.support.cluster import Cluster, start_cluster
+
+_RUN = uuid.uuid4().hex[:6]
+_NUMBERS = itertools.count(1)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give ``cluster_kind`` its values: both brokers, unless ``embedded_only`` or ``smoke`` says otherwise."""
+    if "cluster_kind" not in metafunc.fixturenames:
+        return
+    kinds: list[Any] = ["embedded"]
+    alone = metafunc.definition.get_closest_marker("embedded_only")
+    if alone is None:
+        kinds.append(pytest.param("apache", marks=pytest.mark.kafka))
+    elif not (alone.args or alone.kwargs.get("reason")):
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: embedded_only needs a reason")
+    if metafunc.definition.get_closest_marker("smoke"):
+        kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
+    metafunc.parametrize("cluster_kind", kinds, scope="session")
+
+
+@pytest.fixture(scope="session")
+def _clusters(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Cluster]]:
+    """Started clusters by kind, each for the rest of the run."""
+    running: dict[str, Cluster] = {}
+
+    def get(kind: str) -> Cluster:
+        if kind not in running:
+            needs_certificates = kind != "embedded"
+            found: Certificates | None = request.getfixturevalue("certificates") if needs_certificates else None
+            running[kind] = start_cluster(kind, certificates=found)
+        return running[kind]
+
+    yield get
+    for cluster in running.values():
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(cluster_kind: str, _clusters: Callable[[str], Cluster]) -> Cluster:
+    """A cluster shared by the whole run: use fresh topics and groups, and break nothing in it."""
+    return _clusters(cluster_kind)
+
+
+@pytest.fixture(scope="session")
+def embedded(_clusters: Callable[[str], Cluster]) -> Cluster:
+    """The embedded cluster of the run alone, for foreign clients and tools that test the broker."""
+    return _clusters("embedded")
+
+
+@pytest.fixture(scope="session")
+def apache(_clusters: Callable[[str], Cluster]) -> Cluster:
+    """Apache Kafka of the run alone. Mark such tests ``kafka``."""
+    return _clusters("apache")
+
+
+@pytest.fixture(scope="session")
+def apache_old(_clusters: Callable[[str], Cluster]) -> Cluster:
+    """The oldest Apache Kafka that tests run against, for a smoke test. Mark such tests ``kafka``."""
+    return _clusters("apache_old")
+
+
+@pytest.fixture
+def new_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
+    """Starts clusters for one test: ``new_cluster(kind, brokers=1, config={}, data_dir=None)``.
+
+    For tests that break, restart or configure a broker. ``kind`` is usually the fixture ``cluster_kind``.
+    """
+    started: list[Cluster] = []
+
+    def start(kind: str, **options: Any) -> Cluster:
+        if kind != "embedded" and "certificates" not in options:
+            options["certificates"] = request.getfixturevalue("certificates")
+        made = start_cluster(kind, **options)
+        started.append(made)
+        return made
+
+    yield start
+    for made in reversed(started):
+        made.stop()
+
+
+def _fresh(kind: str, node_name: str) -> str:
+    """A name that nobody has used, and that tells which test made it."""
+    plain = "".join(c if c.isalnum() else "-" for c in node_name.partition("[")[0])[:60]
+    return f"{kind}-{plain}-{_RUN}-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def topic_name(request: pytest.FixtureRequest) -> str:
+    """A fresh topic name; the topic does not exist."""
+    return _fresh("t", request.node.name)
+
+
+@pytest.fixture
+def group_id(request: pytest.FixtureRequest) -> str:
+    """A fresh group id."""
+    return _fresh("g", request.node.name)
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[..., str]:
+    """Creates topics on ``cluster``: ``make_topic(partitions=1, config={})`` returns the name."""
+
+    def make(partitions: int = 1, *, config: dict[str, object] | None = None, replication_factor: int = 1) -> str:
+        name = _fresh("t", request.node.name)
+        return cluster.create_topic(name, partitions, replication_factor=replication_factor, config=config)
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: Callable[..., str]) -> str:
+    """The name of a fresh topic of one partition on ``cluster``."""
+    return make_topic()

@@ -1,0 +1,82 @@
+"""Child processes end when they should, and what they printed is not lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import GuardedProcess, descendants, run, wait_until
+
+pytestmark = pytest.mark.concurrent
+
+# Ignores SIGTERM; says when it is ready to.
+_STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('on', flush=True); time.sleep(600)"
+)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_command_gets_its_input_and_gives_its_outputs_and_status() -> None:
+    program = "import sys; print(sys.stdin.read().upper()); print('bad', file=sys.stderr); sys.exit(3)"
+    finished = run([sys.executable, "-c", program], input="hello")
+    assert (finished.returncode, finished.stdout, finished.stderr) == (3, "HELLO\n", "bad\n")
+    with pytest.raises(AssertionError, match=r"(?s)status 3 from.*HELLO.*bad"):
+        finished.check()
+
+
+def test_a_command_that_takes_too_long_is_ended_and_its_output_told() -> None:
+    with pytest.raises(AssertionError, match=r"(?s)not done after 0.5 s.*on"):
+        run([sys.executable, "-c", "import time; print('on', flush=True); time.sleep(600)"], timeout_s=0.5)
+    assert descendants() == {}
+
+
+def test_stop_kills_a_command_that_ignores_sigterm() -> None:
+    with GuardedProcess([sys.executable, "-c", _STUBBORN], grace_s=0.2) as process:
+        wait_until(lambda: process.stdout == "on\n", 10, "its first line")
+        assert process.stop() == 128 + signal.SIGKILL
+    assert descendants() == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
+    program = f"""
+        import sys
+        from tests.support.process import GuardedProcess, descendants
+        process = GuardedProcess([sys.executable, "-c", {_STUBBORN!r}], grace_s=0.1)
+        while not process.stdout: pass
+        print(*descendants(), flush=True)
+        sys.stdin.read()
+    """
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    with holder.stdin, holder.stdout:
+        pids = [int(pid) for pid in holder.stdout.readline().split()]
+        assert len(pids) == 2
+        holder.kill()
+        holder.wait()
+    wait_until(lambda: not any(map(_alive, pids)), 10, "the end of the guard and of its command")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
+def test_a_command_ends_when_its_guard_is_killed() -> None:
+    with GuardedProcess([sys.executable, "-c", _STUBBORN]) as process:
+        wait_until(lambda: process.stdout == "on\n", 10, "its first line")
+        (command,) = descendants(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        wait_until(lambda: not _alive(command), 10, "the end of the command")
