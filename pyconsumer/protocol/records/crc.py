@@ -122,15 +122,26 @@ def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
             f"CRC-32C is computed by {name} at {rate / 1e6:.1f} MB/s, which bounds the speed of every consumer and"
             " producer: install crc32c (pip install crc32c), or set check_crcs=False where the transport is trusted",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return rate
 
 
-def _first_use(data: Buffer) -> int:
-    """Stand-in for a slow implementation until its first call, so that an import alone warns nobody."""
-    global crc32c
-    crc32c = _implementation
-    _by_name["crc32c"] = _implementation
-    warn_if_slow(_implementation, IMPLEMENTATION)
-    return _implementation(data)
+def _warning_once(function: Callable[[Buffer], int], name: str) -> Callable[[Buffer], int]:
+    """Let a slow implementation warn at its first call, so that an import alone warns nobody."""
+    measured = False
+
+    def checksum(data: Buffer) -> int:
+        nonlocal measured
+        if not measured:
+            measured = True
+            warn_if_slow(function, name)
+        return function(data)
+
+    return checksum
+
+
+#: CRC-32C (Castagnoli) of a bytes-like object, as an unsigned 32-bit number.
+crc32c: Callable[[Buffer], int] = (
+    _implementation if IMPLEMENTATION in ("crc32c", "crcmod") else _warning_once(_implementation, IMPLEMENTATION)
+)

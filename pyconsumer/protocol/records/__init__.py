@@ -1,0 +1,56 @@
+"""Record batches: reading and building them, compression and checksums.
+
+Everything else imports records from here, the one place where a compiled decoder takes the place of the pure one.
+"""
+
+from __future__ import annotations
+
+from pyconsumer.protocol.records.batch import (
+    BATCH_OVERHEAD,
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    NO_TIMESTAMP_TYPE,
+    BatchInfo,
+    check_crc,
+    patch_batch,
+    scan,
+)
+from pyconsumer.protocol.records.builder import BatchBuilder, record_size_bound
+from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Codec
+from pyconsumer.protocol.records.control import (
+    ControlRecordType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+    decode_control_type,
+    decode_end_transaction_marker,
+    encode_end_transaction_marker,
+)
+from pyconsumer.protocol.records.cursor import Cursor, iter_records, read_control_record
+from pyconsumer.protocol.records.record import ConsumerRecord, DeserializedRecord, SimpleRecord
+
+__all__ = [
+    "BATCH_OVERHEAD",
+    "CREATE_TIME",
+    "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "LOG_APPEND_TIME",
+    "NO_TIMESTAMP_TYPE",
+    "BatchBuilder",
+    "BatchInfo",
+    "Codec",
+    "ConsumerRecord",
+    "ControlRecordType",
+    "Cursor",
+    "DeserializedRecord",
+    "EndTransactionMarker",
+    "SimpleRecord",
+    "build_end_transaction_marker",
+    "check_crc",
+    "decode_control_type",
+    "decode_end_transaction_marker",
+    "encode_end_transaction_marker",
+    "iter_records",
+    "patch_batch",
+    "read_control_record",
+    "record_size_bound",
+    "scan",
+]

@@ -1,0 +1,289 @@
+"""Building record batches of format v2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyconsumer.protocol.records._varint import SMALL_VARINTS, encode_varint
+from pyconsumer.protocol.records.batch import (
+    BATCH_OVERHEAD,
+    CONTROL_FLAG,
+    CRC_START,
+    CREATE_TIME,
+    DELETE_HORIZON_FLAG,
+    HEADER_V2,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    Buffer,
+)
+from pyconsumer.protocol.records.compression import Codec, compress
+from pyconsumer.protocol.records.crc import crc32c
+
+__all__ = ["BatchBuilder", "Header", "record_size_bound"]
+
+Header = tuple[str, bytes | None]
+
+_NULL: Final = b"\x01"  # the varint -1
+_NO_HEADERS: Final = b"\x00"
+_MAX_INT32: Final = 2**31 - 1
+
+
+def record_size_bound(key: Buffer | None, value: Buffer | None, headers: Iterable[Header] = ()) -> int:
+    """Most bytes that one record takes in a batch, before compression and without the batch's own 61 bytes."""
+    size = 5 + 1 + 10 + 5 + 5 + 5 + 5 + (len(key) if key else 0) + (len(value) if value else 0)
+    for name, header_value in headers:
+        size += 10 + 3 * len(name) + (len(header_value) if header_value else 0)
+    return size
+
+
+class BatchBuilder:
+    """Collects records and makes one batch of format v2 (KIP-98) of them.
+
+    Args:
+        codec: ``"none"``, ``"gzip"``, ``"snappy"``, ``"lz4"`` or ``"zstd"``.
+        timestamp_type: ``CREATE_TIME`` or ``LOG_APPEND_TIME``.
+        size_limit: most bytes of the batch, estimated where records are compressed; None for no bound. The first
+            record is always taken, whatever its size.
+        expected_ratio: compressed size by uncompressed size that the estimate assumes, for example the
+            :attr:`compression_ratio` of the batch before.
+        level: compression level, None for the codec's usual one.
+        delete_horizon_ms: marks the batch with the time from which its tombstones may go (KIP-534).
+
+    Raises:
+        UnsupportedCodecError: unknown codec.
+    """
+
+    __slots__ = (
+        "_base_timestamp",
+        "_records",
+        "_codec",
+        "_count",
+        "_has_delete_horizon",
+        "_last_delta",
+        "_level",
+        "_limit",
+        "_max_timestamp",
+        "_payload",
+        "_ratio",
+        "_size",
+        "_timestamp_type",
+        "compression_ratio",
+    )
+
+    def __init__(
+        self,
+        codec: str | int | Codec = Codec.NONE,
+        timestamp_type: int = CREATE_TIME,
+        size_limit: int | None = None,
+        *,
+        expected_ratio: float = 1.0,
+        level: int | None = None,
+        delete_horizon_ms: int | None = None,
+    ) -> None:
+        self._codec = Codec.of(codec)
+        self._timestamp_type = timestamp_type
+        self._level = level
+        self._ratio = expected_ratio if self._codec else 1.0
+        # The limit is kept in uncompressed record bytes, so that an append compares two integers.
+        self._limit = (
+            1 << 62 if size_limit is None else max(0, int((size_limit - BATCH_OVERHEAD) / max(self._ratio, 0.01)))
+        )
+        self._records = bytearray()
+        self._size = 0
+        self._count = 0
+        self._last_delta = -1
+        # A delete horizon takes the place of the first record's timestamp, so timestamp deltas count from it.
+        self._has_delete_horizon = delete_horizon_ms is not None
+        self._base_timestamp = -1 if delete_horizon_ms is None else delete_horizon_ms
+        self._max_timestamp = -1
+        self._payload: bytes | None = None
+        #: Compressed size by uncompressed size of the records last built; 1.0 before.
+        self.compression_ratio = 1.0
+
+    @property
+    def record_count(self) -> int:
+        return self._count
+
+    @property
+    def codec(self) -> Codec:
+        return self._codec
+
+    @property
+    def estimated_size(self) -> int:
+        """Bytes of the batch as it is now: exact without compression, else by ``expected_ratio``."""
+        return BATCH_OVERHEAD + (int(self._size * self._ratio) if self._ratio != 1.0 else self._size)
+
+    @property
+    def base_timestamp(self) -> int:
+        """Timestamp of the first record in ms since the epoch, -1 without a record."""
+        return self._base_timestamp
+
+    @property
+    def max_timestamp(self) -> int:
+        """Highest timestamp so far in ms since the epoch, -1 without a record."""
+        return self._max_timestamp
+
+    def try_append(
+        self,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[Header] = (),
+        *,
+        relative_offset: int | None = None,
+    ) -> int | None:
+        """Add a record if there is room.
+
+        Args:
+            timestamp_ms: in ms since the epoch.
+            headers: pairs of name and value; a value may be None.
+            relative_offset: the record's offset after the batch's base offset, for a copy of a compacted log; must
+                rise from record to record. By default the next one.
+
+        Returns:
+            The record's relative offset, or None if the batch is full; then nothing was added.
+
+        Raises:
+            ValueError: ``relative_offset`` does not rise.
+            TypeError: a key, value or header is of the wrong type.
+        """
+        count = self._count
+        if relative_offset is None:
+            delta = self._last_delta + 1
+        elif self._last_delta < relative_offset <= _MAX_INT32:
+            delta = relative_offset
+        else:
+            raise ValueError(f"relative offset {relative_offset} after {self._last_delta}")
+        if not count and not self._has_delete_horizon:
+            self._base_timestamp = timestamp_ms
+        since_base = timestamp_ms - self._base_timestamp
+        small = SMALL_VARINTS
+        if key is None:
+            key_size, key = _NULL, b""
+        else:
+            length = len(key)
+            key_size = small[length] if length < 2048 else encode_varint(length)
+        if value is None:
+            value_size, value = _NULL, b""
+        else:
+            length = len(value)
+            value_size = small[length] if length < 2048 else encode_varint(length)
+        body = b"".join(
+            (
+                b"\x00",
+                small[since_base] if 0 <= since_base < 2048 else encode_varint(since_base),
+                small[delta] if delta < 2048 else encode_varint(delta),
+                key_size,
+                key,
+                value_size,
+                value,
+                _encode_headers(headers) if headers else _NO_HEADERS,
+            )
+        )
+        length = len(body)
+        prefix = small[length] if length < 2048 else encode_varint(length)
+        size = self._size + len(prefix) + length
+        if count:
+            if size > self._limit:
+                return None
+            if timestamp_ms > self._max_timestamp:
+                self._max_timestamp = timestamp_ms
+        else:
+            self._max_timestamp = timestamp_ms
+        records = self._records
+        records += prefix
+        records += body
+        self._size = size
+        self._count = count + 1
+        self._last_delta = delta
+        self._payload = None
+        return delta
+
+    def has_room_for(self, key: Buffer | None, value: Buffer | None, headers: Sequence[Header] = ()) -> bool:
+        """Whether a record would certainly be taken."""
+        return not self._count or self._size + record_size_bound(key, value, headers) <= self._limit
+
+    def build(
+        self,
+        base_offset: int = 0,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        is_transactional: bool = False,
+        is_control: bool = False,
+        leader_epoch: int = -1,
+        *,
+        log_append_time_ms: int | None = None,
+        last_offset_delta: int | None = None,
+    ) -> bytes:
+        """Make the batch. May be called again, for example with a new producer epoch: records are compressed once.
+
+        Args:
+            leader_epoch: of the partition, which the broker fills in.
+            log_append_time_ms: the batch's time in ms since the epoch, for ``LOG_APPEND_TIME``.
+            last_offset_delta: of a compacted batch whose last records are gone; by default the last record's. A
+                batch without records (kept for its producer's state) needs it.
+
+        Raises:
+            UnsupportedCodecError: the library of the codec is not installed.
+            ValueError: ``last_offset_delta`` is below the last record's.
+        """
+        payload = self._payload
+        if payload is None:
+            records = self._records
+            if self._codec and records:
+                payload = compress(self._codec, records, self._level)
+                self.compression_ratio = len(payload) / len(records)
+            else:
+                payload = bytes(records)
+            self._payload = payload
+        if last_offset_delta is None:
+            last_offset_delta = max(self._last_delta, 0)
+        elif last_offset_delta < self._last_delta:
+            raise ValueError(f"last offset delta {last_offset_delta} is below that of a record, {self._last_delta}")
+        attributes = int(self._codec) if self._count else 0
+        if self._timestamp_type == LOG_APPEND_TIME:
+            attributes |= TIMESTAMP_TYPE_FLAG
+        if is_transactional:
+            attributes |= TRANSACTIONAL_FLAG
+        if is_control:
+            attributes |= CONTROL_FLAG
+        if self._has_delete_horizon:
+            attributes |= DELETE_HORIZON_FLAG
+        batch = bytearray(
+            HEADER_V2.pack(
+                base_offset,
+                BATCH_OVERHEAD - LOG_OVERHEAD + len(payload),
+                leader_epoch,
+                2,
+                0,
+                attributes,
+                last_offset_delta,
+                self._base_timestamp,
+                self._max_timestamp if log_append_time_ms is None else log_append_time_ms,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                self._count,
+            )
+        )
+        batch += payload
+        with memoryview(batch) as view, view[CRC_START:] as covered:
+            checksum = crc32c(covered)
+        batch[17:21] = checksum.to_bytes(4, "big")
+        return bytes(batch)
+
+
+def _encode_headers(headers: Sequence[Header]) -> bytes:
+    parts = [encode_varint(len(headers))]
+    for name, value in headers:
+        encoded = name.encode()
+        parts += (encode_varint(len(encoded)), encoded)
+        if value is None:
+            parts.append(_NULL)
+        else:
+            parts += (encode_varint(len(value)), value)
+    return b"".join(parts)

@@ -1,0 +1,375 @@
+"""Compression of record sets, as Kafka frames it, with the size of what comes out bounded.
+
+=========  ======================================================================================
+gzip       zlib, one or more members
+snappy     xerial blocks (what Java and librdkafka write); a bare snappy block is read as well
+lz4        the lz4 frame format, independent blocks, written with 64 KiB blocks as Java does
+zstd       one or more frames
+=========  ======================================================================================
+
+snappy, lz4 and zstd come from ``cramjam``, or from ``pyarrow`` where a Spark worker has no cramjam.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import IntEnum
+from functools import cache
+from struct import Struct
+from typing import Any, Final
+
+from pyconsumer.errors import UnsupportedCodecError
+from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
+
+__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "decompress"]
+
+Buffer = bytes | bytearray | memoryview
+
+#: Most bytes that one batch may decompress to, unless the caller sets another bound.
+DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
+
+
+class Codec(IntEnum):
+    """Compression types by their number in a batch's attributes (zstd: KIP-110)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def of(cls, name: str | int | Codec) -> Codec:
+        """The codec of a setting such as ``"zstd"``, or of a number.
+
+        Raises:
+            UnsupportedCodecError: there is no such compression type.
+        """
+        try:
+            return cls[name.upper()] if isinstance(name, str) else cls(name)
+        except (KeyError, ValueError):
+            raise UnsupportedCodecError(
+                f"compression type {name!r} is not known; there are none, gzip, snappy, lz4 and zstd"
+            ) from None
+
+
+@cache
+def _library() -> tuple[str, Any]:
+    try:
+        import cramjam
+
+        return "cramjam", cramjam
+    except ImportError:
+        pass
+    try:
+        import pyarrow
+
+        return "pyarrow", pyarrow
+    except ImportError:
+        return "", None
+
+
+def _require_library(codec: Codec) -> tuple[str, Any]:
+    name, module = _library()
+    if not name:
+        raise UnsupportedCodecError(f"{codec.name.lower()} needs a library: pip install cramjam")
+    return name, module
+
+
+def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES, magic: int = 2) -> bytes:
+    """Decompress a record set.
+
+    Args:
+        codec: number from the batch's attributes.
+        max_bytes: most bytes that may come out.
+        magic: format of the batch: lz4 frames in format v0 have a wrong header checksum, which is not checked.
+
+    Raises:
+        DamageError: the data is damaged, or more than ``max_bytes`` would come out.
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    kind = Codec.of(codec)
+    if kind is Codec.NONE:
+        return bytes(data)
+    if kind is Codec.GZIP:
+        return _decompress_gzip(data, max_bytes)
+    name, module = _require_library(kind)
+    view = memoryview(data)
+    try:
+        if kind is Codec.SNAPPY:
+            return _decompress_snappy(name, module, view, max_bytes)
+        if kind is Codec.LZ4:
+            return _decompress_frames(name, module, "lz4", *_lz4_extent(view, magic), max_bytes)
+        return _decompress_frames(name, module, "zstd", view, _zstd_bound(view, max_bytes), max_bytes)
+    except (IndexError, struct.error):
+        raise DamageError(f"{kind.name.lower()} data is cut off") from None
+    except (DamageError, MemoryError):
+        raise
+    except Exception as exc:  # each library has its own error types, some of them plain OSError
+        raise DamageError(f"{kind.name.lower()} data is damaged: {exc}") from exc
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress a record set; ``level`` is the codec's own (gzip 1-9, zstd 1-22) and None its usual one.
+
+    Raises:
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    kind = Codec.of(codec)
+    if kind is Codec.NONE:
+        return bytes(data)
+    if kind is Codec.GZIP:
+        return zlib.compress(data, -1 if level is None else level, wbits=31)
+    name, module = _require_library(kind)
+    if kind is Codec.SNAPPY:
+        return _compress_snappy(name, module, memoryview(data))
+    if kind is Codec.LZ4:
+        return _compress_lz4(name, module, memoryview(data))
+    if name == "cramjam":
+        return bytes(module.zstd.compress(data, level=3 if level is None else level))
+    codec_object = module.Codec("zstd", compression_level=3 if level is None else level)
+    return bytes(codec_object.compress(bytes(data), asbytes=True))
+
+
+def _too_large(max_bytes: int) -> DamageError:
+    return DamageError(f"more than {max_bytes} bytes would come out of its compressed records")
+
+
+# --- gzip
+
+
+def _decompress_gzip(data: Buffer, max_bytes: int) -> bytes:
+    parts: list[bytes] = []
+    room = max_bytes
+    rest: Buffer = data
+    while True:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, room + 1)
+        except zlib.error as exc:
+            raise DamageError(f"gzip data is damaged: {exc}") from None
+        if len(part) > room:
+            raise _too_large(max_bytes)
+        if not member.eof:
+            raise DamageError("gzip data is cut off")
+        parts.append(part)
+        room -= len(part)
+        rest = member.unused_data
+        if not rest:
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+# --- snappy
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_LENGTH: Final = Struct(">i")
+
+
+def _decompress_snappy(name: str, module: Any, view: memoryview, max_bytes: int) -> bytes:
+    if bytes(view[:8]) != _XERIAL_MAGIC:
+        return _snappy_block(name, module, view, max_bytes, max_bytes)
+    position, total, room = len(_XERIAL_HEADER), len(view), max_bytes
+    if total < position:
+        raise DamageError("snappy data is cut off")
+    parts = []
+    while position < total:
+        (length,) = _LENGTH.unpack_from(view, position)
+        position += 4
+        if not 0 < length <= total - position:
+            raise DamageError(f"a snappy block of {length} bytes does not fit into what is left")
+        part = _snappy_block(name, module, view[position : position + length], room, max_bytes)
+        room -= len(part)
+        parts.append(part)
+        position += length
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _snappy_block(name: str, module: Any, block: memoryview, room: int, max_bytes: int) -> bytes:
+    size, _ = read_raw_varint(bytes(block[:6]), 0, 32)
+    if size > room:
+        raise _too_large(max_bytes)
+    if size > 64 * len(block):  # the longest copy is 64 bytes and takes 2: the header lies
+        raise DamageError("a snappy block claims more bytes than it can hold")
+    if name == "cramjam":
+        output = bytearray(size)
+        module.snappy.decompress_raw_into(block, output)
+        return bytes(output)
+    return bytes(module.Codec("snappy").decompress(block, decompressed_size=size, asbytes=True))
+
+
+def _compress_snappy(name: str, module: Any, view: memoryview) -> bytes:
+    codec = None if name == "cramjam" else module.Codec("snappy")
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = view[start : start + _XERIAL_BLOCK_BYTES]
+        if codec is None:
+            packed = bytes(module.snappy.compress_raw(block))
+        else:
+            packed = codec.compress(block, asbytes=True)
+        parts += (_LENGTH.pack(len(packed)), packed)
+    return b"".join(parts)
+
+
+# --- lz4 and zstd: frames that say how large their blocks can become
+
+
+def _decompress_frames(name: str, module: Any, kind: str, data: Buffer, bound: int, max_bytes: int) -> bytes:
+    if name == "cramjam":
+        output = bytearray(min(bound, max_bytes))
+        try:
+            size = getattr(module, kind).decompress_into(data, output)
+        except module.DecompressionError as exc:
+            if bound > max_bytes and "whole buffer" in str(exc):
+                raise _too_large(max_bytes) from None
+            raise
+        return bytes(memoryview(output)[:size])
+    with module.CompressedInputStream(module.BufferReader(module.py_buffer(data)), kind) as stream:
+        content = stream.read(min(bound, max_bytes) + 1)
+        if len(content) > max_bytes:
+            raise _too_large(max_bytes)
+        return bytes(content)
+
+
+_LITTLE_U32: Final = Struct("<I")
+_LZ4_MAGIC: Final = 0x184D2204
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_SKIPPABLE_MAGIC: Final = 0x184D2A50  # to ...5F, in both formats
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_STORED: Final = 0x80000000
+# Version 1, independent blocks, no checksums; blocks of 64 KiB; checksum of these two bytes. As Java writes it.
+_LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_ZSTD_BLOCK_BYTES: Final = 128 * 1024
+
+
+def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
+    """Walk the frames: the data (with a repaired header for format v0) and the most bytes that can come out."""
+    data: Buffer = view
+    position = bound = 0
+    total = len(view)
+    while position < total:
+        (frame_magic,) = _LITTLE_U32.unpack_from(view, position)
+        position += 4
+        if frame_magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
+            position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
+            continue
+        if frame_magic != _LZ4_MAGIC:
+            raise DamageError("lz4 data does not begin with an lz4 frame")
+        flags, block_flags = view[position], view[position + 1]
+        block_id = block_flags >> 4 & 7
+        if block_id < 4:
+            raise DamageError(f"lz4 block size id {block_id} is not known")
+        block_bytes = 1 << (2 * block_id + 8)
+        header_end = position + 2 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+        if magic == 0:  # KAFKA-3160: the checksum covered the frame's magic number too
+            if data is view:
+                data = bytearray(view)
+            data[header_end] = _xxh32_short(bytes(view[position:header_end])) >> 8 & 0xFF  # type: ignore[index]
+        position = header_end + 1
+        while True:
+            (block,) = _LITTLE_U32.unpack_from(view, position)
+            position += 4
+            if not block:
+                break
+            length = block & ~_LZ4_STORED
+            if length > block_bytes or length > total - position:
+                raise DamageError(f"an lz4 block of {length} bytes does not fit")
+            bound += length if block & _LZ4_STORED else min(block_bytes, 255 * length)
+            position += length + (4 if flags & 0x10 else 0)
+        position += 4 if flags & 0x04 else 0
+        if position > total:
+            raise DamageError("lz4 data is cut off")
+    if not bound and not total:
+        raise DamageError("lz4 data is cut off")
+    return data, bound
+
+
+def _xxh32_short(data: bytes) -> int:
+    """The xxHash32 checksum, seed 0, of fewer than 16 bytes: enough for the header of an lz4 frame."""
+    p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
+    mask = 0xFFFFFFFF
+    value = p5 + len(data) & mask
+    position = 0
+    while len(data) - position >= 4:
+        value = value + int.from_bytes(data[position : position + 4], "little") * p3 & mask
+        value = (value << 17 | value >> 15) * p4 & mask
+        position += 4
+    for byte in data[position:]:
+        value = value + byte * p5 & mask
+        value = (value << 11 | value >> 21) * p1 & mask
+    value = (value ^ value >> 15) * p2 & mask
+    value = (value ^ value >> 13) * p3 & mask
+    return value ^ value >> 16
+
+
+def _compress_lz4(name: str, module: Any, view: memoryview) -> bytes:
+    codec = None if name == "cramjam" else module.Codec("lz4_raw")
+    parts = [_LZ4_HEADER]
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
+        block = view[start : start + _LZ4_BLOCK_BYTES]
+        if codec is None:
+            packed = bytes(module.lz4.compress_block(block, store_size=False))
+        else:
+            packed = codec.compress(block, asbytes=True)
+        if len(packed) < len(block):
+            parts += (_LITTLE_U32.pack(len(packed)), packed)
+        else:
+            parts += (_LITTLE_U32.pack(len(block) | _LZ4_STORED), bytes(block))
+    parts.append(b"\x00\x00\x00\x00")
+    return b"".join(parts)
+
+
+def _zstd_bound(view: memoryview, max_bytes: int) -> int:
+    """Walk the blocks of all frames: the most bytes that can come out, without decompressing anything."""
+    position = bound = 0
+    total = len(view)
+    if not total:
+        raise DamageError("zstd data is cut off")
+    while position < total:
+        (frame_magic,) = _LITTLE_U32.unpack_from(view, position)
+        position += 4
+        if frame_magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
+            position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
+            continue
+        if frame_magic != _ZSTD_MAGIC:
+            raise DamageError("zstd data does not begin with a zstd frame")
+        descriptor = view[position]
+        position += 1
+        single_segment = descriptor & 0x20
+        if not single_segment:
+            window = 1 << (10 + (view[position] >> 3))
+            if window > max(max_bytes, 8 << 20):  # the decoder would allocate it
+                raise DamageError(f"a zstd frame asks for a window of {window} bytes")
+            position += 1
+        position += (0, 1, 2, 4)[descriptor & 3]
+        size_id = descriptor >> 6
+        size_bytes = (1 if single_segment else 0, 2, 4, 8)[size_id]
+        content_bytes = None
+        if size_bytes:
+            content_bytes = int.from_bytes(view[position : position + size_bytes], "little")
+            content_bytes += 256 if size_id == 1 else 0
+            position += size_bytes
+        frame_bound = 0
+        while True:
+            if total - position < 3:
+                raise DamageError("zstd data is cut off")
+            block = view[position] | view[position + 1] << 8 | view[position + 2] << 16
+            position += 3
+            kind, length = block >> 1 & 3, block >> 3
+            if kind == 3 or length > _ZSTD_BLOCK_BYTES:
+                raise DamageError("a zstd block header is not legal")
+            frame_bound += _ZSTD_BLOCK_BYTES if kind == 2 else length
+            position += 1 if kind == 1 else length
+            if block & 1:
+                break
+        position += 4 if descriptor & 4 else 0
+        if position > total:
+            raise DamageError("zstd data is cut off")
+        if content_bytes is not None:
+            if content_bytes > frame_bound:
+                raise DamageError("a zstd frame claims more bytes than its blocks can hold")
+            frame_bound = content_bytes
+        bound += frame_bound
+    return bound

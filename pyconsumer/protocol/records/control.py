@@ -1,0 +1,102 @@
+"""Control records: markers in a partition's log that no user sees (KIP-98).
+
+A control batch has one record, whose key says what it marks. The end of a transaction is marked by COMMIT or ABORT.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.records.builder import BatchBuilder
+
+__all__ = [
+    "ControlRecordType",
+    "EndTransactionMarker",
+    "build_end_transaction_marker",
+    "decode_control_type",
+    "decode_end_transaction_marker",
+    "encode_end_transaction_marker",
+]
+
+_KEY = struct.Struct(">hh")
+_VALUE = struct.Struct(">hi")
+
+
+class ControlRecordType(IntEnum):
+    """What a control record marks. Types of later versions read as UNKNOWN and are passed over."""
+
+    UNKNOWN = -1
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class EndTransactionMarker(NamedTuple):
+    """The end of a transaction, and the epoch of the transaction coordinator that wrote it."""
+
+    type: ControlRecordType
+    coordinator_epoch: int
+
+
+def decode_control_type(key: bytes | None) -> ControlRecordType:
+    """Read the key of a control record.
+
+    Raises:
+        CorruptRecordError: the key is missing, shorter than 4 bytes or has a negative version.
+    """
+    if key is None or len(key) < 4:
+        raise CorruptRecordError(f"the key of a control record has {len(key or b'')} bytes and needs 4")
+    version, number = _KEY.unpack_from(key)
+    if version < 0:
+        raise CorruptRecordError(f"the key of a control record has version {version}")
+    try:
+        return ControlRecordType(number)
+    except ValueError:
+        return ControlRecordType.UNKNOWN
+
+
+def decode_end_transaction_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
+    """Read a COMMIT or ABORT marker. Later versions of it are read as version 0.
+
+    Raises:
+        CorruptRecordError: key or value are too short, or it marks something else.
+    """
+    kind = decode_control_type(key)
+    if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
+        raise CorruptRecordError(f"a control record of type {kind.name} does not end a transaction")
+    if value is None or len(value) < 6:
+        raise CorruptRecordError(f"the value of a transaction marker has {len(value or b'')} bytes and needs 6")
+    version, epoch = _VALUE.unpack_from(value)
+    if version < 0:
+        raise CorruptRecordError(f"a transaction marker has version {version}")
+    return EndTransactionMarker(kind, epoch)
+
+
+def encode_end_transaction_marker(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
+    """Key and value of a marker's record, version 0."""
+    return _KEY.pack(0, marker.type), _VALUE.pack(0, marker.coordinator_epoch)
+
+
+def build_end_transaction_marker(
+    kind: ControlRecordType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The control batch that ends a transaction: 78 bytes."""
+    builder = BatchBuilder()
+    builder.try_append(timestamp_ms, *encode_end_transaction_marker(EndTransactionMarker(kind, coordinator_epoch)))
+    return builder.build(
+        base_offset, producer_id, producer_epoch, is_transactional=True, is_control=True, leader_epoch=leader_epoch
+    )

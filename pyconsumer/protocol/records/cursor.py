@@ -1,0 +1,411 @@
+"""Reading the record sets of a fetch answer: batches in order, hidden ones passed over, n records at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecError
+from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
+from pyconsumer.protocol.records._varint import DamageError
+from pyconsumer.protocol.records.batch import BatchInfo, Buffer, check_crc, scan_until_damage
+from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
+from pyconsumer.protocol.records.control import ControlRecordType, decode_control_type
+from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["Cursor", "iter_records", "read_control_record"]
+
+_NOWHERE: Final = TopicPartition("", -1)
+
+
+class Cursor:
+    """Takes records out of the record set of one partition, from ``fetch_offset`` on.
+
+    It passes over records below that offset, control batches and, with ``aborted``, the batches of aborted
+    transactions; its position moves past them. Batches are checked, decompressed and decoded when they are reached.
+
+    Args:
+        topic_partition: where the records are from.
+        buffer: the record set; records never keep it alive, the cursor does until it is :attr:`exhausted`.
+        fetch_offset: the offset asked for.
+        check_crcs: whether to check the checksum of each batch.
+        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch answer; None otherwise.
+        max_decompressed_bytes: most bytes that one batch may decompress to.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_aborting",
+        "_batches",
+        "_buffer",
+        "_check_crcs",
+        "_current",
+        "_damage",
+        "_delivering",
+        "_error",
+        "_index",
+        "_last_leader_epoch",
+        "_max_decompressed_bytes",
+        "_next_offset",
+        "_origin",
+        "_payload",
+        "_pending",
+        "_position",
+        "_remaining",
+        "end_offset",
+        "fetch_offset",
+        "has_incomplete_batch",
+        "size_bytes",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        buffer: Buffer,
+        *,
+        fetch_offset: int,
+        check_crcs: bool = True,
+        aborted: Iterable[tuple[int, int]] | None = None,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.fetch_offset = fetch_offset
+        self._buffer: Buffer = buffer
+        self._check_crcs = check_crcs
+        self._max_decompressed_bytes = max_decompressed_bytes
+        # Transactions still to come, the earliest last, and the producers whose batches are skipped now.
+        self._aborted = sorted(aborted or (), key=_first_offset, reverse=True)
+        self._aborting: set[int] = set()
+        self._next_offset = fetch_offset
+        self._last_leader_epoch = -1
+        self._batches, self._damage = scan_until_damage(buffer, topic_partition)
+        self._index = 0
+        self._error: KafkaError | None = None
+        #: Bytes of the complete batches.
+        self.size_bytes = self._batches[-1].end_position if self._batches else 0
+        #: Where the next fetch starts: after the last complete batch.
+        self.end_offset = max(fetch_offset, self._batches[-1].next_offset) if self._batches else fetch_offset
+        #: Whether bytes are left after the last complete batch. If there is no complete one, the fetch was too small.
+        self.has_incomplete_batch = self._damage is None and self.size_bytes < len(buffer)
+        # The batch being read: a v2 batch decodes record by record, a message set is decoded at once.
+        self._current: BatchInfo | None = None
+        self._payload = b""
+        self._position = 0
+        self._remaining = 0
+        self._delivering = False
+        self._origin: RecordOrigin | None = None
+        self._pending: list[ConsumerRecord] = []
+
+    @property
+    def next_offset(self) -> int:
+        """Offset of the next record to take: past everything that was taken or passed over."""
+        return self._next_offset
+
+    @property
+    def last_leader_epoch(self) -> int:
+        """Leader epoch of the last batch reached, -1 if unknown: it goes with :attr:`next_offset` (KIP-320)."""
+        return self._last_leader_epoch
+
+    @property
+    def batch_count(self) -> int:
+        """Number of complete batches."""
+        return len(self._batches)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left to take, and no error to raise."""
+        return (
+            self._current is None and self._index >= len(self._batches) and self._error is None and self._damage is None
+        )
+
+    @property
+    def error(self) -> KafkaError | None:
+        """What the next ``take`` raises, if that is known already."""
+        return self._error
+
+    @property
+    def decompressed_bytes(self) -> int:
+        """Bytes that the cursor holds besides the buffer: the batch being read."""
+        return len(self._payload)
+
+    def take(self, max_records: int) -> list[ConsumerRecord]:
+        """The next records, exactly ``max_records`` of them unless the record set ends or is damaged before.
+
+        Records before a damaged place are returned; the next call raises, and so does each after it, with
+        :attr:`next_offset` at the damage. :meth:`skip_batch` or a new fetch from a later offset leads past it.
+
+        Raises:
+            CorruptRecordError: a batch or record is damaged, or decompresses to too much.
+            UnsupportedCodecError: the compression type is unknown, or its library is not installed.
+        """
+        records: list[ConsumerRecord] = []
+        while len(records) < max_records and self._error is None:
+            if self._current is None:
+                if not self._open_next():
+                    break
+            elif self._pending:
+                self._take_pending(records, max_records - len(records))
+            else:
+                self._decode(records, max_records - len(records))
+        if self._error is not None:
+            if not records and max_records > 0:
+                raise self._error.with_traceback(None)
+        elif records and self._current is None:
+            self._pass_hidden()
+            if self.exhausted:
+                self._buffer = b""
+        return records
+
+    def skip_batch(self) -> int:
+        """Give up the batch that is damaged or being read and go on after it. Returns :attr:`next_offset`.
+
+        Where not even the batch's header is legal, nothing after it can be found: the rest is given up, and
+        :attr:`next_offset` stays.
+        """
+        if self._current is None and self._index < len(self._batches):
+            self._current = self._batches[self._index]
+            self._index += 1
+        if self._current is not None:
+            self._finish_batch()
+        else:
+            self._damage = None
+        self._error = None
+        return self._next_offset
+
+    def close(self) -> None:
+        """Drop the buffer and all that is left in it; the cursor is exhausted then."""
+        self._batches = self._batches[: self._index]
+        self._buffer = self._payload = b""
+        self._current = self._error = self._damage = None
+        self._pending = []
+        self._remaining = 0
+
+    # --- one batch
+
+    def _open_next(self) -> bool:
+        """Make the next visible batch the current one. False at the end, or with the error set."""
+        self._pass_hidden()
+        if self._error is not None or self._index >= len(self._batches):
+            if self._error is None:
+                self._error = self._damage
+            return False
+        info = self._batches[self._index]
+        if self._check_crcs and not check_crc(self._buffer, info):
+            self._fail(info, "its checksum is wrong")
+            return False
+        topic, partition = self.topic_partition
+        origin = RecordOrigin(topic, partition, info.partition_leader_epoch, info.timestamp_type)
+        try:
+            if info.magic >= 2:
+                self._payload = open_batch(self._buffer, info, self._max_decompressed_bytes)
+                self._position = 0
+                self._remaining = info.record_count
+            else:
+                self._open_message_set(info, origin)
+        except DamageError as exc:
+            self._fail(info, str(exc))
+            return False
+        except UnsupportedCodecError as exc:
+            self._error = UnsupportedCodecError(f"{self.topic_partition} at offset {self._next_offset}: {exc}")
+            return False
+        self._index += 1
+        self._current = info
+        self._origin = origin
+        self._delivering = False
+        self._last_leader_epoch = info.partition_leader_epoch
+        if not self._remaining and not self._pending:
+            self._finish_batch()
+        return True
+
+    def _open_message_set(self, info: BatchInfo, origin: RecordOrigin) -> None:
+        records, damage = decode_message_set(
+            self._buffer, info, self._next_offset, self._check_crcs, self._max_decompressed_bytes, origin
+        )
+        if damage is not None:
+            raise DamageError(damage)
+        records.reverse()
+        self._pending = records
+
+    def _take_pending(self, records: list[ConsumerRecord], room: int) -> None:
+        pending = self._pending
+        records += pending[: -room - 1 : -1]
+        del pending[-room:]
+        self._next_offset = records[-1].offset + 1
+        if not pending:
+            self._finish_batch()
+
+    def _decode(self, records: list[ConsumerRecord], room: int) -> None:
+        info, origin = self._current, self._origin
+        assert info is not None
+        assert origin is not None
+        count = min(room, self._remaining)
+        position, lowest, damage = decode_records(
+            self._payload,
+            self._position,
+            count,
+            info,
+            self._next_offset,
+            not self._delivering,
+            origin,
+            records,
+        )
+        self._delivering = self._delivering or lowest != self._next_offset
+        self._position = position
+        self._next_offset = lowest
+        if damage is None:
+            self._remaining -= count
+            if self._remaining:
+                return
+            if position == len(self._payload):
+                self._finish_batch()
+                return
+            damage = f"{len(self._payload) - position} bytes are left after its last record"
+        self._fail(info, damage)
+
+    def _finish_batch(self) -> None:
+        assert self._current is not None
+        self._next_offset = max(self._next_offset, self._current.last_offset + 1)
+        self._last_leader_epoch = self._current.partition_leader_epoch
+        self._current = None
+        self._payload = b""
+        self._pending = []
+        self._remaining = 0
+
+    def _fail(self, info: BatchInfo, reason: str) -> None:
+        self._error = CorruptRecordError(
+            f"the record batch of offsets {info.base_offset} to {info.last_offset} is damaged: {reason}",
+            topic_partition=self.topic_partition,
+            offset=max(self._next_offset, info.base_offset) if info.magic >= 2 else self._next_offset,
+        )
+
+    # --- batches that are not delivered
+
+    def _pass_hidden(self) -> None:
+        """Move past batches that a user never sees, and past those below the wanted offset."""
+        batches = self._batches
+        while self._index < len(batches) and self._error is None:
+            info = batches[self._index]
+            if info.producer_id >= 0 and self._aborted:
+                self._start_aborting(info.last_offset)
+            if info.is_control:
+                if not self._pass_control(info):
+                    return
+            elif info.last_offset >= self._next_offset:
+                if not (info.producer_id in self._aborting and info.is_transactional):
+                    return
+                if self._check_crcs and not check_crc(self._buffer, info):
+                    self._fail(info, "its checksum is wrong")
+                    return
+            self._index += 1
+            if info.last_offset >= self._next_offset:
+                self._next_offset = info.last_offset + 1
+                self._last_leader_epoch = info.partition_leader_epoch
+
+    def _start_aborting(self, last_offset: int) -> None:
+        aborted = self._aborted
+        while aborted and aborted[-1][1] <= last_offset:
+            self._aborting.add(aborted.pop()[0])
+
+    def _pass_control(self, info: BatchInfo) -> bool:
+        if self._check_crcs and not check_crc(self._buffer, info):
+            self._fail(info, "its checksum is wrong")
+            return False
+        if info.producer_id not in self._aborting:
+            return True
+        try:
+            record = read_control_record(self._buffer, info, self._max_decompressed_bytes)
+            # A batch whose marker was compacted away ends nothing: its transaction is gone as well.
+            if record is not None and decode_control_type(record.key) is ControlRecordType.ABORT:
+                self._aborting.discard(info.producer_id)
+            return True
+        except (DamageError, CorruptRecordError) as exc:
+            self._fail(info, exc.args[0])
+        except UnsupportedCodecError as exc:
+            self._error = UnsupportedCodecError(f"{self.topic_partition} at offset {self._next_offset}: {exc}")
+        return False
+
+
+def _first_offset(aborted: tuple[int, int]) -> int:
+    return aborted[1]
+
+
+def read_control_record(
+    buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+) -> ConsumerRecord | None:
+    """The first record of a v2 batch, a control record for example; None if the batch is empty.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    records: list[ConsumerRecord] = []
+    try:
+        payload = open_batch(buffer, info, max_decompressed_bytes)
+    except DamageError as exc:
+        raise CorruptRecordError(str(exc), offset=info.base_offset) from None
+    if not info.record_count:
+        return None
+    origin = RecordOrigin("", -1, info.partition_leader_epoch, info.timestamp_type)
+    damage = decode_records(payload, 0, 1, info, info.base_offset, True, origin, records)[2]
+    if damage is not None:
+        raise CorruptRecordError(damage, offset=info.base_offset)
+    return records[0]
+
+
+def iter_records(
+    buffer: Buffer,
+    *,
+    check_crcs: bool = True,
+    topic_partition: TopicPartition | None = None,
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+) -> Iterator[SimpleRecord]:
+    """All records of a log, control records and those of aborted transactions included, in order.
+
+    ``topic_partition`` is for the errors. A batch cut off at the end of the buffer is left out.
+
+    Raises:
+        CorruptRecordError: at the first damaged batch, after the records before it.
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    batches, damage = scan_until_damage(buffer, topic_partition)
+    for info in batches:
+        records: list[ConsumerRecord] = []
+        origin = RecordOrigin("", -1, info.partition_leader_epoch, info.timestamp_type)
+        wrong: str | None = None
+        try:
+            if check_crcs and not check_crc(buffer, info):
+                wrong = "its checksum is wrong"
+            elif info.magic >= 2:
+                payload = open_batch(buffer, info, max_decompressed_bytes)
+                position, _, wrong = decode_records(
+                    payload, 0, info.record_count, info, info.base_offset, False, origin, records
+                )
+                if wrong is None and position != len(payload):
+                    wrong = f"{len(payload) - position} bytes are left after its last record"
+            else:
+                records, wrong = decode_message_set(buffer, info, 0, check_crcs, max_decompressed_bytes, origin)
+        except DamageError as exc:
+            wrong = str(exc)
+        for record in records:
+            yield SimpleRecord(
+                record.offset,
+                record.timestamp,
+                record.key,
+                record.value,
+                record._headers,
+                info.is_control,
+                info.is_transactional,
+                info.producer_id,
+                info.producer_epoch,
+                info.partition_leader_epoch,
+            )
+        if wrong is not None:
+            raise CorruptRecordError(
+                f"the record batch of offsets {info.base_offset} to {info.last_offset} is damaged: {wrong}",
+                topic_partition=topic_partition,
+                offset=records[-1].offset + 1 if records else info.base_offset,
+            )
+    if damage is not None:
+        raise damage

@@ -1,0 +1,203 @@
+"""What a consumer hands out for each record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["ConsumerRecord", "DeserializedRecord", "RecordOrigin", "SimpleRecord"]
+
+Header = tuple[str, bytes | None]
+
+
+class RecordOrigin(NamedTuple):
+    """What all records of a batch share."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    timestamp_type: int
+
+
+_REPR_FIELDS = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "leader_epoch",
+    "serialized_key_size",
+    "serialized_value_size",
+)
+
+
+def _size(data: Any) -> int:
+    return len(data) if isinstance(data, bytes) else -1
+
+
+class ConsumerRecord:
+    """A record as it was consumed.
+
+    Args (all readable as attributes):
+        topic, partition: where it came from.
+        offset: its place in the partition.
+        timestamp: in ms since the epoch; -1 in message format v0.
+        timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime), -1 none.
+        key, value: what the deserializers made of them, bytes without any; None where the record has none.
+        headers: pairs of name and value, in order; each access gives a list of its own.
+        leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
+        serialized_key_size, serialized_value_size: in bytes as they were sent, -1 for None.
+
+    Records are equal if all of this is. They pickle. They hold no part of the buffer they were read from. Treat them
+    as read-only.
+    """
+
+    __slots__ = ("_headers", "key", "offset", "origin", "timestamp", "value")
+
+    # The decoder makes records without calling __init__, see _pure.py: keep both in step.
+    origin: RecordOrigin
+    offset: int
+    timestamp: int
+    key: Any
+    value: Any
+    _headers: tuple[Header, ...]
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp: int = -1,
+        timestamp_type: int = 0,
+        key: Any = None,
+        value: Any = None,
+        headers: Iterable[Header] = (),
+        leader_epoch: int = -1,
+    ) -> None:
+        self.origin = RecordOrigin(topic, partition, leader_epoch, timestamp_type)
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self._headers = tuple(headers)
+
+    @property
+    def topic(self) -> str:
+        return self.origin.topic
+
+    @property
+    def partition(self) -> int:
+        return self.origin.partition
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.origin.topic, self.origin.partition)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.origin.leader_epoch
+
+    @property
+    def timestamp_type(self) -> int:
+        return self.origin.timestamp_type
+
+    @property
+    def headers(self) -> list[Header]:
+        return list(self._headers)
+
+    @property
+    def serialized_key_size(self) -> int:
+        return _size(self.key)
+
+    @property
+    def serialized_value_size(self) -> int:
+        return _size(self.value)
+
+    def deserialized(self, key: Any, value: Any) -> DeserializedRecord:
+        """The same record with what deserializers made of its key and value; it remembers their sizes as bytes."""
+        record = DeserializedRecord.__new__(DeserializedRecord)
+        record.origin = self.origin
+        record.offset = self.offset
+        record.timestamp = self.timestamp
+        record.key = key
+        record.value = value
+        record._headers = self._headers
+        record._sizes = (self.serialized_key_size, self.serialized_value_size)
+        return record
+
+    def _fields(self) -> tuple[Any, ...]:
+        topic, partition, leader_epoch, timestamp_type = self.origin
+        return (
+            topic,
+            partition,
+            self.offset,
+            self.timestamp,
+            timestamp_type,
+            self.key,
+            self.value,
+            self._headers,
+            leader_epoch,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConsumerRecord):
+            return NotImplemented
+        return (
+            self._fields() == other._fields()
+            and self.serialized_key_size == other.serialized_key_size
+            and self.serialized_value_size == other.serialized_value_size
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.origin.topic, self.origin.partition, self.offset))
+
+    def __repr__(self) -> str:
+        return f"ConsumerRecord({', '.join(f'{name}={getattr(self, name)!r}' for name in _REPR_FIELDS)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ConsumerRecord, self._fields())
+
+
+class DeserializedRecord(ConsumerRecord):
+    """A :class:`ConsumerRecord` whose key and value a deserializer made."""
+
+    __slots__ = ("_sizes",)
+
+    _sizes: tuple[int, int]
+
+    @property
+    def serialized_key_size(self) -> int:
+        return self._sizes[0]
+
+    @property
+    def serialized_value_size(self) -> int:
+        return self._sizes[1]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_deserialized, (self._fields(), self._sizes))
+
+
+def _rebuild_deserialized(fields: tuple[Any, ...], sizes: tuple[int, int]) -> DeserializedRecord:
+    record = DeserializedRecord(*fields)
+    record._sizes = sizes
+    return record
+
+
+class SimpleRecord(NamedTuple):
+    """A record in a log, as a broker reads its own topics: control records included."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    is_control: bool = False
+    is_transactional: bool = False
+    producer_id: int = -1
+    producer_epoch: int = -1
+    leader_epoch: int = -1
