@@ -16,6 +16,7 @@ from pyconsumer.protocol.records.batch import (
     scan,
 )
 from pyconsumer.protocol.records.builder import BatchBuilder, record_size_bound
+from pyconsumer.protocol.records.columns import BinaryColumn, Columns, HeaderColumn
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, Codec
 from pyconsumer.protocol.records.control import (
     ControlRecordType,
@@ -36,12 +37,15 @@ __all__ = [
     "NO_TIMESTAMP_TYPE",
     "BatchBuilder",
     "BatchInfo",
+    "BinaryColumn",
     "Codec",
+    "Columns",
     "ConsumerRecord",
     "ControlRecordType",
     "Cursor",
     "DeserializedRecord",
     "EndTransactionMarker",
+    "HeaderColumn",
     "SimpleRecord",
     "build_end_transaction_marker",
     "check_crc",

@@ -50,11 +50,18 @@ def _encode_unsigned(number: int) -> bytes:
 
 
 #: The encoding of 0, 1, 2, ...: nearly every length and delta of a record is found here.
-SMALL_VARINTS: Final[tuple[bytes, ...]] = tuple(_encode_unsigned(n << 1) for n in range(2048))
+SMALL_VARINTS: Final[tuple[bytes, ...]] = (
+    *[bytes((n << 1,)) for n in range(64)],
+    *[bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 2048)],
+)
 
 
 def encode_varint(number: int) -> bytes:
     """Encode a signed number."""
-    if 0 <= number < 2048:
-        return SMALL_VARINTS[number]
+    if 0 <= number < 0x2000:
+        if number < 64:
+            return SMALL_VARINTS[number]
+        return bytes((number << 1 & 0x7F | 0x80, number >> 6))
+    if 0 <= number < 0x100000:
+        return bytes((number << 1 & 0x7F | 0x80, number >> 6 & 0x7F | 0x80, number >> 13))
     return _encode_unsigned(zigzag(number))

@@ -58,7 +58,6 @@ class BatchBuilder:
 
     __slots__ = (
         "_base_timestamp",
-        "_records",
         "_codec",
         "_count",
         "_has_delete_horizon",
@@ -68,6 +67,7 @@ class BatchBuilder:
         "_max_timestamp",
         "_payload",
         "_ratio",
+        "_records",
         "_size",
         "_timestamp_type",
         "compression_ratio",

@@ -9,6 +9,7 @@ from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecEr
 from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BatchInfo, Buffer, check_crc, scan_until_damage
+from pyconsumer.protocol.records.columns import Columns
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from pyconsumer.protocol.records.control import ControlRecordType, decode_control_type
 from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord
@@ -16,7 +17,10 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["Cursor", "iter_records", "read_control_record"]
 
-_NOWHERE: Final = TopicPartition("", -1)
+#: Bytes of keys and values that one call of :meth:`Cursor.take_columns` aims at.
+DEFAULT_COLUMN_BYTES: Final = 8 * 1024 * 1024
+_FIRST_CHUNK: Final = 16
+_CHUNK: Final = 2000
 
 
 class Cursor:
@@ -157,6 +161,37 @@ class Cursor:
             if self.exhausted:
                 self._buffer = b""
         return records
+
+    def take_columns(
+        self, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES, *, with_headers: bool = False
+    ) -> Columns:
+        """Like :meth:`take`, but as columns.
+
+        Args:
+            max_bytes: stop when keys and values have this many bytes, or soon after: a small number of records more
+                may come, all of the same fetch answer.
+            with_headers: whether to make a column of headers.
+
+        Raises:
+            As :meth:`take` does.
+        """
+        records: list[ConsumerRecord] = []
+        size = 0
+        while len(records) < max_records and size < max_bytes:
+            # Towards the limit ever fewer at a time, by the mean size so far.
+            fitting = (max_bytes - size) * len(records) // size + 1 if size else _FIRST_CHUNK
+            try:
+                chunk = self.take(min(max_records - len(records), fitting, _CHUNK))
+            except KafkaError:
+                if records:
+                    break  # the error stays and comes again
+                raise
+            if not chunk:
+                break
+            size += sum([len(r.value) for r in chunk if r.value]) + sum([len(r.key) for r in chunk if r.key])
+            records += chunk
+        topic, partition = self.topic_partition
+        return Columns(topic, partition, records, with_headers=with_headers)
 
     def skip_batch(self) -> int:
         """Give up the batch that is damaged or being read and go on after it. Returns :attr:`next_offset`.
