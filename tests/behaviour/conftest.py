@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
+from tests.support.proxy import KafkaProxy
 
 _RUN = uuid.uuid4().hex[:6]
 _NUMBERS = itertools.count(1)
@@ -90,6 +92,19 @@ def new_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluste
     yield start
     for made in reversed(started):
         made.stop()
+
+
+@pytest.fixture
+def new_proxy(cluster: Cluster) -> Iterator[Callable[..., KafkaProxy]]:
+    """Starts proxies before ``cluster``: ``new_proxy(round_trip_ms=5)``."""
+    with ExitStack() as running:
+        yield lambda **options: running.enter_context(KafkaProxy(cluster.bootstrap_servers, **options))
+
+
+@pytest.fixture
+def proxy(new_proxy: Callable[..., KafkaProxy]) -> KafkaProxy:
+    """A proxy before ``cluster`` that changes nothing until it gets rules."""
+    return new_proxy()
 
 
 def _fresh(kind: str, node_name: str) -> str:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pyconsumer.protocol.api import API, ApiKey
 from tests.support.apache_kafka import LISTENERS
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools, properties
+from tests.support.proxy import KafkaProxy
 
 
 @pytest.mark.smoke
@@ -38,6 +40,17 @@ def test_kafkas_own_tools_write_and_read(cluster: Cluster, topic: str, kafka_too
     kafka_tools.run("ConsoleProducer", *at, input="one\ntwo\n")
     read = kafka_tools.run("ConsoleConsumer", *at, "--from-beginning", "--max-messages", "2")
     assert read.lines == ["one", "two"]
+
+
+@pytest.mark.kafka
+def test_clients_stay_behind_the_proxy(
+    cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str, kafka_tools: KafkaTools
+) -> None:
+    at = ("--bootstrap-server", proxy.bootstrap_servers, "--topic", topic)
+    kafka_tools.run("ConsoleProducer", *at, input="one\ntwo\n")
+    kafka_tools.run("ConsoleConsumer", *at, "--from-beginning", "--max-messages", "2", "--group", group_id)
+    seen = {ApiKey(event.api_key) for event in proxy.events() if event.api_key in API}
+    assert {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.OFFSET_COMMIT} <= seen
 
 
 @pytest.mark.kafka
