@@ -1,7 +1,17 @@
-"""The blobs that consumers put into JoinGroup and SyncGroup: Subscription and Assignment, versions 0 to 3."""
+"""The blobs that consumers put into JoinGroup and SyncGroup: Subscription and Assignment, versions 0 to 3.
+
+Each starts with its version. A newer version is read as our newest one, and bytes after what we know are left alone,
+so that newer members and ones with small faults can be in one group with us (Java's ``ConsumerProtocol``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
+from pyconsumer import structs
+from pyconsumer.errors import ProtocolError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.schema import (
     BYTES,
     INT32,
@@ -13,6 +23,8 @@ from pyconsumer.protocol.schema import (
     message,
     structure,
 )
+
+M = TypeVar("M", bound=Message)
 
 
 @structure
@@ -42,3 +54,89 @@ class ConsumerProtocolAssignment(Message):
         ConsumerProtocolAssignmentTopicPartition, "0+", factory=list
     )
     user_data: bytes | None = field(BYTES, "0+", nullable="0+", default=None)
+
+
+def encode_subscription(
+    topics: Iterable[str],
+    user_data: bytes | None = None,
+    owned_partitions: Iterable[structs.TopicPartition] = (),
+    generation_id: int = -1,
+    rack_id: str | None = None,
+    *,
+    version: int = 3,
+) -> bytes:
+    """A member's subscription for JoinGroup. Topics and partitions are written in order: equal ones give equal bytes.
+
+    Args:
+        owned_partitions: what the member keeps while it rejoins (since version 1, KIP-429).
+        generation_id: the generation that gave it those, -1 for none (since version 2, KIP-792).
+        rack_id: its ``client_rack`` (since version 3, KIP-881).
+    """
+    by_topic: dict[str, list[int]] = {}
+    for partition in sorted(owned_partitions):
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return ConsumerProtocolSubscription(
+        topics=sorted(topics),
+        user_data=user_data,
+        owned_partitions=[TopicPartition(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()],
+        generation_id=generation_id,
+        rack_id=rack_id,
+    ).encode_with_version(version)
+
+
+def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
+    """Read a member's subscription, of any version.
+
+    Raises:
+        ProtocolError: the bytes are no subscription, or their version is negative.
+    """
+    return _decode(ConsumerProtocolSubscription, data)
+
+
+def owned_partitions(subscription: ConsumerProtocolSubscription) -> list[structs.TopicPartition]:
+    """The partitions that a subscription says the member owns, in the order written."""
+    return [
+        structs.TopicPartition(item.topic, number)
+        for item in subscription.owned_partitions
+        for number in item.partitions
+    ]
+
+
+def encode_assignment(
+    partitions: Iterable[structs.TopicPartition], user_data: bytes | None = None, *, version: int = 3
+) -> bytes:
+    """A member's share for SyncGroup; topics in the order in which they first appear."""
+    by_topic: dict[str, list[int]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=numbers)
+            for topic, numbers in by_topic.items()
+        ],
+        user_data=user_data,
+    ).encode_with_version(version)
+
+
+def decode_assignment(data: Buffer) -> tuple[list[structs.TopicPartition], bytes | None]:
+    """Read a member's share: its partitions and the assignor's user data. No bytes at all mean no partitions.
+
+    Raises:
+        ProtocolError: the bytes are no assignment, or their version is negative.
+    """
+    if not len(data):
+        return [], None
+    message = _decode(ConsumerProtocolAssignment, data)
+    partitions = [
+        structs.TopicPartition(item.topic, number) for item in message.assigned_partitions for number in item.partitions
+    ]
+    return partitions, message.user_data
+
+
+def _decode(cls: type[M], data: Buffer) -> M:
+    if len(data) < 2:
+        raise ProtocolError(f"{cls.__name__}: {len(data)} bytes are too few to hold a version")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < cls.MIN_VERSION:
+        raise ProtocolError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
+    return cls.decode(memoryview(data)[2:], min(version, cls.MAX_VERSION), allow_trailing=True)

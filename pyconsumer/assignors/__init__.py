@@ -1,0 +1,98 @@
+"""How a group's leader divides partitions among members: assignors to choose from, and a base for own ones.
+
+The setting ``partition_assignment_strategy`` names them in order of preference; :func:`resolve` makes objects of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyconsumer.assignors.base import (
+    Assignment,
+    Assignor,
+    ClusterView,
+    PartitionAssignor,
+    RebalanceProtocol,
+    Subscription,
+    sorted_members,
+)
+from pyconsumer.assignors.range import RangeAssignor
+from pyconsumer.assignors.round_robin import RoundRobinAssignor
+from pyconsumer.errors import ConfigurationError
+
+__all__ = [
+    "Assignment",
+    "Assignor",
+    "ClusterView",
+    "PartitionAssignor",
+    "RangeAssignor",
+    "RebalanceProtocol",
+    "RoundRobinAssignor",
+    "Subscription",
+    "common_protocol",
+    "resolve",
+    "sorted_members",
+]
+
+_BUILT_IN: dict[str, type[Assignor]] = {
+    "range": RangeAssignor,
+    "roundrobin": RoundRobinAssignor,
+    "org.apache.kafka.clients.consumer.RangeAssignor": RangeAssignor,
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": RoundRobinAssignor,
+}
+
+
+def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assignor | type[Assignor]]) -> list[Assignor]:
+    """The assignors that a setting names, in its order.
+
+    Args:
+        strategies: a name (``"range"``, ``"roundrobin"``), the name of Kafka's Java class, an :class:`Assignor` class
+            or object; a list of those, or names separated by commas.
+
+    Raises:
+        ConfigurationError: a name is unknown, something is no assignor, or two have the same name.
+    """
+    if isinstance(strategies, str):
+        strategies = [part for part in (part.strip() for part in strategies.split(",")) if part]
+    elif isinstance(strategies, (Assignor, type)):
+        strategies = [strategies]
+    found: dict[str, Assignor] = {}
+    for strategy in strategies:
+        assignor: object
+        if isinstance(strategy, str):
+            cls = _BUILT_IN.get(strategy)
+            if cls is None:
+                known = ", ".join(name for name in _BUILT_IN if "." not in name)
+                raise ConfigurationError(
+                    f"partition_assignment_strategy: no assignor is called {strategy!r}; there are {known}, "
+                    "and classes or objects of your own"
+                )
+            assignor = cls()
+        else:
+            assignor = strategy() if isinstance(strategy, type) else strategy
+        if not isinstance(assignor, Assignor):
+            raise ConfigurationError(
+                f"partition_assignment_strategy: {strategy!r} is not an assignor; derive it from "
+                "pyconsumer.assignors.Assignor"
+            )
+        if assignor.name in found:
+            raise ConfigurationError(
+                f"partition_assignment_strategy: two assignors are called {assignor.name!r}; names must differ"
+            )
+        found[assignor.name] = assignor
+    return list(found.values())
+
+
+def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
+    """The highest rebalance protocol that all of them support (KIP-429).
+
+    Raises:
+        ConfigurationError: they have none in common.
+    """
+    common = set(RebalanceProtocol)
+    for assignor in assignors:
+        common &= set(assignor.supported_protocols())
+    if not common:
+        names = ", ".join(f"{a.name} ({'/'.join(p.name for p in a.supported_protocols())})" for a in assignors)
+        raise ConfigurationError(f"partition_assignment_strategy: these assignors share no rebalance protocol: {names}")
+    return max(common)

@@ -1,0 +1,158 @@
+"""What an assignor is: the rule by which a group's leader divides partitions among the members.
+
+Here: the values that go in and out, the base classes to build one on, and the order of members and topics that all of
+them share. Not here: bytes on the wire (``protocol.consumer_protocol``), and who calls an assignor when
+(``consumer.coordinator``).
+
+Rules for every assignor:
+
+1. The result has an entry for each member of the input, an empty one included.
+2. A topic without known partitions is left out; that is no error.
+3. The same input gives the same result: iterate in the order that :func:`sorted_members` and sorted topics give.
+4. ``assign`` runs on the leader only, ``on_assignment`` on every member, both in the thread that calls ``poll``.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, PartitionMetadata, TopicPartition
+
+__all__ = [
+    "Assignment",
+    "Assignor",
+    "ClusterView",
+    "PartitionAssignor",
+    "RebalanceProtocol",
+    "Subscription",
+    "member_order",
+    "sorted_members",
+]
+
+
+class RebalanceProtocol(enum.IntEnum):
+    """What a member does with its partitions when a rebalance begins (KIP-429).
+
+    ``EAGER``: it gives up all of them before it joins. ``COOPERATIVE``: it keeps them, and gives up only what the new
+    assignment took away; a partition then needs two rebalances to move.
+    """
+
+    EAGER = 0
+    COOPERATIVE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What one member said when it joined.
+
+    Attributes:
+        topics: names that it subscribed to.
+        user_data: bytes of the assignor's own, None if it sent none.
+        owned_partitions: what it held before this rebalance; empty under ``EAGER`` and from members before Kafka 2.4.
+        generation_id: the generation in which it held them, -1 if not known (KIP-792).
+        rack_id: its ``client_rack`` (KIP-881).
+        group_instance_id: its static identity (KIP-345).
+    """
+
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    owned_partitions: tuple[TopicPartition, ...] = ()
+    generation_id: int = -1
+    rack_id: str | None = None
+    group_instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One member's share, and bytes that the assignor wants to reach it."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    user_data: bytes | None = None
+
+
+class ClusterView(Protocol):
+    """What an assignor may ask of the cluster's metadata."""
+
+    def partitions_for(self, topic: str) -> Sequence[PartitionMetadata] | None:
+        """The topic's partitions, or None if it is not known."""
+
+    def broker(self, node_id: int) -> BrokerMetadata | None:
+        """Where a broker is, or None if it is not known."""
+
+
+class Assignor(ABC):
+    """Divides partitions among members. Java's ``ConsumerPartitionAssignor``.
+
+    Subclass this to use the members' user data, the racks or the cluster's layout; where counts of partitions are
+    enough, :class:`PartitionAssignor` is simpler. An object belongs to one consumer.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name on the wire, by which members vote. Unique: taken are range, roundrobin, sticky, ..."""
+
+    @abstractmethod
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
+        """Divide the partitions of all subscribed topics.
+
+        Args:
+            cluster: partitions, leaders and racks.
+            subscriptions: by member id.
+
+        Returns:
+            A share for every member id of ``subscriptions``.
+        """
+
+    def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
+        """The rebalance protocols with which its results are safe; all configured assignors must share one."""
+        return (RebalanceProtocol.EAGER,)
+
+    def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
+        """Bytes to send along when joining, None for none. Called once for each join."""
+        return None
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:  # noqa: B027
+        """Called on every member with its new share, before the rebalance listener."""
+
+
+class PartitionAssignor(Assignor):
+    """Base of assignors that need only the number of partitions. Java's ``AbstractPartitionAssignor``."""
+
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+        counts: dict[str, int] = {}
+        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
+            partitions = cluster.partitions_for(topic)
+            if partitions:
+                counts[topic] = len(partitions)
+        shares = self.assign_partitions(counts, subscriptions)
+        return {member_id: Assignment(tuple(shares.get(member_id, ()))) for member_id in subscriptions}
+
+    @abstractmethod
+    def assign_partitions(
+        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+    ) -> Mapping[str, Sequence[TopicPartition]]:
+        """Divide partitions, given how many each topic has (topics in order, unknown and empty ones left out)."""
+
+
+def member_order(text: str) -> bytes:
+    """A sort key that orders strings as Java does: by UTF-16 units, not by code points."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def sorted_members(subscriptions: Mapping[str, Subscription], topic: str | None = None) -> list[str]:
+    """Member ids in the order in which assignors serve them: static members by instance id, then others by member id.
+
+    Args:
+        topic: only members that subscribed to it.
+    """
+
+    def key(member_id: str) -> tuple[bool, bytes]:
+        instance_id = subscriptions[member_id].group_instance_id
+        return instance_id is None, member_order(member_id if instance_id is None else instance_id)
+
+    return sorted((m for m, s in subscriptions.items() if topic is None or topic in s.topics), key=key)
