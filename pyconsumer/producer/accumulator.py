@@ -1,0 +1,313 @@
+"""Records that wait to be sent, in batches: a core without I/O, thread or clock.
+
+State: for each partition a queue of batches, oldest first, and whether one of them is in flight. Rules:
+
+1. A record goes into the last batch of its partition, or into a new one if that is full or was closed.
+2. A batch is ready when it is full, has waited ``linger``, others wait behind it, somebody flushes or closes, or memory
+   has run out. A batch that failed is ready again after its backoff.
+3. At most one batch of a partition is in flight (the partition is *muted* meanwhile). Batches of a partition leave in
+   their order, and one that has to be sent again goes back to the front: so order is kept, whatever fails.
+4. Sequence numbers (idempotence) are given when a batch first leaves, and stay with it for every retry.
+5. Memory is counted from the append until the batch is done, in uncompressed bytes.
+6. Every batch ends by its delivery timeout, whether it waits, backs off or is in flight.
+
+The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from pyconsumer.producer.future import BatchResult
+from pyconsumer.protocol.records import BatchBuilder
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["Appended", "ProducerBatch", "RecordAccumulator"]
+
+Header = tuple[str, bytes | None]
+
+
+class ProducerBatch:
+    """One batch on its way.
+
+    Attributes:
+        created_at: monotonic seconds of its first record; its delivery timeout counts from there.
+        attempts: how often it was sent. retry_at: not to be sent before.
+        base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
+    """
+
+    __slots__ = (
+        "attempts",
+        "base_sequence",
+        "builder",
+        "closed",
+        "created_at",
+        "data",
+        "memory",
+        "producer",
+        "result",
+        "retry_at",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, builder: BatchBuilder, now: float) -> None:
+        self.topic_partition = topic_partition
+        self.builder = builder
+        self.created_at = now
+        self.result = BatchResult(topic_partition)
+        self.attempts = 0
+        self.retry_at = 0.0
+        self.closed = False
+        self.memory = 0
+        self.base_sequence = -1
+        self.producer = (-1, -1)
+        self.data: bytes | None = None
+
+    @property
+    def record_count(self) -> int:
+        return self.builder.record_count
+
+
+class Appended(NamedTuple):
+    """Where a record went: its batch, its index there, and whether the sender should look."""
+
+    batch: ProducerBatch
+    index: int
+    wake_sender: bool
+
+
+class _Queue:
+    """The batches of one partition."""
+
+    __slots__ = ("batches", "muted", "next_sequence", "producer")
+
+    def __init__(self) -> None:
+        self.batches: deque[ProducerBatch] = deque()
+        self.muted = False
+        self.next_sequence = 0
+        self.producer = (-1, -1)
+
+
+class RecordAccumulator:
+    """See the module's text.
+
+    Args:
+        batch_size: bytes of a batch; 0 gives each record its own.
+        linger: seconds. delivery_timeout: seconds.
+        buffer_memory: bytes.
+        codec: compression of batches.
+    """
+
+    def __init__(
+        self, *, batch_size: int, linger: float, delivery_timeout: float, buffer_memory: int, codec: str
+    ) -> None:
+        self._batch_size = batch_size
+        self._linger = linger
+        self._delivery_timeout = delivery_timeout
+        self._buffer_memory = buffer_memory
+        self._codec = codec
+        self._queues: dict[TopicPartition, _Queue] = {}
+        self._busy: set[TopicPartition] = set()  # partitions with batches, so that nothing scans the idle ones
+        self._in_flight: set[ProducerBatch] = set()
+        self._ratio: dict[str, float] = {}
+        self.memory_used = 0
+        self.flushing = 0
+        self.closing = False
+        self.starved = 0  # threads that wait for memory
+
+    # ------------------------------------------------------------ appending
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Whether a record of this size may be appended now. One that is alone always may."""
+        return self.memory_used + size_bytes <= self._buffer_memory or self.memory_used == 0
+
+    def append(
+        self,
+        tp: TopicPartition,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        size_bytes: int,
+        now: float,
+    ) -> Appended:
+        """Add a record; the caller made sure by :meth:`has_room` that there is memory.
+
+        Args:
+            size_bytes: the memory that it counts for.
+            now: monotonic seconds.
+        """
+        queue = self._queues.get(tp)
+        if queue is None:
+            queue = self._queues[tp] = _Queue()
+        batches = queue.batches
+        if batches and not batches[-1].closed:
+            batch = batches[-1]
+            index = batch.builder.try_append(timestamp_ms, key, value, headers)
+            if index is not None:
+                batch.memory += size_bytes
+                self.memory_used += size_bytes
+                full = batch.builder.estimated_size >= self._batch_size
+                if full:
+                    batch.closed = True
+                return Appended(batch, index, full)
+            batch.closed = True
+        batch = ProducerBatch(
+            tp,
+            BatchBuilder(self._codec, size_limit=self._batch_size, expected_ratio=self._ratio.get(tp.topic, 1.0)),
+            now,
+        )
+        index = batch.builder.try_append(timestamp_ms, key, value, headers)
+        assert index is not None  # the first record always fits
+        batch.memory = size_bytes
+        self.memory_used += size_bytes
+        batch.closed = batch.builder.estimated_size >= self._batch_size
+        batches.append(batch)
+        self._busy.add(tp)
+        return Appended(batch, index, True)
+
+    # ------------------------------------------------------------ sending
+
+    def busy_partitions(self) -> Iterable[TopicPartition]:
+        """Partitions with batches that wait."""
+        return self._busy
+
+    def ready_at(self, tp: TopicPartition) -> float | None:
+        """When the first batch of a partition may leave (monotonic seconds); None if none waits or one is in flight."""
+        queue = self._queues[tp]
+        if queue.muted or not queue.batches:
+            return None
+        first = queue.batches[0]
+        if first.attempts:
+            return first.retry_at
+        if first.closed or len(queue.batches) > 1 or self.flushing or self.closing or self.starved:
+            return 0.0
+        return first.created_at + self._linger
+
+    def next_deadline(self) -> float | None:
+        """The earliest end of a delivery timeout of a batch that waits or is in flight, or None."""
+        earliest = [self._queues[tp].batches[0].created_at for tp in self._busy]
+        earliest += [batch.created_at for batch in self._in_flight]
+        return min(earliest) + self._delivery_timeout if earliest else None
+
+    def take(self, tp: TopicPartition, producer: tuple[int, int] | None) -> ProducerBatch:
+        """Close the first batch of a partition and count it as in flight; the partition is muted.
+
+        Args:
+            producer: ``(id, epoch)`` for idempotence, None without.
+        """
+        queue = self._queues[tp]
+        batch = queue.batches.popleft()
+        if not queue.batches:
+            self._busy.discard(tp)
+        queue.muted = True
+        self._in_flight.add(batch)
+        batch.closed = True
+        batch.attempts += 1
+        if producer is not None and batch.base_sequence < 0:
+            if queue.producer != producer:
+                queue.producer, queue.next_sequence = producer, 0
+            batch.producer = producer
+            batch.base_sequence = queue.next_sequence
+            queue.next_sequence = (queue.next_sequence + batch.record_count) & 0x7FFFFFFF
+            batch.data = None
+        if batch.data is None:
+            batch.data = batch.builder.build(
+                producer_id=batch.producer[0], producer_epoch=batch.producer[1], base_sequence=batch.base_sequence
+            )
+            if self._codec != "none":
+                ratio = batch.builder.compression_ratio
+                self._ratio[tp.topic] = min(1.0, max(ratio * 1.05, 0.05, self._ratio.get(tp.topic, 1.0) * 0.9))
+        return batch
+
+    # ------------------------------------------------------------ what became of it
+
+    def done(self, batch: ProducerBatch) -> None:
+        """The batch was sent or given up: release its memory and its partition."""
+        self._unmute(batch)
+        self.memory_used -= batch.memory
+        batch.memory = 0
+        batch.data = None
+
+    def put_back(self, batch: ProducerBatch, retry_at: float) -> None:
+        """The batch has to be sent again, not before ``retry_at`` (monotonic seconds)."""
+        self._unmute(batch)
+        batch.retry_at = retry_at
+        self._queues[batch.topic_partition].batches.appendleft(batch)
+        self._busy.add(batch.topic_partition)
+
+    def split(self, batch: ProducerBatch, builders: Sequence[BatchBuilder]) -> None:
+        """The batch was too large: what is in it goes back as several batches, in order."""
+        self._unmute(batch)
+        queue = self._queues[batch.topic_partition]
+        if batch.base_sequence >= 0 and queue.producer == batch.producer:
+            queue.next_sequence = (
+                batch.base_sequence
+            )  # it was the last one to get a sequence, and the broker refused it
+        parts = []
+        first = 0
+        for builder in builders:
+            part = ProducerBatch(batch.topic_partition, builder, batch.created_at)
+            part.closed = True
+            part.memory = batch.memory * builder.record_count // max(1, batch.record_count)
+            parts.append((first, part))
+            first += builder.record_count
+        parts[0][1].memory += batch.memory - sum(part.memory for _, part in parts)
+        batch.memory = 0
+        queue.batches.extendleft(part for _, part in reversed(parts))
+        self._busy.add(batch.topic_partition)
+        self._ratio[batch.topic_partition.topic] = 1.0
+        batch.result.split([(index, part.result) for index, part in parts])
+
+    def forget_sequences(self) -> None:
+        """The producer id or epoch changes: batches that wait get new sequence numbers when they leave."""
+        for queue in self._queues.values():
+            queue.producer = (-1, -1)
+            for batch in queue.batches:
+                batch.base_sequence, batch.producer, batch.data = -1, (-1, -1), None
+
+    def expired(self, now: float) -> list[ProducerBatch]:
+        """Batches past their delivery timeout, taken out; those in flight stay muted until their answer comes."""
+        limit = now - self._delivery_timeout
+        found = []
+        for tp in list(self._busy):
+            batches = self._queues[tp].batches
+            while batches and batches[0].created_at <= limit:
+                batch = batches.popleft()
+                self.memory_used -= batch.memory
+                batch.memory = 0
+                found.append(batch)
+            if not batches:
+                self._busy.discard(tp)
+        for batch in self._in_flight:
+            if batch.created_at <= limit and batch.memory:
+                self.memory_used -= batch.memory
+                batch.memory = 0
+                found.append(batch)
+        return found
+
+    def drop_all(self) -> list[ProducerBatch]:
+        """Take out everything, also what is in flight; for a close that does not wait any longer."""
+        found = [batch for tp in self._busy for batch in self._queues[tp].batches] + list(self._in_flight)
+        self._queues.clear()
+        self._busy.clear()
+        self._in_flight.clear()
+        self.memory_used = 0
+        return found
+
+    def incomplete(self) -> list[BatchResult]:
+        """Results of all batches that are not done."""
+        waiting = [batch.result for tp in self._busy for batch in self._queues[tp].batches]
+        return waiting + [batch.result for batch in self._in_flight]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._busy and not self._in_flight
+
+    def _unmute(self, batch: ProducerBatch) -> None:
+        self._in_flight.discard(batch)
+        queue = self._queues.get(batch.topic_partition)
+        if queue is not None:
+            queue.muted = False

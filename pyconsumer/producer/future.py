@@ -1,0 +1,207 @@
+"""What ``send`` returns: the promise of where a record went.
+
+The records of a batch share one :class:`BatchResult`, which is set once by the sender thread; a future is a thin view
+of it. Callbacks run in the sender thread, in the order in which records were sent to a partition; an exception in one
+is logged and does not keep the others from running.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pyconsumer.errors import KafkaError, KafkaTimeoutError
+from pyconsumer.structs import RecordMetadata, TopicPartition
+
+__all__ = ["BatchResult", "FutureRecordMetadata"]
+
+log = logging.getLogger(__name__)
+
+
+class BatchResult:
+    """How the sending of one batch ended."""
+
+    __slots__ = (
+        "_done",
+        "_lock",
+        "_parts",
+        "_waiting",
+        "base_offset",
+        "error",
+        "log_append_time_ms",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self.error: KafkaError | None = None
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._waiting: list[Callable[[], None]] = []
+        self._parts: list[tuple[int, BatchResult]] = []
+
+    def split(self, parts: list[tuple[int, BatchResult]]) -> None:
+        """The batch was too large and goes on as several: ``(index of the first record, result)`` each.
+
+        This result is there when all of theirs are.
+        """
+        self._parts = parts
+        left = [len(parts)]
+
+        def one_done() -> None:
+            left[0] -= 1
+            if not left[0]:
+                self.finish(-1, -1, None)
+
+        for _, part in parts:
+            part.on_done(one_done)
+
+    def of(self, index: int) -> tuple[BatchResult, int]:
+        """The result that counts for a record, and the record's index there."""
+        result: BatchResult = self
+        while result._parts:
+            first, part = [entry for entry in result._parts if entry[0] <= index][-1]
+            result, index = part, index - first
+        return result, index
+
+    @property
+    def done(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self, timeout: float | None) -> bool:
+        return self._done.wait(timeout)
+
+    def finish(self, base_offset: int, log_append_time_ms: int, error: KafkaError | None) -> bool:
+        """Set the result and run what waits for it. False if it was set before, then nothing changes."""
+        with self._lock:
+            if self._done.is_set():
+                return False
+            self.base_offset = base_offset
+            self.log_append_time_ms = log_append_time_ms
+            self.error = error
+            waiting, self._waiting = self._waiting, []
+            self._done.set()
+        for call in waiting:
+            call()
+        return True
+
+    def on_done(self, call: Callable[[], None]) -> None:
+        """Run ``call()`` when the result is there, which may be now."""
+        with self._lock:
+            if not self._done.is_set():
+                self._waiting.append(call)
+                return
+        call()
+
+
+class FutureRecordMetadata:
+    """The result of one ``send``.
+
+    ``get`` waits; ``add_callback`` and ``add_errback`` register functions for success and failure. ``exception`` is
+    None while it is not done and after a success.
+    """
+
+    __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
+
+    def __init__(self, result: BatchResult, index: int, timestamp_ms: int, key_size: int, value_size: int) -> None:
+        self._result = result
+        self._index = index
+        self._timestamp_ms = timestamp_ms
+        self._key_size = key_size
+        self._value_size = value_size
+
+    @classmethod
+    def failed_with(cls, topic_partition: TopicPartition, error: KafkaError) -> FutureRecordMetadata:
+        """One that failed before the record reached a batch."""
+        result = BatchResult(topic_partition)
+        result.finish(-1, -1, error)
+        return cls(result, 0, -1, -1, -1)
+
+    @property
+    def is_done(self) -> bool:
+        return self._result.done
+
+    def done(self) -> bool:
+        return self._result.done
+
+    def succeeded(self) -> bool:
+        return self._result.done and self.exception is None
+
+    def failed(self) -> bool:
+        return self._result.done and self.exception is not None
+
+    @property
+    def exception(self) -> KafkaError | None:
+        return self._result.of(self._index)[0].error if self._result.done else None
+
+    @property
+    def value(self) -> RecordMetadata | None:
+        """The metadata if it is there, else None."""
+        return self._metadata() if self.succeeded() else None
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the result.
+
+        Args:
+            timeout: seconds; None waits for the record's delivery timeout at most, which ends every future.
+
+        Raises:
+            KafkaTimeoutError: it is not there in time. The record may still be sent.
+            KafkaError: why the record could not be sent.
+        """
+        if not self._result.wait(timeout):
+            raise KafkaTimeoutError(f"no result for the record to {self._result.topic_partition} within {timeout} s")
+        error = self.exception
+        if error is not None:
+            raise error
+        return self._metadata()
+
+    result = get
+
+    def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """Call ``function(*args, metadata, **kwargs)`` after success, in the sender thread (or now, if it is done)."""
+
+        def call() -> None:
+            if self.exception is None:
+                _run(function, (*args, self._metadata()), kwargs)
+
+        self._result.on_done(call)
+        return self
+
+    def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """Call ``function(*args, error, **kwargs)`` after failure, in the sender thread (or now, if it is done)."""
+
+        def call() -> None:
+            error = self.exception
+            if error is not None:
+                _run(function, (*args, error), kwargs)
+
+        self._result.on_done(call)
+        return self
+
+    def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
+        """Both of the above."""
+        return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
+
+    def _metadata(self) -> RecordMetadata:
+        result, index = self._result.of(self._index)
+        tp = result.topic_partition
+        return RecordMetadata(
+            tp.topic,
+            tp.partition,
+            result.base_offset + index if result.base_offset >= 0 else -1,
+            self._timestamp_ms if result.log_append_time_ms < 0 else result.log_append_time_ms,
+            self._key_size,
+            self._value_size,
+        )
+
+
+def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        function(*args, **kwargs)
+    except Exception:
+        log.exception("a callback of a sent record raised")

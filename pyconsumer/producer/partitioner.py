@@ -1,0 +1,94 @@
+"""Which partition a record goes to: by its key as Java does, or sticky without one.
+
+With a key: murmur2 of the serialized key, made positive, modulo the number of *all* partitions (so that a key keeps its
+partition while one has no leader). Equal to Java's ``Utils.murmur2`` and ``BuiltInPartitioner.partitionForKey``.
+
+Without a key: the sticky strategy of KIP-794. Records go to one partition until at least ``batch_size`` bytes have gone
+there, then to another one that has a leader, chosen at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+__all__ = ["DefaultPartitioner", "Partitioner", "murmur2", "partition_for_key"]
+
+#: ``(serialized key, all partitions, partitions with a leader) -> partition``
+Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=8192)
+def murmur2(data: bytes) -> int:
+    """The 32-bit murmur2 hash of ``data`` as an unsigned number, with Kafka's seed."""
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for k in memoryview(data)[:whole].cast("I") if _LITTLE else _words(data, whole):
+        k = k * _M & _MASK
+        k ^= k >> 24
+        h = (h * _M & _MASK) ^ (k * _M & _MASK)
+    left = length & 3
+    if left:
+        if left == 3:
+            h ^= data[whole + 2] << 16
+        if left >= 2:
+            h ^= data[whole + 1] << 8
+        h = (h ^ data[whole]) * _M & _MASK
+    h ^= h >> 13
+    h = h * _M & _MASK
+    return h ^ h >> 15
+
+
+_LITTLE = memoryview(b"\1\0\0\0").cast("I")[0] == 1
+
+
+def _words(data: bytes, end: int) -> list[int]:
+    return [int.from_bytes(data[at : at + 4], "little") for at in range(0, end, 4)]
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    """The partition of a key in a topic with ``partition_count`` partitions."""
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class DefaultPartitioner:
+    """The built-in partitioner: by key, or sticky.
+
+    Args:
+        batch_size: bytes after which the sticky partition of a topic changes.
+        ignore_keys: treat records with a key like those without (``partitioner_ignore_keys``).
+        chance: source of random numbers.
+    """
+
+    def __init__(self, batch_size: int, *, ignore_keys: bool = False, chance: random.Random | None = None) -> None:
+        self._batch_size = max(1, batch_size)
+        self._ignore_keys = ignore_keys
+        self._chance = chance or random.Random()
+        self._sticky: dict[str, list[int]] = {}  # topic -> [partition, bytes that went there]
+
+    def partition(
+        self, topic: str, key: bytes | None, partition_count: int, available: Sequence[int], size_bytes: int
+    ) -> int:
+        """Choose for one record.
+
+        Args:
+            partition_count: of the topic, with or without a leader.
+            available: partitions that have a leader; may be empty, then all are considered.
+            size_bytes: roughly what the record adds to a batch.
+        """
+        if key is not None and not self._ignore_keys:
+            return partition_for_key(key, partition_count)
+        state = self._sticky.get(topic)
+        if state is None or state[1] >= self._batch_size or (available and state[0] not in available):
+            choices = available or range(partition_count)
+            if state is not None and len(choices) > 1:
+                choices = [partition for partition in choices if partition != state[0]]
+            state = self._sticky[topic] = [self._chance.choice(choices), 0]
+        state[1] += size_bytes
+        return state[0]

@@ -1,0 +1,438 @@
+"""``KafkaProducer``: the facade that applications call.
+
+``send`` serializes, chooses a partition and appends to a batch in the calling thread; one background thread sends
+(:mod:`pyconsumer.producer.sender`). A producer may be used by several threads at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+    SerializationError,
+)
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.producer.accumulator import RecordAccumulator
+from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
+from pyconsumer.producer.future import FutureRecordMetadata
+from pyconsumer.producer.partitioner import DefaultPartitioner
+from pyconsumer.producer.sender import Sender
+from pyconsumer.structs import PartitionMetadata, RecordMetadata, TopicPartition
+
+__all__ = ["KafkaProducer"]
+
+log = logging.getLogger(__name__)
+
+_RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
+_BATCH_OVERHEAD = 61
+
+
+class _Topic:
+    """What ``send`` needs to know of a topic; replaced as a whole when metadata changes."""
+
+    __slots__ = ("all", "available", "count", "error", "metadata")
+
+    def __init__(self, metadata: Sequence[PartitionMetadata], error: KafkaError | None = None) -> None:
+        self.metadata = list(metadata)
+        self.count = len(metadata)
+        self.all = [item.partition for item in metadata]
+        self.available = [item.partition for item in metadata if item.leader >= 0]
+        self.error = error
+
+
+class KafkaProducer:
+    """Sends records to Kafka.
+
+    Args:
+        **configs: settings, see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed.
+
+    Raises:
+        ConfigurationError: a setting is unknown, wrong, or contradicts another one.
+    """
+
+    def __init__(
+        self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
+    ) -> None:
+        self.config: ProducerConfig = PRODUCER_SETTINGS.build({**(configs or {}), **kwargs})
+        config = self.config
+        if not config.client_id:
+            config = self.config = config.replace(client_id=f"pyconsumer-producer-{os.getpid()}-{id(self) & 0xFFFF:x}")
+        self._clock = _clock or SystemClock()
+        self._lock = threading.Condition()
+        self._topics: dict[str, _Topic] = {}
+        self._metadata = Metadata.from_config(config)
+        self._client = NetworkClient(config, metadata=self._metadata, clock=self._clock)
+        self._accumulator = RecordAccumulator(
+            batch_size=config.batch_size,
+            linger=config.linger_ms / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            buffer_memory=config.buffer_memory,
+            codec=config.compression_type,
+        )
+        self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
+        self._serialize_key = _serializer(config.key_serializer, "key")
+        self._serialize_value = _serializer(config.value_serializer, "value")
+        self._closed = False
+        self._pid = os.getpid()
+        self._records = 0
+        self._sender = Sender(
+            config,
+            self._client,
+            self._metadata,
+            self._accumulator,
+            self._lock,
+            self._clock,
+            on_metadata=self._on_metadata,
+        )
+        self._thread = threading.Thread(
+            target=self._sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
+        )
+        self._thread.start()
+
+    # ------------------------------------------------------------ sending
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Send a record; return at once unless metadata is missing or the buffer is full.
+
+        Args:
+            topic: its name.
+            value, key: what the serializers take; without serializers bytes, str (as UTF-8) or None.
+            headers: pairs of a name and bytes or None.
+            partition: where to; by default chosen by the partitioner.
+            timestamp_ms: ms since the epoch; now by default.
+
+        Returns:
+            The promise of its :class:`pyconsumer.structs.RecordMetadata`. Failures that concern the record or the
+            broker are raised by its ``get``.
+
+        Raises:
+            SerializationError: a serializer raised.
+            KafkaTimeoutError: no metadata within ``max_block_ms``.
+            BufferExhaustedError: the buffer stayed full for ``max_block_ms``.
+            RecordTooLargeError: the record is larger than ``max_request_size`` or ``buffer_memory``.
+            IllegalStateError: the producer is closed, or was made by another process.
+        """
+        if self._closed or self._pid != os.getpid():
+            self._check_open()
+        config = self.config
+        if timestamp_ms is None:
+            timestamp_ms = self._clock.wall_ms()
+        elif timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
+        if config.interceptors:
+            topic, key, value, headers, partition, timestamp_ms = self._intercept(
+                topic, key, value, headers, partition, timestamp_ms
+            )
+        key_bytes: bytes | None = self._serialize_key(topic, headers, key)
+        value_bytes: bytes | None = self._serialize_value(topic, headers, value)
+        size = (
+            _RECORD_OVERHEAD
+            + (len(key_bytes) if key_bytes is not None else 0)
+            + (len(value_bytes) if value_bytes is not None else 0)
+        )
+        header_list: Sequence[tuple[str, bytes | None]] = ()
+        if headers:
+            header_list = _checked_headers(headers)
+            size += sum(10 + 4 * len(name) + len(data or b"") for name, data in header_list)
+        if size + _BATCH_OVERHEAD > config.max_request_size:
+            raise RecordTooLargeError(
+                f"the record has {size + _BATCH_OVERHEAD} bytes with its headers, more than max_request_size "
+                f"({config.max_request_size})"
+            )
+        if size > config.buffer_memory:
+            raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
+        deadline = -1.0
+        known = self._topics.get(topic)
+        if known is None or known.error is not None or (partition is not None and partition >= known.count):
+            deadline = self._clock.now() + config.max_block_ms / 1000
+            known = self._wait_for_topic(topic, partition, deadline)
+        with self._lock:
+            if self._accumulator.closing:
+                raise IllegalStateError("the producer is closed")
+            if not self._accumulator.has_room(size):
+                self._wait_for_room(size, deadline)
+            if partition is None:
+                partition = self._choose(topic, key_bytes, known, size)
+            elif not 0 <= partition < known.count:
+                raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
+            appended = self._accumulator.append(
+                TopicPartition(topic, partition),
+                timestamp_ms,
+                key_bytes,
+                value_bytes,
+                header_list,
+                size,
+                self._clock.now(),
+            )
+            self._records += 1
+        if appended.wake_sender:
+            self._client.wakeup()
+        future = FutureRecordMetadata(
+            appended.batch.result,
+            appended.index,
+            timestamp_ms,
+            -1 if key_bytes is None else len(key_bytes),
+            -1 if value_bytes is None else len(value_bytes),
+        )
+        if config.interceptors:
+            future.add_both(self._acknowledge, TopicPartition(topic, partition))
+        return future
+
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Send everything that was handed over before this call, and wait until each record succeeded or failed.
+
+        Args:
+            timeout_ms: None waits as long as deliveries may take.
+
+        Raises:
+            KafkaTimeoutError: not everything was done in time; the rest goes on.
+        """
+        self._check_open()
+        deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
+        with self._lock:
+            waiting = self._accumulator.incomplete()
+            if not waiting:
+                return
+            self._accumulator.flushing += 1
+        self._client.wakeup()
+        try:
+            for result in waiting:
+                left = None if deadline is None else max(0.0, deadline - self._clock.now())
+                if not result.wait(left):
+                    raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
+        finally:
+            with self._lock:
+                self._accumulator.flushing -= 1
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """The partitions of a topic. Errors as :meth:`send` for missing metadata."""
+        self._check_open()
+        known = self._topics.get(topic)
+        if known is None or known.error is not None:
+            known = self._wait_for_topic(topic, None, self._clock.now() + self.config.max_block_ms / 1000)
+        return set(known.all)
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Counters since the start, by group and name."""
+        sender = self._sender
+        return {
+            "producer-metrics": {
+                "record-send-total": self._records,
+                "batch-send-total": sender.sent_batches,
+                "outgoing-byte-total": sender.sent_bytes,
+                "record-retry-total": sender.retried_batches,
+                "record-error-total": sender.failed_batches,
+                "buffer-total-bytes": self.config.buffer_memory,
+                "buffer-available-bytes": self.config.buffer_memory - self._accumulator.memory_used,
+            }
+        }
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Send what is left and end the background thread.
+
+        Args:
+            timeout_ms: after so long the rest fails with ``RequestCancelledError``. None waits until everything is
+                sent or its delivery timeout has passed; in a callback of a record the rest fails at once.
+        """
+        if self._pid != os.getpid():
+            self._closed = True
+            return
+        with self._lock:
+            self._closed = True
+            self._accumulator.closing = True
+            self._lock.notify_all()
+        inside = threading.current_thread() is self._thread
+        if inside:
+            self._sender.stop_now()
+        self._client.wakeup()
+        if inside:
+            return
+        self._thread.join(None if timeout_ms is None else timeout_ms / 1000)
+        if self._thread.is_alive():
+            self._sender.stop_now()
+            self._client.wakeup()
+            self._thread.join(5.0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an exception waiting for deliveries would only hide it.
+        self.close(timeout_ms=None if kind is None else 0)
+
+    # ------------------------------------------------------------ inside
+
+    def _check_open(self) -> None:
+        if self._pid != os.getpid():
+            raise IllegalStateError("the producer was made before a fork; make one in each process")
+        if self._closed:
+            raise IllegalStateError("the producer is closed")
+
+    def _choose(self, topic: str, key: bytes | None, known: _Topic, size: int) -> int:
+        custom = self.config.partitioner
+        if custom is None:
+            return self._partitioner.partition(topic, key, known.count, known.available, size)
+        chosen = custom(key, known.all, known.available)
+        if not isinstance(chosen, int) or not 0 <= chosen < known.count:
+            raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")
+        return chosen
+
+    def _wait_for_topic(self, topic: str, partition: int | None, deadline: float) -> _Topic:
+        if not isinstance(topic, str) or not topic:
+            raise ValueError(f"the topic must be a string that is not empty, not {topic!r}")
+        with self._lock:
+            asked_at = self._topics.get(topic)
+            while True:
+                known = self._topics.get(topic)
+                if known is not None and known.error is None and (partition is None or partition < known.count):
+                    return known
+                fresh = known is not None and known is not asked_at
+                if known is not None and known.error is not None and fresh and not known.error.retriable:
+                    raise known.error
+                if known is not None and known.error is None and partition is not None and fresh:
+                    raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
+                if self._closed or not self._thread.is_alive():
+                    raise IllegalStateError("the producer is closed")
+                left = deadline - self._clock.now()
+                if left <= 0:
+                    raise self._no_metadata(topic, known)
+                self._sender.wanted_topics.add(topic)
+                if known is not None:
+                    self._metadata.request_update()
+                self._client.wakeup()
+                self._lock.wait(left)
+
+    def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
+        reason = known.error if known is not None else self._client.last_error
+        text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
+        error = KafkaTimeoutError(f"{text}: {reason}" if reason is not None else text)
+        error.__cause__ = reason
+        return error
+
+    def _wait_for_room(self, size: int, deadline: float) -> None:
+        """With the lock held: wait until ``size`` bytes are free."""
+        if deadline < 0:
+            deadline = self._clock.now() + self.config.max_block_ms / 1000
+        self._accumulator.starved += 1
+        try:
+            while not self._accumulator.has_room(size):
+                left = deadline - self._clock.now()
+                if left <= 0:
+                    raise BufferExhaustedError(
+                        f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}) within max_block_ms "
+                        f"({self.config.max_block_ms} ms): records are made faster than the brokers take them"
+                    )
+                self._client.wakeup()
+                self._lock.wait(left)
+                if self._accumulator.closing:
+                    raise IllegalStateError("the producer was closed while send waited for room")
+        finally:
+            self._accumulator.starved -= 1
+
+    def _on_metadata(self) -> None:
+        """In the sender's thread: publish what metadata says of our topics."""
+        metadata = self._metadata
+        topics: dict[str, _Topic] = {}
+        for topic in metadata.wanted_topics():
+            error = metadata.topic_error(topic)
+            partitions = metadata.partitions_for(topic)
+            if partitions:
+                topics[topic] = _Topic(sorted(partitions, key=lambda item: item.partition))
+            elif error is not None:
+                topics[topic] = _Topic((), error)
+        with self._lock:
+            self._topics = topics
+            self._lock.notify_all()
+
+    def _intercept(self, *record: Any) -> Any:
+        for interceptor in self.config.interceptors:
+            on_send = getattr(interceptor, "on_send", None)
+            if on_send is None:
+                continue
+            try:
+                changed = on_send(*record)
+            except Exception:
+                log.exception("on_send of interceptor %r raised; the record is sent as it was", interceptor)
+                continue
+            if changed is not None:
+                record = tuple(changed)
+        return record
+
+    def _acknowledge(self, tp: TopicPartition, outcome: RecordMetadata | KafkaError) -> None:
+        failed = isinstance(outcome, KafkaError)
+        metadata = RecordMetadata(tp.topic, tp.partition, -1, -1) if failed else outcome
+        for interceptor in self.config.interceptors:
+            on_acknowledgement = getattr(interceptor, "on_acknowledgement", None)
+            if on_acknowledgement is None:
+                continue
+            try:
+                on_acknowledgement(metadata, outcome if failed else None)
+            except Exception:
+                log.exception("on_acknowledgement of interceptor %r raised", interceptor)
+
+
+def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None]:
+    """A function ``(topic, headers, data) -> bytes or None`` from what the user gave."""
+    if given is None:
+
+        def plain(topic: str, headers: Any, data: Any) -> bytes | None:
+            if data is None or type(data) is bytes:
+                return data
+            if isinstance(data, str):
+                return data.encode()
+            if isinstance(data, (bytes, bytearray, memoryview)):
+                return bytes(data)
+            raise SerializationError(
+                f"the {what} is a {type(data).__name__}; without a {what}_serializer it must be bytes, str or None"
+            )
+
+        return plain
+    method = getattr(given, "serialize", None)
+
+    def serialize(topic: str, headers: Any, data: Any) -> bytes | None:
+        try:
+            result = method(topic, headers, data) if method is not None else given(data)
+        except Exception as error:
+            raise SerializationError(f"the {what}_serializer raised for topic {topic!r}: {error!r}") from error
+        if result is None or isinstance(result, bytes):
+            return result
+        if isinstance(result, (bytearray, memoryview)):
+            return bytes(result)
+        raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
+
+    return serialize
+
+
+def _checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    checked = []
+    for item in headers:
+        try:
+            name, data = item
+        except (TypeError, ValueError):
+            raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}") from None
+        if not isinstance(name, str) or not (data is None or isinstance(data, (bytes, bytearray, memoryview))):
+            raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}")
+        checked.append((name, data if data is None else bytes(data)))
+    return checked

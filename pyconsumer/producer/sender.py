@@ -1,0 +1,413 @@
+"""The producer's background thread: takes batches that are ready, sends them to the leaders, handles the answers.
+
+One thread owns the network client. It sleeps in one place, the client's ``poll``, until an answer, the next moment at
+which a batch is ready or expires, or a wakeup by ``send``, ``flush`` or ``close``.
+
+Locks: the accumulator's lock is held for calls of the accumulator only, never while a request is made, a callback of
+the user's runs, or the thread sleeps.
+
+What an answer leads to (Java's ``Sender.completeBatch``):
+
+====================================================  =======================================================
+answer                                                 what happens
+====================================================  =======================================================
+no error                                               the batch is done
+DUPLICATE_SEQUENCE_NUMBER                              done as well: an earlier attempt arrived
+MESSAGE_TOO_LARGE, more than one record                split into smaller batches, in order
+retriable error, connection lost, time out             sent again after a backoff, while attempts and time are left
+OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,     new producer epoch, new sequence numbers, sent again (KIP-360)
+INVALID_PRODUCER_EPOCH
+anything else                                          the batch fails with that error
+====================================================  =======================================================
+
+A batch that fails after it was sent leaves a gap in the sequence numbers of its partition, so the producer then takes a
+new epoch as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyconsumer.clock import Clock
+from pyconsumer.errors import (
+    ClusterAuthorizationFailedError,
+    DuplicateSequenceNumberError,
+    InvalidProducerEpochError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    OutOfOrderSequenceNumberError,
+    ProtocolError,
+    RequestCancelledError,
+    UnknownProducerIdError,
+    UnsupportedVersionError,
+    for_code,
+)
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.producer.accumulator import ProducerBatch, RecordAccumulator
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pyconsumer.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from pyconsumer.protocol.records import BatchBuilder, iter_records
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.network.client import ClientResponse, NetworkClient
+    from pyconsumer.network.future import RequestFuture
+    from pyconsumer.network.metadata import Metadata
+    from pyconsumer.producer.config import ProducerConfig
+
+__all__ = ["Sender"]
+
+log = logging.getLogger(__name__)
+
+_NEEDS_NEW_EPOCH = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
+_LONGEST_SLEEP = 60.0
+
+
+class Sender:
+    """See the module's text.
+
+    Args:
+        config: of the producer.
+        client: owned by the sender's thread alone once :meth:`run` was entered.
+        metadata: the client's.
+        accumulator: guarded by ``lock``, which is notified whenever memory is released or metadata arrives.
+        on_batch: called with every batch that is done and its error or None, without the lock.
+        wanted_topics: topics that ``send`` asked for; guarded by ``lock``.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client: NetworkClient,
+        metadata: Metadata,
+        accumulator: RecordAccumulator,
+        lock: threading.Condition,
+        clock: Clock,
+        *,
+        on_metadata: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._lock = lock
+        self._clock = clock
+        self._on_metadata = on_metadata
+        self._seen_metadata = -1
+        self._backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._in_flight: dict[int, int] = {}
+        self._producer: tuple[int, int] | None = None
+        self._producer_request: RequestFuture[ClientResponse] | None = None
+        self._producer_failures = 0
+        self._producer_retry_at = 0.0
+        self._bump_epoch = False
+        self._fatal: KafkaError | None = None
+        self._force_close = False
+        self.wanted_topics: set[str] = set()
+        self.sent_batches = 0
+        self.sent_bytes = 0
+        self.retried_batches = 0
+        self.failed_batches = 0
+
+    # ------------------------------------------------------------ the thread
+
+    def run(self) -> None:
+        """Work until closed: the thread's main function."""
+        try:
+            while not self._finished():
+                self._run_once()
+        except BaseException as error:
+            log.exception("the producer's sender thread ends by a failure")
+            self._fail_everything(error if isinstance(error, KafkaError) else KafkaError(f"sender failed: {error!r}"))
+            raise
+        finally:
+            with self._lock:
+                left = self._accumulator.drop_all()
+                self._accumulator.closing = True
+                self._lock.notify_all()
+            for batch in left:
+                batch.result.finish(-1, -1, RequestCancelledError("the producer was closed before the record was sent"))
+            self._client.close()
+
+    def stop_now(self) -> None:
+        """Give up what is not sent yet. Callable from any thread; the caller wakes the client."""
+        self._force_close = True
+
+    def _finished(self) -> bool:
+        with self._lock:
+            return self._force_close or (self._accumulator.closing and self._accumulator.is_empty)
+
+    def _run_once(self) -> None:
+        now = self._clock.now()
+        with self._lock:
+            for topic in self.wanted_topics:
+                self._metadata.add_topic(topic)
+            self.wanted_topics.clear()
+            expired = self._accumulator.expired(now)
+        for batch in expired:
+            self._expire(batch)
+        until = self._send_ready(now)
+        with self._lock:
+            deadline = self._accumulator.next_deadline()
+        if deadline is not None:
+            until = min(until, deadline)
+        self._client.poll(until)
+        if self._metadata.update_count != self._seen_metadata:
+            self._seen_metadata = self._metadata.update_count
+            self._on_metadata()
+
+    # ------------------------------------------------------------ sending
+
+    def _send_ready(self, now: float) -> float:
+        """Send what may leave now; return when to look again (monotonic seconds)."""
+        until = now + _LONGEST_SLEEP
+        with self._lock:
+            busy = list(self._accumulator.busy_partitions())
+        if busy and self._config.enable_idempotence and not self._have_producer(now):
+            return max(now, min(until, self._producer_retry_at)) if self._producer_retry_at > now else until
+        limit = self._config.max_in_flight_requests_per_connection
+        by_node: dict[int, list[TopicPartition]] = {}
+        for tp in busy:
+            with self._lock:
+                ready_at = self._accumulator.ready_at(tp)
+            if ready_at is None:
+                continue
+            if ready_at > now:
+                until = min(until, ready_at)
+                continue
+            leader = self._metadata.leader(tp)
+            if leader is None or leader.leader < 0:
+                self._metadata.add_topic(tp.topic)
+                self._metadata.request_update()
+                until = min(until, now + self._backoff.delay(0))
+                continue
+            if self._in_flight.get(leader.leader, 0) < limit:
+                by_node.setdefault(leader.leader, []).append(tp)
+        for node, partitions in by_node.items():
+            backoff_until = self._client.backoff_until(node)
+            if backoff_until > now:
+                until = min(until, backoff_until)
+                self._metadata.request_update()
+                continue
+            self._send_to(node, partitions)
+            until = min(until, now) if self._more_for(node, partitions) else until
+        return until
+
+    def _more_for(self, node: int, partitions: list[TopicPartition]) -> bool:
+        """Whether a further request could leave at once: some partitions did not fit into the first."""
+        if self._in_flight.get(node, 0) >= self._config.max_in_flight_requests_per_connection:
+            return False
+        with self._lock:
+            return any(self._accumulator.ready_at(tp) == 0.0 for tp in partitions)
+
+    def _send_to(self, node: int, partitions: list[TopicPartition]) -> None:
+        """One Produce request with one batch of each partition, as many as fit."""
+        batches: list[ProducerBatch] = []
+        size = 0
+        with self._lock:
+            for tp in partitions:
+                if batches and size + self._config.batch_size > self._config.max_request_size:
+                    break
+                if self._accumulator.ready_at(tp) is None:
+                    continue
+                batch = self._accumulator.take(tp, self._producer if self._config.enable_idempotence else None)
+                batches.append(batch)
+                size += len(batch.data or b"")
+        if not batches:
+            return
+
+        def build(version: int) -> ProduceRequest:
+            topics: dict[str, TopicProduceData] = {}
+            for batch in batches:
+                tp = batch.topic_partition
+                topic = topics.get(tp.topic)
+                if topic is None:
+                    topic = topics[tp.topic] = TopicProduceData()
+                    if version >= 13:
+                        topic.topic_id = self._metadata.topic_id(tp.topic)
+                    else:
+                        topic.name = tp.topic
+                topic.partition_data.append(PartitionProduceData(tp.partition, batch.data))
+            return ProduceRequest(
+                acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
+            )
+
+        known = all(self._metadata.topic_id(batch.topic_partition.topic) for batch in batches)
+        self._in_flight[node] = self._in_flight.get(node, 0) + 1
+        future = self._client.send(
+            node,
+            ApiKey.PRODUCE,
+            build,
+            timeout=self._config.request_timeout_ms / 1000,
+            max_version=None if known else 12,
+            expect_response=self._config.acks != 0,
+        )
+        self.sent_batches += len(batches)
+        self.sent_bytes += size
+        future.add_callback(lambda done: self._on_response(node, batches, done))
+
+    # ------------------------------------------------------------ answers
+
+    def _on_response(self, node: int, batches: list[ProducerBatch], future: RequestFuture[ClientResponse]) -> None:
+        self._in_flight[node] -= 1
+        now = self._clock.now()
+        if future.exception is not None:
+            for batch in batches:
+                self._on_error(batch, future.exception, now)
+            return
+        if self._config.acks == 0:
+            for batch in batches:
+                self._finish(batch, -1, -1, None)
+            return
+        message = future.value.message
+        assert isinstance(message, ProduceResponse)
+        answers: dict[TopicPartition, PartitionProduceResponse] = {}
+        for topic in message.responses:
+            name = topic.name or self._metadata.topic_name(topic.topic_id) or ""
+            for partition in topic.partition_responses:
+                answers[TopicPartition(name, partition.index)] = partition
+        for batch in batches:
+            answer = answers.get(batch.topic_partition)
+            if answer is None:
+                error: KafkaError = ProtocolError(f"the broker's answer leaves out {batch.topic_partition}")
+                self._on_error(batch, error, now)
+            elif answer.error_code == 0:
+                self._finish(batch, answer.base_offset, answer.log_append_time_ms, None)
+            else:
+                self._on_error(batch, _error_of(answer), now, answer.base_offset)
+
+    def _on_error(self, batch: ProducerBatch, error: KafkaError, now: float, base_offset: int = -1) -> None:
+        if error.invalid_metadata:
+            self._metadata.request_update()
+        if isinstance(error, DuplicateSequenceNumberError):
+            self._finish(batch, base_offset, -1, None)
+            return
+        if isinstance(error, MessageTooLargeError) and batch.record_count > 1 and not batch.result.done:
+            log.warning(
+                "%s: a batch of %d records and %d bytes is too large for the broker; it is split",
+                batch.topic_partition,
+                batch.record_count,
+                len(batch.data or b""),
+            )
+            self._split(batch)
+            return
+        new_epoch = batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_EPOCH)
+        if (
+            (error.retriable or new_epoch)
+            and batch.attempts <= self._config.retries
+            and now < batch.created_at + self._config.delivery_timeout_ms / 1000
+            and not batch.result.done
+        ):
+            self.retried_batches += 1
+            if new_epoch:
+                if batch.producer == self._producer:
+                    self._bump_epoch = True
+                batch.base_sequence, batch.producer, batch.data = -1, (-1, -1), None
+            log.info("%s: attempt %d failed and is repeated: %s", batch.topic_partition, batch.attempts, error)
+            with self._lock:
+                self._accumulator.put_back(batch, now + self._backoff.delay(batch.attempts - 1))
+            return
+        self._finish(batch, -1, -1, error)
+
+    def _split(self, batch: ProducerBatch) -> None:
+        half = max(1, min(len(batch.data or b"") // 2, self._config.batch_size))
+        builders: list[BatchBuilder] = []
+        for record in iter_records(memoryview(batch.data or b"")):
+            row = (record.timestamp, record.key, record.value, record.headers)
+            if not builders or builders[-1].try_append(*row) is None:
+                builders.append(BatchBuilder(self._config.compression_type, size_limit=half))
+                builders[-1].try_append(*row)
+        with self._lock:
+            self._accumulator.split(batch, builders)
+
+    def _expire(self, batch: ProducerBatch) -> None:
+        waited = self._config.delivery_timeout_ms
+        self._finish_result(
+            batch,
+            KafkaTimeoutError(
+                f"{batch.record_count} records for {batch.topic_partition} were not acknowledged within "
+                f"delivery_timeout_ms ({waited} ms), after {batch.attempts} attempts"
+            ),
+        )
+
+    def _finish(
+        self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
+    ) -> None:
+        with self._lock:
+            self._accumulator.done(batch)
+            self._lock.notify_all()
+        if error is not None:
+            self._finish_result(batch, error)
+        else:
+            batch.result.finish(base_offset, log_append_time_ms, None)
+
+    def _finish_result(self, batch: ProducerBatch, error: KafkaError) -> None:
+        if batch.attempts and batch.base_sequence >= 0 and batch.producer == self._producer:
+            self._bump_epoch = True  # the broker may or may not have it: the next sequence number would be a guess
+        if batch.result.finish(-1, -1, error):
+            self.failed_batches += 1
+            with self._lock:
+                self._lock.notify_all()
+
+    def _fail_everything(self, error: KafkaError) -> None:
+        with self._lock:
+            dropped = self._accumulator.drop_all()
+            self._lock.notify_all()
+        for batch in dropped:
+            batch.result.finish(-1, -1, error)
+
+    # ------------------------------------------------------------ producer id
+
+    def _have_producer(self, now: float) -> bool:
+        """Whether there is a producer id to send with; asks for one if not."""
+        if self._producer is not None and not self._bump_epoch:
+            return True
+        if self._producer_request is None and now >= self._producer_retry_at:
+            with self._lock:
+                if self._bump_epoch and any(self._in_flight.values()):
+                    return False  # what is in flight still counts on the old epoch
+            request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2147483647)
+            self._producer_request = self._client.send_any(
+                ApiKey.INIT_PRODUCER_ID, request, timeout=self._config.request_timeout_ms / 1000
+            )
+            self._producer_request.add_callback(self._on_producer_id)
+        return False
+
+    def _on_producer_id(self, future: RequestFuture[ClientResponse]) -> None:
+        self._producer_request = None
+        error = future.exception
+        if error is None:
+            message = future.value.message
+            assert isinstance(message, InitProducerIdResponse)
+            if message.error_code == 0:
+                self._producer = (message.producer_id, message.producer_epoch)
+                self._bump_epoch = False
+                self._producer_failures = 0
+                with self._lock:
+                    self._accumulator.forget_sequences()
+                log.debug("producer id %d, epoch %d", *self._producer)
+                return
+            error = for_code(message.error_code)
+        if isinstance(error, (ClusterAuthorizationFailedError, UnsupportedVersionError)):
+            self._fail_everything(error)
+        self._producer_failures += 1
+        self._producer_retry_at = self._clock.now() + self._backoff.delay(self._producer_failures - 1)
+        log.info("no producer id yet: %s", error)
+
+
+def _error_of(answer: PartitionProduceResponse) -> KafkaError:
+    detail = answer.error_message or ""
+    for record in answer.record_errors:
+        detail += f"; record {record.batch_index}: {record.batch_index_error_message}"
+    return for_code(answer.error_code, detail.lstrip("; ") or None)

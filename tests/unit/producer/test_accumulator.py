@@ -1,0 +1,225 @@
+"""Batches that wait: when they are ready, their order, sequence numbers, memory and time."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyconsumer.producer.accumulator import Appended, ProducerBatch, RecordAccumulator
+from pyconsumer.protocol.records import BatchBuilder, iter_records, scan
+from pyconsumer.structs import TopicPartition
+
+P0 = TopicPartition("t", 0)
+P1 = TopicPartition("t", 1)
+
+
+def accumulator(**changes: object) -> RecordAccumulator:
+    settings: dict[str, object] = {
+        "batch_size": 200,
+        "linger": 1.0,
+        "delivery_timeout": 10.0,
+        "buffer_memory": 1000,
+        "codec": "none",
+    }
+    return RecordAccumulator(**(settings | changes))  # type: ignore[arg-type]
+
+
+def add(target: RecordAccumulator, tp: TopicPartition = P0, value: bytes = b"v" * 20, now: float = 0.0) -> Appended:
+    return target.append(tp, 1000, None, value, (), len(value) + 21, now)
+
+
+def values(batch: ProducerBatch) -> list[bytes | None]:
+    return [record.value for record in iter_records(memoryview(batch.data or b""))]
+
+
+def test_a_batch_waits_for_its_linger_time() -> None:
+    waiting = accumulator()
+    first = add(waiting, now=5.0)
+    second = add(waiting, now=5.5)
+
+    assert (first.wake_sender, second.wake_sender) == (True, False)
+    assert second.batch is first.batch
+    assert (first.index, second.index) == (0, 1)
+    assert waiting.ready_at(P0) == 6.0
+
+
+@pytest.mark.parametrize("reason", ["flushing", "closing", "starved"])
+def test_a_batch_is_ready_at_once_when_somebody_waits_for_it(reason: str) -> None:
+    waiting = accumulator()
+    add(waiting)
+    setattr(waiting, reason, 1)
+
+    assert waiting.ready_at(P0) == 0.0
+
+
+def test_a_full_batch_is_ready_and_the_next_record_begins_another() -> None:
+    waiting = accumulator()
+    appended = [add(waiting, value=b"%020d" % n) for n in range(12)]
+    batches = list(dict.fromkeys(item.batch for item in appended))
+
+    assert len(batches) > 1
+    assert waiting.ready_at(P0) == 0.0
+    taken = []
+    while P0 in set(waiting.busy_partitions()):
+        batch = waiting.take(P0, None)
+        assert len(batch.data or b"") <= 200
+        taken += values(batch)
+        waiting.done(batch)
+    assert taken == [b"%020d" % n for n in range(12)]
+
+
+def test_batch_size_0_gives_each_record_its_own() -> None:
+    waiting = accumulator(batch_size=0)
+
+    assert add(waiting).batch is not add(waiting).batch
+    assert waiting.ready_at(P0) == 0.0
+
+
+def test_one_batch_of_a_partition_is_in_flight_at_a_time() -> None:
+    waiting = accumulator(batch_size=0)
+    add(waiting)
+    add(waiting)
+    add(waiting, P1)
+    first = waiting.take(P0, None)
+
+    assert waiting.ready_at(P0) is None
+    assert waiting.ready_at(P1) == 0.0
+    waiting.done(first)
+    assert waiting.ready_at(P0) == 0.0
+
+
+def test_a_batch_that_failed_goes_to_the_front_after_its_backoff() -> None:
+    waiting = accumulator(batch_size=0)
+    add(waiting, value=b"a")
+    add(waiting, value=b"b")
+    batch = waiting.take(P0, None)
+    waiting.put_back(batch, 7.5)
+
+    assert waiting.ready_at(P0) == 7.5
+    again = waiting.take(P0, None)
+    assert again is batch
+    assert again.attempts == 2
+    assert values(again) == [b"a"]
+
+
+def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> None:
+    waiting = accumulator()
+    for _ in range(3):
+        add(waiting)
+    first = waiting.take(P0, (9, 1))
+    waiting.put_back(first, 0.0)
+    assert waiting.take(P0, (9, 1)).base_sequence == 0
+    waiting.done(first)
+    add(waiting)
+    second = waiting.take(P0, (9, 1))
+
+    assert second.base_sequence == 3
+    header = scan(memoryview(second.data or b""))[0]
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 3)
+
+
+def test_a_new_epoch_starts_sequence_numbers_again_for_what_waits() -> None:
+    waiting = accumulator(batch_size=0)
+    add(waiting)
+    add(waiting)
+    waiting.done(waiting.take(P0, (9, 1)))
+    retried = waiting.take(P0, (9, 1))
+    waiting.put_back(retried, 0.0)
+    waiting.forget_sequences()
+    again = waiting.take(P0, (9, 2))
+
+    assert again is retried
+    assert (again.base_sequence, again.producer) == (0, (9, 2))
+    assert scan(memoryview(again.data or b""))[0].producer_epoch == 2
+
+
+def test_memory_is_counted_until_a_batch_is_done() -> None:
+    waiting = accumulator(buffer_memory=100)
+    assert waiting.has_room(5000)  # alone it always fits
+    add(waiting)
+    add(waiting)
+
+    assert waiting.memory_used == 82
+    assert waiting.has_room(18)
+    assert not waiting.has_room(19)
+    waiting.done(waiting.take(P0, None))
+    assert waiting.memory_used == 0
+    assert waiting.is_empty
+
+
+def test_what_waits_too_long_expires_and_so_does_what_is_in_flight() -> None:
+    waiting = accumulator(batch_size=0)
+    in_flight = add(waiting, P1, now=0.0).batch
+    waiting.take(P1, None)
+    old = add(waiting, P0, now=1.0).batch
+    young = add(waiting, P0, now=4.0).batch
+
+    assert waiting.next_deadline() == 10.0
+    assert waiting.expired(9.9) == []
+    assert set(waiting.expired(11.0)) == {in_flight, old}
+    assert waiting.expired(11.0) == []
+    assert waiting.memory_used == young.memory
+    assert waiting.ready_at(P1) is None  # muted until its answer comes
+    waiting.done(in_flight)
+    assert waiting.memory_used == young.memory
+
+
+def test_a_split_batch_keeps_order_memory_and_results() -> None:
+    waiting = accumulator()
+    appended = [add(waiting, value=b"%d" % n) for n in range(5)]
+    batch = waiting.take(P0, (1, 0))
+    add(waiting, value=b"later")
+    used = waiting.memory_used
+    builders = []
+    for chunk in ([0, 1], [2, 3], [4]):
+        builder = BatchBuilder("none")
+        for n in chunk:
+            builder.try_append(1000, None, b"%d" % n)
+        builders.append(builder)
+
+    waiting.split(batch, builders)
+
+    assert waiting.memory_used == used
+    seen, sequences = [], []
+    for offset in (100, 200, 300, 400):
+        part = waiting.take(P0, (1, 0))
+        seen += values(part)
+        sequences.append(part.base_sequence)
+        part.result.finish(offset, -1, None)
+        waiting.done(part)
+    assert seen == [b"0", b"1", b"2", b"3", b"4", b"later"]
+    assert sequences == [0, 2, 4, 5]
+    assert waiting.memory_used == 0
+    assert batch.result.done
+    assert [(r.base_offset, i) for r, i in (batch.result.of(item.index) for item in appended)] == [
+        (100, 0),
+        (100, 1),
+        (200, 0),
+        (200, 1),
+        (300, 0),
+    ]
+
+
+def test_compressed_batches_come_closer_to_the_batch_size_with_experience() -> None:
+    waiting = accumulator(codec="gzip", batch_size=400, buffer_memory=1 << 20)
+    counts = []
+    for _ in range(12):
+        count = 1
+        first = add(waiting, value=b"x" * 50).batch
+        while not first.closed and add(waiting, value=b"x" * 50).batch is first:
+            count += 1
+        counts.append(count)
+        while P0 in set(waiting.busy_partitions()):
+            waiting.done(waiting.take(P0, None))
+
+    assert counts[-1] >= 2 * counts[0]
+
+
+def test_dropping_everything_leaves_nothing() -> None:
+    waiting = accumulator(batch_size=0)
+    add(waiting)
+    add(waiting)
+    waiting.take(P0, None)
+
+    assert len(waiting.drop_all()) == 2
+    assert waiting.is_empty
+    assert waiting.memory_used == 0

@@ -1,0 +1,116 @@
+"""The promise of where a record went."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from pyconsumer.errors import KafkaTimeoutError, MessageTooLargeError
+from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
+from pyconsumer.structs import RecordMetadata, TopicPartition
+
+TP = TopicPartition("t", 3)
+
+
+def pair(index: int = 2) -> tuple[BatchResult, FutureRecordMetadata]:
+    result = BatchResult(TP)
+    return result, FutureRecordMetadata(result, index, 1234, 5, -1)
+
+
+def test_success_tells_where_the_record_is() -> None:
+    result, future = pair()
+    assert not future.is_done
+    assert future.value is None
+    result.finish(100, -1, None)
+
+    assert future.get(0) == RecordMetadata("t", 3, 102, 1234, 5, -1)
+    assert future.succeeded()
+    assert not future.failed()
+    assert future.get(0).topic_partition == TP
+
+
+def test_log_append_time_replaces_the_timestamp() -> None:
+    result, future = pair()
+    result.finish(100, 9999, None)
+
+    assert future.get(0).timestamp == 9999
+
+
+def test_without_acknowledgement_the_offset_is_unknown() -> None:
+    result, future = pair()
+    result.finish(-1, -1, None)
+
+    assert future.get(0).offset == -1
+
+
+def test_failure_is_raised_by_get() -> None:
+    result, future = pair()
+    result.finish(-1, -1, MessageTooLargeError())
+
+    assert future.failed()
+    with pytest.raises(MessageTooLargeError):
+        future.get()
+
+
+def test_get_waits_no_longer_than_told() -> None:
+    with pytest.raises(KafkaTimeoutError, match=r"t-3 within 0.01 s"):
+        pair()[1].get(0.01)
+
+
+def test_get_wakes_up_when_the_result_comes() -> None:
+    result, future = pair(0)
+    thread = threading.Thread(target=result.finish, args=(7, -1, None))
+    thread.start()
+
+    assert future.get(10).offset == 7
+    thread.join()
+
+
+def test_callbacks_run_once_in_order_before_and_after() -> None:
+    result, future = pair(0)
+    seen: list[object] = []
+    future.add_callback(lambda prefix, metadata: seen.append((prefix, metadata.offset)), "a")
+    future.add_errback(lambda error: seen.append(error))
+    result.finish(1, -1, None)
+    result.finish(2, -1, None)
+    future.add_callback(lambda metadata: seen.append(metadata.offset))
+
+    assert seen == [("a", 1), 1]
+
+
+def test_errbacks_get_the_error() -> None:
+    result, future = pair()
+    seen: list[object] = []
+    future.add_both(seen.append)
+    error = MessageTooLargeError()
+    result.finish(-1, -1, error)
+
+    assert seen == [error]
+
+
+def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    result, future = pair()
+    seen: list[object] = []
+    future.add_callback(lambda metadata: 1 / 0)
+    future.add_callback(seen.append)
+    with caplog.at_level(logging.ERROR):
+        result.finish(0, -1, None)
+
+    assert len(seen) == 1
+    assert "a callback of a sent record raised" in caplog.text
+
+
+def test_a_split_batch_fails_only_for_the_records_of_the_part_that_failed() -> None:
+    result = BatchResult(TP)
+    futures = [FutureRecordMetadata(result, index, 0, -1, -1) for index in range(3)]
+    parts = [BatchResult(TP), BatchResult(TP)]
+    result.split([(0, parts[0]), (2, parts[1])])
+    parts[0].finish(10, -1, None)
+    assert not futures[0].is_done
+    parts[1].finish(-1, -1, MessageTooLargeError())
+
+    assert [future.succeeded() for future in futures] == [True, True, False]
+    assert futures[1].get(0).offset == 11
+    assert isinstance(futures[2].exception, MessageTooLargeError)
