@@ -73,8 +73,8 @@ def test_a_key_keeps_its_partition_when_that_has_no_leader() -> None:
 
 def test_without_a_key_a_partition_is_kept_for_a_batch_and_then_changed() -> None:
     partitioner = DefaultPartitioner(100, chance=random.Random(1))
-    chosen = [partitioner.partition("t", None, 5, range(5), 25) for _ in range(40)]
-    runs = [chosen[at : at + 4] for at in range(0, 40, 4)]
+    chosen = [partitioner.partition("t", None, 5, range(5), 25) for _ in range(200)]
+    runs = [chosen[at : at + 4] for at in range(0, 200, 4)]
 
     assert all(len(set(run)) == 1 for run in runs)
     assert all(before[0] != after[0] for before, after in itertools.pairwise(runs))
