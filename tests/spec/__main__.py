@@ -1,0 +1,101 @@
+"""`python -m tests.spec`: how far the requirement lists are, and which items are open."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.spec.items import (
+    DIFFERS,
+    DONE,
+    FOLDER,
+    KINDS,
+    NOT_APPLICABLE,
+    OPEN,
+    SAME,
+    Item,
+    count_by_section,
+    mark_done,
+    read_lists,
+)
+from tests.spec.naming import TESTS, Naming, scan
+
+_COLUMNS = {OPEN: "open", DONE: "done", DIFFERS: "differs", SAME: "same as", NOT_APPLICABLE: "not appl."}
+
+
+def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER, tests: Path = TESTS) -> int:
+    """Runs the command; returns the exit status (0, or 2 for a wrong call)."""
+    parser = argparse.ArgumentParser(prog="python -m tests.spec", description=__doc__)
+    parser.add_argument("only", nargs="*", metavar="LIST|LIST:PREFIX", help="only these, for example client broker:JG")
+    parser.add_argument("--list", action="store_true", help="print each open item with its sentence")
+    parser.add_argument("--status", choices=KINDS, default=OPEN, help="with --list: this status instead of open")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--mark-done", action="store_true", help="set open items that a test names to done")
+    options = parser.parse_args(arguments)
+
+    if options.mark_done:
+        changed = mark_done(scan(tests).named(), folder)
+        print(f"{len(changed)} items set to done")
+        for full_id in changed:
+            print(f"  {full_id}")
+        return 0
+    items = [item for item in read_lists(folder) if not options.only or _wanted(item, options.only)]
+    naming = scan(tests)
+    if options.json:
+        json.dump(_as_json(items, naming), sys.stdout, indent=1, ensure_ascii=False)
+        print()
+    elif options.list:
+        for item in items:
+            if item.kind == options.status:
+                print(f"{item.full_id}\t{item.sentence}" + ("" if item.status == item.kind else f"\t{item.status}"))
+    else:
+        _print_counts(items, naming)
+    return 0
+
+
+def _wanted(item: Item, only: Sequence[str]) -> bool:
+    return any(item.list_name == text or item.full_id.startswith(text if ":" in text else f"{text}:") for text in only)
+
+
+def _print_counts(items: list[Item], naming: Naming) -> None:
+    counts = count_by_section(items)
+    width = max((len(section) for _, section in counts), default=0)
+    heads = "".join(f"{head:>10}" for head in _COLUMNS.values())
+    for name in dict.fromkeys(list_name for list_name, _ in counts):
+        print(f"{name:<{width + 2}}{heads}")
+        rows = {section: row for (list_name, section), row in counts.items() if list_name == name}
+        for section, row in rows.items():
+            print(f"  {section:<{width}}" + "".join(f"{row[kind] or '-':>10}" for kind in _COLUMNS))
+        totals = "".join(f"{sum(row[kind] for row in rows.values()):>10}" for kind in _COLUMNS)
+        print(f"  {'all':<{width}}{totals}\n")
+    still_open = [item for item in items if item.kind == OPEN]
+    named = sum(item.full_id in naming.named() for item in still_open)
+    print(
+        f"{len(still_open)} of {len(items)} items are open; a test names {named} of them (--mark-done sets those to done)"
+    )
+
+
+def _as_json(items: list[Item], naming: Naming) -> dict[str, object]:
+    return {
+        "counts": {kind: sum(item.kind == kind for item in items) for kind in KINDS},
+        "sections": [
+            {"list": name, "section": section, **row} for (name, section), row in count_by_section(items).items()
+        ],
+        "items": [
+            {
+                "id": item.full_id,
+                "section": item.section,
+                "sentence": item.sentence,
+                "status": item.status,
+                "tests": naming.places(item.full_id),
+            }
+            for item in items
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

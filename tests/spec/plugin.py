@@ -1,0 +1,133 @@
+"""pytest plugin: after a full run, every `done` item must have been named by a test that passed.
+
+Loaded by `pytest_plugins = ["tests.spec.plugin"]` in tests/conftest.py. A run is full when it was started without
+paths, `-k`, `-m` or anything else that leaves tests out, and was not stopped early; `--spec-check` says otherwise.
+
+A test names the ids of its `spec` marks and those that are in its parameters. An id that stands elsewhere in a module
+(in a loop's table, say) counts as shown when all tests of that module passed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spec.items import DONE, FULL_ID, read_lists
+from tests.spec.naming import TESTS, scan
+
+_PROPERTY = "spec"
+_DEEPEST = 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("spec").addoption(
+        "--spec-check",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="check after the run that every done item of tests/spec was shown (auto: after a full run)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist only sends its reports to the one that checks
+        config.pluginmanager.register(SpecFollower(config), "spec-follower")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for full_id in sorted(ids_of(item)):
+            item.user_properties.append((_PROPERTY, full_id))
+
+
+def ids_of(item: pytest.Item) -> set[str]:
+    """The full ids that one test names by its marks and its parameters."""
+    ids = {arg for mark in item.iter_markers("spec") for arg in mark.args if isinstance(arg, str)}
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None:
+        ids.update(_ids_inside(callspec.params.values(), _DEEPEST))
+    return ids
+
+
+def _ids_inside(values: Iterable[object], depth: int) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            if FULL_ID.fullmatch(value):
+                yield value
+        elif depth and isinstance(value, list | tuple | set | frozenset):
+            yield from _ids_inside(value, depth - 1)
+        elif depth and isinstance(value, dict):
+            yield from _ids_inside(value.values(), depth - 1)
+        elif depth and dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from _ids_inside((getattr(value, one.name) for one in dataclasses.fields(value)), depth - 1)
+
+
+class SpecFollower:
+    """Collects the outcome of each test, and at the end compares it with the lists."""
+
+    def __init__(self, config: pytest.Config, *, lists: Path | None = None, tests: Path | None = None) -> None:
+        self._config = config
+        self._lists = lists
+        self._tests = tests
+        self._passed: dict[str, bool] = {}  # node id -> its call passed, and no step of it failed
+        self._named: dict[str, set[str]] = {}  # node id -> ids
+        self._deselected = False
+        self.missing: list[str] = []
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._deselected = self._deselected or bool(items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._named[report.nodeid] = {str(value) for name, value in report.user_properties if name == _PROPERTY}
+        if report.failed:
+            self._passed[report.nodeid] = False
+        elif report.when == "call" and report.passed:
+            self._passed.setdefault(report.nodeid, True)
+        else:
+            self._passed.setdefault(report.nodeid, report.passed and report.when == "teardown")
+
+    def shown(self) -> set[str]:
+        """The full ids that a passing test named."""
+        shown = set()
+        broken_modules = set()
+        for node_id, passed in self._passed.items():
+            if passed:
+                shown |= self._named[node_id]
+            else:
+                broken_modules.add(_module(node_id))
+        run = {_module(node_id) for node_id in self._passed}
+        directly = {full_id for ids in self._named.values() for full_id in ids}
+        for full_id, places in scan(self._tests or TESTS).literal.items():
+            modules = {_module(place.rpartition(":")[0]) for place in places}
+            if full_id not in directly and any(module in run and module not in broken_modules for module in modules):
+                shown.add(full_id)
+        return shown
+
+    def is_full(self, session: pytest.Session) -> bool:
+        config = session.config
+        started_bare = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        narrowed = config.option.keyword or config.option.markexpr or self._deselected or config.getoption("lf", False)
+        stopped = session.shouldstop or session.shouldfail or config.option.collectonly
+        return bool(started_bare and not narrowed and not stopped)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        wanted = self._config.getoption("--spec-check")
+        if wanted == "never" or (wanted == "auto" and not self.is_full(session)):
+            return
+        shown = self.shown()
+        items = read_lists(self._lists) if self._lists else read_lists()
+        self.missing = [item.full_id for item in items if item.kind == DONE and item.full_id not in shown]
+        if self.missing and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.missing:
+            terminalreporter.section("items of tests/spec that are done but that no passing test named", red=True)
+            terminalreporter.line(" ".join(self.missing))
+
+
+def _module(place: str) -> str:
+    """`tests/unit/test_x.py` of a node id or a path."""
+    return Path(place.partition("::")[0]).as_posix()

@@ -1,0 +1,43 @@
+"""Lists and tests stay in step: sound lists, no test that names an unknown item, no done item that no test names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.spec.items import DONE, Item, problems, read_lists
+from tests.spec.naming import Naming, scan
+
+
+@pytest.fixture(scope="module")
+def items() -> list[Item]:
+    return read_lists()
+
+
+@pytest.fixture(scope="module")
+def naming() -> Naming:
+    return scan()
+
+
+def test_the_lists_are_sound(items: list[Item]) -> None:
+    """Known statuses, no id twice, whole sentences, references that lead somewhere."""
+    assert problems(items) == []
+
+
+def test_the_lists_are_whole(items: list[Item]) -> None:
+    """Items are settled by their status, never by dropping the line."""
+    counts = {name: sum(item.list_name == name for item in items) for name in ("client", "broker", "transactions")}
+    assert counts == {"client": 763, "broker": 582, "transactions": 739}
+
+
+def test_marks_are_well_formed_and_name_at_most_five_items(naming: Naming) -> None:
+    assert naming.problems == []
+
+
+def test_every_named_item_exists(items: list[Item], naming: Naming) -> None:
+    known = {item.full_id for item in items}
+    assert {full_id: naming.places(full_id) for full_id in sorted(naming.named() - known)} == {}
+
+
+def test_every_done_item_is_named_by_a_test(items: list[Item], naming: Naming) -> None:
+    named = naming.named()
+    assert [item.full_id for item in items if item.kind == DONE and item.full_id not in named] == []
