@@ -96,7 +96,7 @@ def _differences(
     cls: type[Struct], fields: list[dict[str, Any]], common: dict[str, Any], valid: Versions, where: str
 ) -> Iterator[str]:
     """What our fields and Kafka's don't agree on, within the supported versions."""
-    theirs = [field for field in fields if _within(Versions.parse(field["versions"]), valid)]
+    theirs = [field for field in fields if _within(_versions(field), valid)]
     ours = [spec for spec in cls.FIELDS if _within(spec.versions, valid)]
     our_names = [_json_name(spec.name) for spec in ours]
     their_names = [field["name"][0].lower() + field["name"][1:] for field in theirs]
@@ -111,11 +111,16 @@ def _differences(
             yield from _differences(spec.type, inner, common, valid, here)
 
 
+def _versions(field: dict[str, Any]) -> Versions:
+    """The versions that have a field; a tagged field may leave them to its tagged versions."""
+    return Versions.parse(field.get("versions", field.get("taggedVersions")))
+
+
 def _field_differences(spec: FieldSpec, field: dict[str, Any], valid: Versions, here: str) -> Iterator[str]:
     brackets, name = "[]" * spec.is_array, spec.type_name.removeprefix("[]")
     pairs = {
         "type": (brackets + _RENAMED.get(name, name), field["type"]),
-        "versions": (_within(spec.versions, valid), _within(Versions.parse(field["versions"]), valid)),
+        "versions": (_within(spec.versions, valid), _within(_versions(field), valid)),
         "nullable": (_within(spec.nullable, valid), _within(Versions.parse(field.get("nullableVersions")), valid)),
         "tagged": (_within(spec.tagged, valid), _within(Versions.parse(field.get("taggedVersions")), valid)),
         "tag": (spec.tag, field.get("tag", -1)),

@@ -1,0 +1,1 @@
+"""Tests of the records layer: batches, message sets, compression, checksums."""

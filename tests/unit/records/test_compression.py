@@ -1,0 +1,270 @@
+"""Compression: Kafka's framing, damage, and bounded output."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyconsumer.errors import UnsupportedCodecError
+from pyconsumer.protocol.records import Codec, compression
+from pyconsumer.protocol.records._varint import DamageError
+from pyconsumer.protocol.records.compression import compress, decompress
+
+PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+TEXT = b"a line of text that repeats itself\n" * 9000
+NOISE = random.Random(1).randbytes(200_000)
+LARGEST = 1 << 28
+
+
+@pytest.fixture(params=["cramjam", "pyarrow"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each library that snappy, lz4 and zstd may come from."""
+    module = pytest.importorskip(request.param)
+    monkeypatch.setattr(compression, "_library", lambda: (request.param, module))
+    return str(request.param)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, *PACKED])
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE, NOISE + TEXT], ids=["empty", "x", "text", "noise", "both"])
+def test_what_was_compressed_comes_back(library: str, codec: Codec, data: bytes) -> None:
+    packed = compress(codec, data)
+    assert decompress(codec, packed) == data
+    assert decompress(codec, memoryview(packed), max_bytes=len(data)) == data
+
+
+@given(st.binary(max_size=3000), st.sampled_from(PACKED))
+def test_round_trip(data: bytes, codec: Codec) -> None:
+    assert decompress(codec, compress(codec, data), len(data)) == data
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_both_libraries_read_each_other(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    data = NOISE + TEXT
+    for writer, reader in ((cramjam, pyarrow), (pyarrow, cramjam)):
+        monkeypatch.setattr(compression, "_library", lambda m=writer: (m.__name__, m))
+        packed = compress(codec, bytearray(data))
+        monkeypatch.setattr(compression, "_library", lambda m=reader: (m.__name__, m))
+        assert decompress(codec, packed) == data
+
+
+@pytest.mark.parametrize("level", [1, 9])
+def test_levels(library: str, level: int) -> None:
+    for codec in (Codec.GZIP, Codec.ZSTD):
+        assert decompress(codec, compress(codec, TEXT, level)) == TEXT
+    assert len(compress(Codec.GZIP, NOISE + TEXT, 9)) < len(compress(Codec.GZIP, NOISE + TEXT, 1))
+
+
+# --- framing
+
+
+def test_snappy_is_framed_in_blocks_of_32_kib_and_read_bare_as_well(library: str) -> None:
+    packed = compress(Codec.SNAPPY, NOISE)
+    assert packed[:16] == b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
+    first = int.from_bytes(packed[16:20], "big")
+    assert bytes(cramjam.snappy.decompress_raw(packed[20 : 20 + first])) == NOISE[:32768]
+    assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))) == TEXT
+
+
+def test_lz4_frames_have_independent_blocks_as_java_wants_them(library: str) -> None:
+    packed = compress(Codec.LZ4, TEXT)
+    assert packed[:7].hex() == "04224d18604082"
+    assert bytes(cramjam.lz4.decompress(packed)) == TEXT
+    assert decompress(Codec.LZ4, bytes(cramjam.lz4.compress(TEXT))) == TEXT  # linked blocks, with checksums
+
+
+def test_lz4_header_checksums_of_old_messages_are_not_checked(library: str) -> None:
+    # KAFKA-3160: format v0 was written with a checksum of the wrong bytes.
+    packed = bytearray(compress(Codec.LZ4, TEXT))
+    packed[6] ^= 0x55
+    assert decompress(Codec.LZ4, packed, magic=0) == TEXT
+    with pytest.raises(DamageError):
+        decompress(Codec.LZ4, packed, magic=1)
+
+
+@pytest.mark.parametrize(
+    ("codec", "pack"),
+    [
+        (Codec.GZIP, gzip.compress),
+        (Codec.LZ4, lambda data: bytes(cramjam.lz4.compress(data))),
+        (Codec.ZSTD, lambda data: bytes(cramjam.zstd.compress(data))),
+    ],
+)
+def test_frames_follow_each_other(library: str, codec: Codec, pack: Callable[[bytes], bytes]) -> None:
+    packed = pack(TEXT) + pack(b"") + pack(NOISE)
+    assert decompress(codec, packed) == TEXT + NOISE
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_skippable_frames_are_walked_over(codec: Codec) -> None:
+    skippable = b"\x5a\x2a\x4d\x18\x05\0\0\0hello"
+    assert decompress(codec, skippable + compress(codec, TEXT)) == TEXT
+
+
+# --- damage
+
+
+@pytest.mark.parametrize("codec", PACKED)
+@pytest.mark.parametrize("data", [b"some text that is short", TEXT], ids=["short", "long"])
+def test_cut_off_data_is_damage(library: str, codec: Codec, data: bytes) -> None:
+    packed = compress(codec, data)
+    ends = range(len(packed)) if len(packed) < 300 else range(0, len(packed), len(packed) // 100)
+    for end in ends:
+        try:
+            out = decompress(codec, packed[:end], LARGEST)
+        except DamageError:
+            continue
+        # A snappy frame ends where any of its blocks does, and an empty one is whole.
+        assert codec is Codec.SNAPPY
+        assert data.startswith(out)
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_garbage_is_damage(library: str, codec: Codec) -> None:
+    for garbage in (b"", b"\0", b"\0" * 100, b"\xff" * 100, NOISE[:500], b"(\xb5/\xfd", b"\x04\x22\x4d\x18"):
+        try:
+            assert decompress(codec, garbage, 1000) == b""
+        except DamageError:
+            pass
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_changed_bytes_are_damage_or_other_data(library: str, codec: Codec) -> None:
+    source = random.Random(int(codec))
+    packed = compress(codec, TEXT[:2000] + NOISE[:500])
+    for _ in range(400):
+        changed = bytearray(packed)
+        for _ in range(source.choice((1, 1, 1, 3, 10))):
+            changed[source.randrange(min(len(changed), 80))] = source.randrange(256)
+        try:
+            assert len(decompress(codec, changed, 10_000)) <= 10_000
+        except DamageError:
+            pass
+
+
+def test_lz4_damage_by_name() -> None:
+    good = bytearray(compress(Codec.LZ4, TEXT[:100]))
+    for position, value, reason in (
+        (0, 5, "does not begin"),
+        (5, 0x30, "block size id 3"),
+        (8, 0xFF, "does not fit"),
+        (9, 0x01, "does not fit"),
+    ):
+        changed = bytearray(good)
+        changed[position] = value
+        with pytest.raises(DamageError, match=reason):
+            decompress(Codec.LZ4, changed)
+
+
+def test_zstd_damage_by_name() -> None:
+    header = b"\x28\xb5\x2f\xfd"
+    for frame, reason in (
+        (b"abcdefgh", "does not begin"),
+        (header + b"\x00\xf8" + b"\0" * 8, "window"),
+        (header + b"\x00\x00\x07\x00\x00", "block header"),
+        (header + b"\x20\x64\x09\x00\x00a", "claims more"),
+        (header + b"\x00\x00\x00", "cut off"),
+    ):
+        with pytest.raises(DamageError, match=reason):
+            decompress(Codec.ZSTD, frame)
+
+
+# --- bombs
+
+
+def bomb(codec: Codec) -> bytes:
+    """A few hundred kB at most that become 256 MB."""
+    if codec is Codec.GZIP:
+        packer = zlib.compressobj(9, wbits=31)
+        return b"".join(packer.compress(bytes(1 << 20)) for _ in range(256)) + packer.flush()
+    if codec is Codec.SNAPPY:
+        block = compress(codec, bytes(32768))[16:]
+        return b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + block * 8192
+    if codec is Codec.LZ4:
+        whole = compress(codec, bytes(65536))
+        return whole[:7] + whole[7:-4] * 4096 + whole[-4:]
+    # zstd: blocks of one repeated byte (type 1), 128 KiB each, 4 bytes long
+    block = ((131072 << 3) | 1 << 1).to_bytes(3, "little") + b"\0"
+    last = ((131072 << 3) | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
+    return b"\x28\xb5\x2f\xfd\x00\x38" + block * 2047 + last
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_a_bomb_is_stopped_at_the_bound(library: str, codec: Codec) -> None:
+    data = bomb(codec)
+    assert len(data) < 14_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamageError, match="more than 1000000 bytes"):
+            decompress(codec, data, 1_000_000)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+@pytest.mark.parametrize("codec", PACKED)
+def test_the_bound_itself_is_allowed(library: str, codec: Codec) -> None:
+    packed = compress(codec, bytes(500_000))
+    assert len(decompress(codec, packed, 500_000)) == 500_000
+    with pytest.raises(DamageError):
+        decompress(codec, packed, 499_999)
+
+
+def test_headers_that_claim_much_allocate_little() -> None:
+    claims = {
+        Codec.SNAPPY: b"\xff\xff\xff\x7f" + b"\0" * 20,
+        Codec.ZSTD: b"\x28\xb5\x2f\xfd\xe0" + (1 << 27).to_bytes(8, "little") + b"\x09\x00\x00a",
+    }
+    for codec, data in claims.items():
+        tracemalloc.start()
+        try:
+            with pytest.raises(DamageError, match="claims more"):
+                decompress(codec, data)
+            assert tracemalloc.get_traced_memory()[1] < 100_000
+        finally:
+            tracemalloc.stop()
+
+
+# --- libraries
+
+
+def test_codecs_by_name_and_number() -> None:
+    assert [Codec.of(name) for name in ("none", "gzip", "SNAPPY", "lz4", "zstd")] == list(Codec)
+    assert Codec.of(4) is Codec.of(Codec.ZSTD) is Codec.ZSTD
+    for wrong in ("", "br", 5, -1):
+        with pytest.raises(UnsupportedCodecError):
+            Codec.of(wrong)
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    compression._library.cache_clear()
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    try:
+        for call in (compress, decompress):
+            function: Any = call
+            with pytest.raises(UnsupportedCodecError, match="zstd needs a library: pip install cramjam"):
+                function(Codec.ZSTD, b"data")
+        assert decompress(Codec.GZIP, compress(Codec.GZIP, TEXT)) == TEXT
+    finally:
+        compression._library.cache_clear()
+
+
+def test_importing_the_records_layer_imports_no_compression_library() -> None:
+    program = (
+        "import sys, pyconsumer.protocol.records; print(sorted({'cramjam', 'pyarrow', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

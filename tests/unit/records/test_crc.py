@@ -1,0 +1,56 @@
+"""CRC-32C by each implementation."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+
+import crcmod.predefined
+import numpy
+import pytest
+
+from pyconsumer.protocol.records import crc
+
+KNOWN = [
+    (b"", 0),
+    (b"123456789", 0xE3069283),
+    (bytes(32), 0x8A9136AA),
+    (b"\xff" * 32, 0x62A8AB43),
+    (bytes(range(32)), 0x46DD794E),
+]
+IMPLEMENTATIONS: dict[str, Callable[[bytes | bytearray | memoryview], int]] = {
+    "chosen": crc.crc32c,
+    "crcmod": crcmod.predefined.mkPredefinedCrcFun("crc-32c"),
+    "numpy": crc._by_numpy(numpy),
+    "table": crc._by_table,
+}
+
+
+@pytest.mark.parametrize("name", IMPLEMENTATIONS)
+def test_known_checksums(name: str) -> None:
+    for data, expected in KNOWN:
+        assert IMPLEMENTATIONS[name](data) == expected
+        assert IMPLEMENTATIONS[name](memoryview(data)) == expected
+
+
+def test_all_implementations_agree() -> None:
+    source = random.Random(5)
+    for size in (1, 511, 512, 4095, 4096, 4097, 5000, 70_001):
+        data = source.randbytes(size)
+        assert len({function(data) for function in IMPLEMENTATIONS.values()}) == 1
+
+
+def test_a_slow_implementation_warns_once_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter((10.0, 10.0065536))
+    monkeypatch.setattr(crc.time, "perf_counter", lambda: next(ticks))
+    slow = crc._warning_once(crc._by_table, "a slow one")
+    with pytest.warns(RuntimeWarning, match=r"by a slow one at 10\.0 MB/s.*pip install crc32c"):
+        assert slow(b"123456789") == 0xE3069283
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert slow(b"123456789") == 0xE3069283
+
+
+def test_a_fast_implementation_does_not_warn() -> None:
+    assert crc.warn_if_slow(lambda data: 0, "nothing") > 100e6
