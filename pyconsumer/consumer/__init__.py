@@ -1,0 +1,1 @@
+"""The consumer: facade, subscription state, fetching. What is public is exported by :mod:`pyconsumer`."""

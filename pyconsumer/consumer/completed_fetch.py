@@ -1,0 +1,387 @@
+"""One partition's answer to a fetch, and the queue of those that wait to be handed out. Cores: no I/O, no clock.
+
+Rules
+
+1. Answers are handed out in the order in which they came; those of one partition never overtake each other.
+2. An answer counts only while its partition is in the fetch epoch that it was asked for in. When that changes, the
+   answer and its memory are dropped at once.
+3. Answers of a paused partition are put aside, without their big neighbours' memory, and come first after ``resume``.
+4. The position moves to what :meth:`CompletedFetch.take` has gone past, hidden records included, and to nothing else.
+5. After a position has moved nothing may raise before the records are returned: errors wait at their place in the
+   queue and are raised only when nothing was collected. One with data stays until a seek (its partition's turn passes
+   to the others meanwhile); one without data goes when it was raised.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from pyconsumer.consumer.fetch_planner import ByteBudget
+from pyconsumer.consumer.partition_state import PartitionState
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.protocol.records import Columns, ConsumerRecord, Cursor
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["CompletedFetch", "FetchBuffer"]
+
+Buffer = bytes | bytearray | memoryview
+Convert = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], int, Exception | None]]
+"""Turns raw records into the user's: those that are good, how many raw ones they took, and what stopped it."""
+
+_NO_RECORDS: list[ConsumerRecord] = []
+
+
+class CompletedFetch:
+    """One partition's record set, or the error that came in its place.
+
+    Args:
+        state: the partition.
+        buffer: the record set, a view into the answer's frame; empty with an error.
+        fetch_offset: the offset asked for.
+        check_crcs: whether to check each batch's checksum.
+        aborted: of the answer, for ``read_committed``; None otherwise.
+        error: called at this answer's turn: returns what to raise, or None if there is nothing to raise any more.
+    """
+
+    __slots__ = (
+        "_aborted",
+        "_buffer",
+        "_check_crcs",
+        "_raw",
+        "_ready",
+        "charged",
+        "cursor",
+        "dropped",
+        "error",
+        "fetch_epoch",
+        "state",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        state: PartitionState,
+        buffer: Buffer = b"",
+        *,
+        fetch_offset: int,
+        check_crcs: bool = True,
+        aborted: Sequence[tuple[int, int]] | None = None,
+        error: Callable[[], Exception | None] | None = None,
+    ) -> None:
+        self.state = state
+        self.topic_partition = state.topic_partition
+        self.fetch_epoch = state.fetch_epoch
+        self.error = error
+        self.charged = 0
+        self.dropped = False
+        self._buffer = buffer
+        self._check_crcs = check_crcs
+        self._aborted = aborted
+        self._raw: list[ConsumerRecord] = []
+        self._ready: list[ConsumerRecord] = []
+        self.cursor = Cursor(
+            self.topic_partition, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted
+        )
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it still counts (rule 2)."""
+        return not self.dropped and self.fetch_epoch == self.state.fetch_epoch
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that follows what was taken."""
+        if self._ready:
+            return self._ready[-1].offset
+        if self._raw:
+            return self._raw[0].offset
+        return self.cursor.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory that it holds: its part of the answer and the batch that is decompressed."""
+        return 0 if self.dropped else len(self._buffer) + self.cursor.decompressed_bytes
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left in it."""
+        return not self._ready and not self._raw and self.cursor.exhausted
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the next fetch cannot go on after it: a batch's header makes no sense."""
+        return not self.cursor.has_incomplete_batch and self.cursor.size_bytes < len(self._buffer)
+
+    def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord]:
+        """Up to ``count`` records, made what the user wants by ``convert``.
+
+        Raises:
+            KafkaError: of the decoder or of ``convert``, if there is no good record before it. It comes again.
+        """
+        if self._ready:
+            records = self._ready[: -count - 1 : -1]
+            del self._ready[-count:]
+            return records
+        if self._raw:
+            raw, self._raw = self._raw[:count], self._raw[count:]
+        else:
+            raw = self.cursor.take(count)
+        if convert is None or not raw:
+            return raw
+        records, used, error = convert(raw)
+        if used < len(raw):
+            self._raw[:0] = raw[used:]
+        if error is not None and not records and used == 0:
+            raise error
+        return records
+
+    def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord | None:
+        """One record, for iteration: up to ``ahead`` are decoded at a time. None if none is left; raises as take."""
+        if not self._ready:
+            ready = self.take(ahead, convert)
+            if not ready:
+                return None
+            ready.reverse()
+            self._ready = ready
+        return self._ready.pop()
+
+    def take_columns(self, max_records: int, max_bytes: int, *, with_headers: bool) -> Columns:
+        """Records as columns; raises as take."""
+        if self._ready or self._raw:
+            self._restart()
+        return self.cursor.take_columns(max_records, max_bytes, with_headers=with_headers)
+
+    def detach(self) -> None:
+        """Keep only this partition's bytes of the frame that it came in."""
+        buffer = self._buffer
+        if isinstance(buffer, memoryview) and buffer.nbytes * 2 < memoryview(buffer.obj).nbytes and not self.exhausted:
+            offset = self.next_offset
+            self._buffer = bytes(buffer)
+            self._raw, self._ready = [], []
+            self.cursor = Cursor(
+                self.topic_partition,
+                self._buffer,
+                fetch_offset=offset,
+                check_crcs=self._check_crcs,
+                aborted=self._aborted,
+            )
+
+    def _restart(self) -> None:
+        """Put decoded records back."""
+        offset = self.next_offset
+        self._raw, self._ready = [], []
+        self.cursor = Cursor(
+            self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
+        )
+
+    def drop(self) -> None:
+        """Let go of all memory."""
+        self.dropped = True
+        self._buffer = b""
+        self._raw, self._ready = _NO_RECORDS, _NO_RECORDS
+        self.cursor.close()
+
+
+class FetchBuffer:
+    """Answers that wait to be handed out.
+
+    Args:
+        subscriptions: positions are moved there.
+        budget: charged with what is held.
+        convert: see :data:`Convert`; None if records are handed out as they are.
+    """
+
+    def __init__(self, subscriptions: SubscriptionState, budget: ByteBudget, convert: Convert | None = None) -> None:
+        self._subscriptions = subscriptions
+        self._budget = budget
+        self._convert = convert
+        self._queue: deque[CompletedFetch] = deque()
+        self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._of: dict[TopicPartition, list[CompletedFetch]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether something may be there to hand out or to raise."""
+        return bool(self._queue)
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """Partitions with something buffered."""
+        return set(self._of)
+
+    def add(self, fetch: CompletedFetch) -> None:
+        """A new answer came."""
+        self._of.setdefault(fetch.topic_partition, []).append(fetch)
+        fetch.state.buffered_fetches += 1
+        if fetch.error is not None or fetch.is_damaged:
+            fetch.state.fetch_blocked = True
+        self._charge(fetch)
+        if fetch.topic_partition in self._parked:
+            fetch.detach()
+            self._parked[fetch.topic_partition].append(fetch)
+        else:
+            self._queue.append(fetch)
+
+    def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop what lost its meaning; bring back what was put aside for a pause that has ended."""
+        for tp in partitions:
+            fetches = self._of.get(tp)
+            if fetches is None:
+                continue
+            state = self._subscriptions.get(tp)
+            for fetch in [f for f in fetches if state is None or f.state is not state or not f.is_current]:
+                self._drop(fetch)
+            if tp in self._parked and (state is None or state.is_fetchable or tp not in self._of):
+                parked = [f for f in self._parked.pop(tp) if not f.dropped]
+                self._queue.extendleft(reversed(parked))
+
+    def collect(self, max_records: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Take up to ``max_records`` records and move the positions past them.
+
+        Raises:
+            KafkaError: if there is an error at the head of the queue and nothing was collected before it.
+        """
+        collected: dict[TopicPartition, list[ConsumerRecord]] = {}
+        remaining = max_records
+        queue, convert = self._queue, self._convert
+        while remaining > 0 and queue:
+            fetch = queue[0]
+            if not self._is_turn_of(fetch):
+                continue
+            try:
+                if fetch.error is not None:
+                    if collected:
+                        break
+                    self._raise_error(fetch)
+                    continue
+                records = fetch.take(remaining, convert)
+            except Exception:
+                if collected:
+                    break
+                self._pass_turn(fetch)
+                raise
+            self._advance(fetch)
+            if records:
+                tp = fetch.topic_partition
+                earlier = collected.get(tp)
+                collected[tp] = records if earlier is None else earlier + records
+                remaining -= len(records)
+        return collected
+
+    def next_record(self, ahead: int) -> ConsumerRecord | None:
+        """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
+        queue = self._queue
+        while queue:
+            fetch = queue[0]
+            if not self._is_turn_of(fetch):
+                continue
+            if fetch.error is not None:
+                self._raise_error(fetch)
+                continue
+            try:
+                record = fetch.take_one(ahead, self._convert)
+            except Exception:
+                self._pass_turn(fetch)
+                raise
+            self._advance(fetch)
+            if record is not None:
+                return record
+        return None
+
+    def collect_columns(self, max_records: int, max_bytes: int, *, with_headers: bool) -> list[Columns]:
+        """Like :meth:`collect`, but as columns, several for a partition; ``max_bytes`` of keys and values or so."""
+        collected: list[Columns] = []
+        records = size = 0
+        queue = self._queue
+        while queue and records < max_records and size < max_bytes:
+            fetch = queue[0]
+            if not self._is_turn_of(fetch):
+                continue
+            try:
+                if fetch.error is not None:
+                    if collected:
+                        break
+                    self._raise_error(fetch)
+                    continue
+                columns = fetch.take_columns(max_records - records, max_bytes - size, with_headers=with_headers)
+            except Exception:
+                if collected:
+                    break
+                self._pass_turn(fetch)
+                raise
+            self._advance(fetch)
+            if len(columns):
+                collected.append(columns)
+                records += len(columns)
+                size += columns.size_bytes
+        return collected
+
+    def _is_turn_of(self, fetch: CompletedFetch) -> bool:
+        """Whether the head of the queue may be handed out; if not it has left the queue."""
+        if fetch.dropped or not fetch.is_current:
+            self._queue.popleft()
+            self._drop(fetch)
+            return False
+        if not fetch.state.is_fetchable:
+            self._parked[fetch.topic_partition] = self._take_out(fetch.topic_partition)
+            for parked in self._parked[fetch.topic_partition]:
+                parked.detach()
+                self._charge(parked)
+            return False
+        return True
+
+    def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
+        """Remove a partition from the queue; its answers in order."""
+        fetches = list(self._of[tp])
+        for fetch in fetches:
+            self._queue.remove(fetch)
+        return fetches
+
+    def _pass_turn(self, fetch: CompletedFetch) -> None:
+        """An answer with data raised: it stays, and the other partitions have their turn before it comes again."""
+        self._queue.extend(self._take_out(fetch.topic_partition))
+
+    def _raise_error(self, fetch: CompletedFetch) -> None:
+        """It is the turn of an answer without data: it goes, and what it has to say is raised."""
+        self._queue.popleft()
+        self._drop(fetch)
+        assert fetch.error is not None
+        error = fetch.error()
+        if error is not None:
+            raise error
+
+    def _advance(self, fetch: CompletedFetch) -> None:
+        """Move the position to where the answer has been taken to; drop the answer when it is at its end."""
+        state = fetch.state
+        offset = fetch.next_offset
+        if offset != state.position:
+            state.position = offset
+            state.offset_epoch = fetch.cursor.last_leader_epoch
+        if fetch.exhausted:
+            self._queue.popleft()
+            self._drop(fetch)
+        else:
+            self._charge(fetch)
+
+    def _charge(self, fetch: CompletedFetch) -> None:
+        size = fetch.size_bytes
+        self._budget.held += size - fetch.charged
+        fetch.state.buffered_bytes += size - fetch.charged
+        fetch.charged = size
+
+    def _drop(self, fetch: CompletedFetch) -> None:
+        if fetch.dropped:
+            return
+        tp = fetch.topic_partition
+        fetches = self._of[tp]
+        fetches.remove(fetch)
+        if not fetches:
+            del self._of[tp]
+        self._budget.held -= fetch.charged
+        if fetch.fetch_epoch == fetch.state.fetch_epoch:
+            fetch.state.buffered_fetches -= 1
+            fetch.state.buffered_bytes -= fetch.charged
+            fetch.state.fetch_blocked = False
+        fetch.charged = 0
+        fetch.drop()
+        self._subscriptions.note_changed(tp)

@@ -1,0 +1,287 @@
+"""The consumer's settings. Names are kafka-python's, defaults and meaning those of Java's consumer 4.x."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pyconsumer.config import (
+    CLIENT_HINTS,
+    CLIENT_SETTINGS,
+    Anything,
+    Choice,
+    ClientConfig,
+    Duration,
+    Flag,
+    Function,
+    Integer,
+    Kind,
+    ListOf,
+    Setting,
+    Settings,
+    Text,
+)
+from pyconsumer.consumer.reset_policy import ResetPolicy
+from pyconsumer.errors import ConfigurationError
+
+__all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]
+
+
+class _Reset(Kind):
+    """A reset policy, kept as :class:`ResetPolicy`."""
+
+    def check(self, value: Any) -> ResetPolicy:
+        if isinstance(value, ResetPolicy):
+            return value
+        if not isinstance(value, str):
+            raise TypeError(f"it must be a string, not {value!r}")
+        return ResetPolicy.parse(value)
+
+
+class _RecordErrorPolicy(Kind):
+    """``raise``, ``skip``, a function of the error, or a dead-letter sink with a method ``send``."""
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, str):
+            if value.lower() in ("raise", "skip"):
+                return value.lower()
+        elif callable(value) or callable(getattr(value, "send", None)):
+            return value
+        raise ValueError(f"it must be 'raise', 'skip', a function or an object with a method send, not {value!r}")
+
+
+class ConsumerConfig(ClientConfig):
+    """What a consumer is told; see :data:`CONSUMER_SETTINGS`."""
+
+    group_id: str | None
+    group_instance_id: str | None
+    group_protocol: str
+    group_remote_assignor: str | None
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    partition_assignment_strategy: tuple[Any, ...]
+    scheduled_rebalance_max_delay_ms: int
+    enable_auto_commit: bool
+    auto_commit_interval_ms: int
+    auto_offset_reset: ResetPolicy
+    client_rack: str
+    fetch_min_bytes: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    max_partition_fetch_bytes: int
+    fetch_buffer_bytes: int
+    max_poll_records: int
+    check_crcs: bool
+    isolation_level: str
+    enable_incremental_fetch_sessions: bool
+    key_deserializer: Callable[[bytes], Any] | None
+    value_deserializer: Callable[[bytes], Any] | None
+    on_record_error: Any
+    interceptors: tuple[Any, ...]
+    exclude_internal_topics: bool
+    allow_auto_create_topics: bool
+    consumer_timeout_ms: int | None
+
+    @property
+    def read_committed(self) -> bool:
+        """Whether records of open and aborted transactions are hidden."""
+        return self.isolation_level == "read_committed"
+
+    @classmethod
+    def finish(cls, values: dict[str, Any], given: frozenset[str]) -> None:
+        super().finish(values, given)
+        if values["group_id"] is None:
+            if "enable_auto_commit" in given and values["enable_auto_commit"]:
+                raise ConfigurationError("enable_auto_commit needs a group_id to commit for")
+            if values["group_instance_id"] is not None:
+                raise ConfigurationError("group_instance_id needs a group_id")
+            values["enable_auto_commit"] = False
+        if values["heartbeat_interval_ms"] >= values["session_timeout_ms"]:
+            raise ConfigurationError(
+                f"heartbeat_interval_ms ({values['heartbeat_interval_ms']}) must be below session_timeout_ms"
+                f" ({values['session_timeout_ms']}), at most a third of it in practice"
+            )
+        if values["fetch_max_wait_ms"] >= values["request_timeout_ms"]:
+            raise ConfigurationError(
+                f"fetch_max_wait_ms ({values['fetch_max_wait_ms']}) must be below request_timeout_ms"
+                f" ({values['request_timeout_ms']}): otherwise every idle fetch times out"
+            )
+        if values["fetch_buffer_bytes"] is None:
+            values["fetch_buffer_bytes"] = 2 * values["fetch_max_bytes"]
+
+
+_ASSIGNORS: Final = ("range", "cooperative-sticky")
+
+CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
+    "consumer",
+    (
+        *CLIENT_SETTINGS,
+        Setting(
+            "group_id",
+            None,
+            Text(nullable=True),
+            "The consumer group: needed to subscribe and to commit. Without it partitions are assigned by hand.",
+        ),
+        Setting(
+            "group_instance_id",
+            None,
+            Text(nullable=True),
+            "A name for this member that survives its restart, unique in the group (static membership, KIP-345).",
+        ),
+        Setting(
+            "group_protocol",
+            "classic",
+            Choice("classic", "consumer"),
+            "How the group is run: `classic` (its members compute the assignment) or `consumer` (the broker does,"
+            " KIP-848).",
+        ),
+        Setting(
+            "group_remote_assignor",
+            None,
+            Text(nullable=True),
+            "With the `consumer` protocol: the broker's assignor to use.",
+        ),
+        Setting(
+            "session_timeout_ms",
+            45_000,
+            Duration(1, 0x7FFFFFFF),
+            "How long the group waits for a heartbeat before it takes the partitions away.",
+        ),
+        Setting(
+            "heartbeat_interval_ms",
+            3_000,
+            Duration(1, 0x7FFFFFFF),
+            "How often to send a heartbeat; at most a third of `session_timeout_ms`.",
+        ),
+        Setting(
+            "max_poll_interval_ms",
+            300_000,
+            Duration(1, 0x7FFFFFFF),
+            "Longest time between two polls before this consumer leaves the group by itself.",
+        ),
+        Setting(
+            "partition_assignment_strategy",
+            _ASSIGNORS,
+            ListOf(Anything()),
+            "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`,"
+            " `cooperative-sticky-delayed`, Java's class names of the first four, or Assignor classes or objects.",
+        ),
+        Setting(
+            "scheduled_rebalance_max_delay_ms",
+            0,
+            Duration(0, 0x7FFFFFFF),
+            "With the assignor `cooperative-sticky-delayed`: how long partitions of a vanished member wait for its"
+            " return (KIP-415's idea). 0: not at all.",
+        ),
+        Setting(
+            "enable_auto_commit",
+            True,
+            Flag(),
+            "Commit, from time to time and at the end, what earlier polls returned. Off without a `group_id`.",
+        ),
+        Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
+        Setting(
+            "auto_offset_reset",
+            ResetPolicy("latest"),
+            _Reset(),
+            "Where to begin without a valid position: `latest`, `earliest`, `none` (raise) or `by_duration:P1DT12H`"
+            " (that long ago, KIP-1106).",
+        ),
+        Setting("client_rack", "", Text(blank=True), "Our rack, to fetch from a replica in the same one (KIP-392)."),
+        Setting("fetch_min_bytes", 1, Integer(0), "The broker waits for this much data, up to `fetch_max_wait_ms`."),
+        Setting(
+            "fetch_max_bytes",
+            52_428_800,
+            Integer(0),
+            "Most bytes in one answer; a single larger first batch is returned all the same.",
+        ),
+        Setting(
+            "fetch_max_wait_ms",
+            500,
+            Duration(0, 0x7FFFFFFF),
+            "Longest time that the broker holds a fetch that has less than `fetch_min_bytes`.",
+        ),
+        Setting(
+            "max_partition_fetch_bytes",
+            1_048_576,
+            Integer(0),
+            "Most bytes of one partition in one answer; a single larger first batch is returned all the same.",
+        ),
+        Setting(
+            "fetch_buffer_bytes",
+            None,
+            Integer(1, 0x7FFFFFFFFFFFFFFF, nullable=True),
+            "Bound for everything fetched and not handed out, in bytes; by default twice `fetch_max_bytes`.",
+        ),
+        Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
+        Setting("check_crcs", True, Flag(), "Check each batch's checksum."),
+        Setting(
+            "isolation_level",
+            "read_uncommitted",
+            Choice("read_uncommitted", "read_committed"),
+            "`read_committed` hides records of open and aborted transactions.",
+        ),
+        Setting(
+            "enable_incremental_fetch_sessions",
+            True,
+            Flag(),
+            "Tell brokers only what changed between two fetches (KIP-227).",
+        ),
+        Setting(
+            "key_deserializer",
+            None,
+            Function("deserialize", nullable=True),
+            "Makes keys: a function of the bytes, or an object with `deserialize(topic, headers, data)`.",
+        ),
+        Setting(
+            "value_deserializer",
+            None,
+            Function("deserialize", nullable=True),
+            "Makes values: a function of the bytes, or an object with `deserialize(topic, headers, data)`.",
+        ),
+        Setting(
+            "on_record_error",
+            "raise",
+            _RecordErrorPolicy(),
+            "What to do with a record that cannot be deserialized: `raise`, `skip`, a function of the"
+            " RecordDeserializationError that returns `'raise'` or `'skip'` (or None, to skip), or a dead-letter sink:"
+            " an object with a method `send(error)`.",
+        ),
+        Setting(
+            "interceptors",
+            (),
+            ListOf(Anything()),
+            "Objects with `on_consume(records)`, `on_commit(offsets)` and `close()`, all optional (KIP-42).",
+            ("interceptor.classes", "interceptor_classes"),
+        ),
+        Setting(
+            "exclude_internal_topics",
+            True,
+            Flag(),
+            "A pattern does not take Kafka's internal topics, such as `__consumer_offsets`.",
+        ),
+        Setting(
+            "allow_auto_create_topics",
+            True,
+            Flag(),
+            "Asking for a topic may create it, where the broker allows that.",
+        ),
+        Setting(
+            "consumer_timeout_ms",
+            None,
+            Duration(0, special=(-1,), nullable=True),
+            "Iteration ends when no record came for this long; None or -1: never.",
+        ),
+    ),
+    ConsumerConfig,
+    hints={
+        **CLIENT_HINTS,
+        "enable_metrics_push": "leave it out, metrics are not pushed to brokers; see KafkaConsumer.metrics()",
+        "auto_commit_enable": "it is called enable_auto_commit",
+        "metric_reporters": "leave it out; see KafkaConsumer.metrics()",
+        "legacy_iterator": "leave it out, there is one iterator",
+        "max_in_flight_requests_per_connection": "leave it out, one fetch is under way per node",
+    },
+)
+"""All settings of :class:`pyconsumer.KafkaConsumer`."""

@@ -1,0 +1,129 @@
+"""From the bytes of a record to what the application wants, and what happens when that fails (KIP-1036).
+
+Rules
+
+1. A deserializer is a function of the bytes, or an object with ``deserialize(topic, headers, data)``. A key or value
+   that the record does not have stays None and is not shown to it (as in Java).
+2. What it raises becomes a ``RecordDeserializationError`` with the raw record; the original is the ``__cause__``.
+3. The policy decides: ``raise``; ``skip``; a function of the error that answers ``"raise"`` or ``"skip"`` (None:
+   skip); or a dead-letter sink with ``send(error)``, after which the record is skipped. What policy or sink raise
+   themselves stops at the same record.
+4. Good records before a bad one are delivered first. Each new attempt starts at the bad record.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from pyconsumer.errors import RecordDeserializationError
+from pyconsumer.protocol.records import ConsumerRecord
+
+__all__ = ["Deserialization", "as_function"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+Function = Callable[[ConsumerRecord, bytes], Any]
+
+
+def as_function(deserializer: Any) -> Function | None:
+    """A user's deserializer as a function of the record and the bytes; None if there is none."""
+    if deserializer is None:
+        return None
+    deserialize = getattr(deserializer, "deserialize", None)
+    if deserialize is not None:
+        return lambda record, data: deserialize(record.topic, record.headers, data)
+    return lambda record, data: deserializer(data)
+
+
+class Deserialization:
+    """Applies deserializers to records as the decoder makes them.
+
+    Args:
+        key, value: the user's deserializers, None to keep bytes.
+        on_error: ``"raise"``, ``"skip"``, a function or a sink, see the module's rules.
+
+    Attributes:
+        skipped: how many records were skipped so far.
+    """
+
+    def __init__(self, key: Any, value: Any, on_error: Any = "raise") -> None:
+        self._key = as_function(key)
+        self._value = as_function(value)
+        self._on_error = on_error
+        self.skipped = 0
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to do."""
+        return self._key is not None or self._value is not None
+
+    def __call__(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:
+        """Convert records in order, up to the first that stops it.
+
+        Returns:
+            The good records, how many raw ones are dealt with, and what stopped it.
+        """
+        good: list[ConsumerRecord] = []
+        to_key, to_value = self._key, self._value
+        for used, record in enumerate(raw):
+            key, value = record.key, record.value
+            origin, data = "key", key
+            try:
+                if to_key is not None and key is not None:
+                    key = to_key(record, key)
+                origin, data = "value", value
+                if to_value is not None and value is not None:
+                    value = to_value(record, value)
+            except Exception as error:
+                failure = _failure(record, origin, data, error)
+                stop = self._decide(failure)
+                if stop is not None:
+                    return good, used, stop
+                self.skipped += 1
+                continue
+            good.append(record.deserialized(key, value))
+        return good, len(raw), None
+
+    def _decide(self, failure: RecordDeserializationError) -> Exception | None:
+        """What stops at this record, None to skip it."""
+        policy = self._on_error
+        if policy == "raise":
+            return failure
+        try:
+            send = getattr(policy, "send", None)
+            if policy == "skip":
+                pass
+            elif send is not None:
+                send(failure)
+            else:
+                answer = policy(failure)
+                if answer == "raise":
+                    return failure
+                if answer not in (None, "skip"):
+                    raise TypeError(f"on_record_error must return 'raise', 'skip' or None, not {answer!r}")
+        except Exception as error:
+            if error.__context__ is None and error is not failure:
+                error.__context__ = failure
+            return error
+        _log.warning("skipped a record: %s", failure)
+        return None
+
+
+def _failure(record: ConsumerRecord, origin: str, data: bytes | None, error: Exception) -> RecordDeserializationError:
+    tp = record.topic_partition
+    size = 0 if data is None else len(data)
+    failure = RecordDeserializationError(
+        f"the {origin} ({size} bytes) of the record {tp} at offset {record.offset} cannot be deserialized:"
+        f" {type(error).__name__}: {error}. Seek past it, or set on_record_error",
+        topic_partition=tp,
+        offset=record.offset,
+        origin=origin,
+        timestamp=record.timestamp,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+    )
+    failure.__cause__ = error
+    return failure

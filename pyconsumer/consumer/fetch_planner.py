@@ -1,0 +1,250 @@
+"""Which partitions to fetch from which node, and how many bytes of memory that may take. A core: it sends nothing.
+
+Rules
+
+1. A partition may be fetched if it is fetchable (assigned, FETCHING, not paused, not about to be revoked), has fewer
+   than two answers waiting, no error waiting, and its pause after an error has passed.
+2. It is fetched from its preferred read replica while that is valid (KIP-392), else from its leader. Without a leader,
+   metadata is wanted.
+3. One fetch is under way per node. The next one is planned from the *fetch offset*, the end of the last batch received,
+   so it can leave before those records are decoded.
+4. ``fetch_buffer_bytes`` bounds what is asked for and what is held together: sending reserves the request's limit, an
+   answer turns the reservation into what really came, draining releases that. Each node's limit is its share, so that
+   no node starves; nodes that found no room come first next time. An oversized first batch may exceed the bound, alone.
+5. Only partitions that changed are looked at (the journal of ``SubscriptionState``), so planning costs what changed and
+   not what is assigned. A partition that may not be fetched leaves the request, and so the session.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from pyconsumer.consumer.fetch_session import FetchSession, SessionPartition, SessionRequest
+from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
+
+MAX_BUFFERED_FETCHES = 2
+"""Answers of one partition that may wait; with more it is left out of requests."""
+
+
+class ByteBudget:
+    """Bytes asked for and bytes held, against one limit."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0
+        self.reserved = 0
+
+    @property
+    def free(self) -> int:
+        return self.limit - self.held - self.reserved
+
+
+class PlannedFetch(NamedTuple):
+    """One request to be sent: to whom, what, its limit in bytes, and what of that is reserved."""
+
+    node_id: int
+    session: SessionRequest
+    max_bytes: int
+    reserved: int
+
+
+class _Node:
+    """What is to be fetched from one node, and what has changed since its last request."""
+
+    __slots__ = ("changed", "in_flight", "session", "wanted")
+
+    def __init__(self, session: FetchSession) -> None:
+        self.session = session
+        self.wanted: dict[TopicPartition, None] = {}
+        self.changed: dict[TopicPartition, None] = {}
+        self.in_flight: PlannedFetch | None = None
+
+
+class FetchPlanner:
+    """Plans fetches.
+
+    Args:
+        subscriptions: the partitions' states; the planner reads them.
+        leader: metadata's answer for a partition.
+        topic_id: metadata's topic id, 16 zero bytes if unknown.
+        unavailable_until: time before which a node cannot be talked to (0.0 if it can).
+        max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
+        buffer_bytes: ``fetch_buffer_bytes``.
+        incremental: whether sessions are used.
+
+    Attributes:
+        budget: the memory in use.
+        wants_metadata: a partition has no leader, or its preferred replica vanished; whoever asks for metadata
+            clears it.
+    """
+
+    def __init__(
+        self,
+        subscriptions: SubscriptionState,
+        *,
+        leader: Callable[[TopicPartition], LeaderAndEpoch],
+        topic_id: Callable[[str], bytes],
+        unavailable_until: Callable[[int], float],
+        max_partition_bytes: int,
+        max_bytes: int,
+        buffer_bytes: int,
+        incremental: bool = True,
+    ) -> None:
+        self.budget = ByteBudget(buffer_bytes)
+        self.wants_metadata = False
+        self._subscriptions = subscriptions
+        self._leader = leader
+        self._topic_id = topic_id
+        self._unavailable_until = unavailable_until
+        self._max_partition_bytes = max_partition_bytes
+        self._max_bytes = max_bytes
+        self._incremental = incremental
+        self._nodes: dict[int, _Node] = {}
+        self._node_of: dict[TopicPartition, int] = {}
+        self._delayed: list[tuple[float, TopicPartition]] = []
+        self._delayed_until: dict[TopicPartition, float] = {}
+        self._retry_nodes_at = float("inf")
+
+    # -- inputs ------------------------------------------------------------------------------------------------------
+
+    def on_changed(self, partitions: Iterable[TopicPartition], now: float) -> None:
+        """Look at these partitions again."""
+        for tp in partitions:
+            self._place(tp, now)
+
+    def on_response(self, node_id: int) -> PlannedFetch | None:
+        """The answer of a node came, or its request failed: its reservation is over."""
+        node = self._nodes.get(node_id)
+        if node is None or node.in_flight is None:
+            return None
+        planned, node.in_flight = node.in_flight, None
+        self.budget.reserved -= planned.reserved
+        return planned
+
+    def session(self, node_id: int) -> FetchSession | None:
+        """The session with a node, None if there is none."""
+        node = self._nodes.get(node_id)
+        return None if node is None else node.session
+
+    def sessions(self) -> list[FetchSession]:
+        """All sessions."""
+        return [node.session for node in self._nodes.values()]
+
+    def in_flight(self, node_id: int) -> bool:
+        """Whether a fetch to the node is under way."""
+        node = self._nodes.get(node_id)
+        return node is not None and node.in_flight is not None
+
+    # -- output ------------------------------------------------------------------------------------------------------
+
+    def next_due_at(self) -> float:
+        """When :meth:`plan` may find something that no event announces: a pause that ends."""
+        return min(self._delayed[0][0] if self._delayed else float("inf"), self._retry_nodes_at)
+
+    def plan(self, now: float) -> list[PlannedFetch]:
+        """The requests to send now. Each must be answered by :meth:`on_response` in the end."""
+        while self._delayed and self._delayed[0][0] <= now:
+            until, tp = heapq.heappop(self._delayed)
+            if self._delayed_until.get(tp) == until:
+                del self._delayed_until[tp]
+                self._place(tp, now)
+        self._retry_nodes_at = float("inf")
+        planned: list[PlannedFetch] = []
+        share = self._share()
+        without_room: list[int] = []
+        for node_id, node in self._nodes.items():
+            if node.in_flight is not None or not node.wanted:
+                continue
+            until = self._unavailable_until(node_id)
+            if until > now:
+                self._retry_nodes_at = min(self._retry_nodes_at, until)
+                continue
+            need = min(share, len(node.wanted) * self._max_partition_bytes)
+            free = self.budget.free
+            if free < min(need, self._max_partition_bytes) and self.budget.held + self.budget.reserved > 0:
+                without_room.append(node_id)
+                continue
+            limit = max(1, min(share, free)) if free > 0 else share
+            fetch = PlannedFetch(node_id, self._session_request(node), limit, min(limit, need))
+            node.in_flight = fetch
+            self.budget.reserved += fetch.reserved
+            planned.append(fetch)
+        if without_room and planned:
+            first = {node_id: self._nodes[node_id] for node_id in without_room}
+            self._nodes = first | self._nodes
+        return planned
+
+    def _share(self) -> int:
+        """Limit of one request: what leaves room for one more of each node's to be held meanwhile."""
+        active = sum(1 for node in self._nodes.values() if node.wanted) or 1
+        return min(self._max_bytes, max(self.budget.limit // (2 * active), self._max_partition_bytes))
+
+    def _session_request(self, node: _Node) -> SessionRequest:
+        changed: dict[TopicPartition, SessionPartition] = {}
+        removed: list[TopicPartition] = []
+        for tp in node.changed:
+            state = self._subscriptions.get(tp) if tp in node.wanted else None
+            if state is None:
+                removed.append(tp)
+                continue
+            changed[tp] = SessionPartition(
+                self._topic_id(tp.topic),
+                state.fetch_offset,
+                self._max_partition_bytes,
+                state.position_leader.epoch,
+                state.fetch_epoch,
+            )
+        node.changed.clear()
+        return node.session.plan(changed, removed)
+
+    # -- placing -----------------------------------------------------------------------------------------------------
+
+    def _place(self, tp: TopicPartition, now: float) -> None:
+        """Find the node that a partition is to be fetched from, if it is to be fetched now."""
+        state = self._subscriptions.get(tp)
+        target = self._target(state, now) if state is not None else None
+        old = self._node_of.get(tp)
+        if old is not None and old != target:
+            node = self._nodes[old]
+            node.wanted.pop(tp, None)
+            node.changed[tp] = None
+            del self._node_of[tp]
+        if target is not None:
+            node = self._nodes.get(target) or self._add_node(target)
+            node.wanted[tp] = None
+            node.changed[tp] = None
+            self._node_of[tp] = target
+
+    def _add_node(self, node_id: int) -> _Node:
+        node = self._nodes[node_id] = _Node(FetchSession(node_id, incremental=self._incremental))
+        return node
+
+    def _target(self, state: PartitionState, now: float) -> int | None:
+        tp = state.topic_partition
+        if not state.is_fetchable or state.fetch_blocked or state.buffered_fetches >= MAX_BUFFERED_FETCHES:
+            return None
+        if state.fetch_not_before > now:
+            self._look_again(tp, state.fetch_not_before)
+            return None
+        if state.preferred_replica >= 0:
+            if now < state.preferred_until and self._unavailable_until(state.preferred_replica) <= now:
+                self._look_again(tp, state.preferred_until)
+                return state.preferred_replica
+            self.wants_metadata |= now < state.preferred_until
+            state.preferred_replica = -1
+        leader = self._leader(tp).leader
+        if leader < 0:
+            self.wants_metadata = True
+            return None
+        return leader
+
+    def _look_again(self, tp: TopicPartition, at: float) -> None:
+        if self._delayed_until.get(tp) != at:
+            self._delayed_until[tp] = at
+            heapq.heappush(self._delayed, (at, tp))

@@ -1,0 +1,200 @@
+"""A fetch session with one broker (KIP-227, topic ids KIP-516): what has to be said again, and what is remembered.
+
+A core: it plans the content of requests and judges answers; it sends nothing and knows neither clock nor positions.
+
+Rules
+
+1. A session is (id, epoch). (0, 0) asks for everything and for a new session; (id, n > 0) tells only what changed;
+   (id, 0) closes the session ``id`` and opens a new one; epoch -1 closes it and opens none.
+2. After an accepted full answer with a session id the next epoch is 1; then 2, 3, ... and 1 again after 2147483647.
+   An accepted answer with id 0 means that the broker keeps no session: back to (0, 0).
+3. FETCH_SESSION_ID_NOT_FOUND: the broker forgot us, (0, 0). Any other error, an answer that does not fit what was
+   asked, or a lost connection: (id, 0). Such an answer is rejected as a whole.
+4. A full answer holds exactly the partitions asked for; an incremental one only partitions of the session. An empty
+   full answer with a throttle time is a throttle signal.
+5. Topic ids are used when each topic of the session has one; when that changes, the session is opened anew. A topic
+   that was deleted and created again has another id: the old one is forgotten and the new one added in one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
+from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["FetchSession", "SessionAnswer", "SessionPartition", "SessionRequest"]
+
+_FETCH_SESSION_ID_NOT_FOUND: Final = 70
+_MAX_EPOCH: Final = 0x7FFFFFFF
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+
+
+class SessionPartition(NamedTuple):
+    """What is asked for one partition; ``fetch_epoch`` is ours and never sent (see ``PartitionState``)."""
+
+    topic_id: bytes
+    fetch_offset: int
+    max_bytes: int
+    leader_epoch: int
+    fetch_epoch: int
+
+    def same_request(self, other: SessionPartition) -> bool:
+        """Whether the broker would be told the same."""
+        return self[:4] == other[:4]
+
+
+class SessionRequest(NamedTuple):
+    """Content of a fetch request: partitions to send and to forget, and the session that they belong to."""
+
+    session_id: int
+    epoch: int
+    to_send: dict[TopicPartition, SessionPartition]
+    to_forget: list[tuple[TopicPartition, bytes]]
+    use_topic_ids: bool
+
+    @property
+    def is_full(self) -> bool:
+        return self.epoch in (0, -1)
+
+
+class SessionAnswer(NamedTuple):
+    """A judged answer: the partitions with what was asked for each, or what is wrong with the whole."""
+
+    partitions: list[tuple[TopicPartition, PartitionData, SessionPartition]]
+    problem: str | None = None
+    throttled: bool = False
+
+    @property
+    def accepted(self) -> bool:
+        return self.problem is None
+
+
+class FetchSession:
+    """Our side of the session with one node.
+
+    Args:
+        node_id: the broker.
+        incremental: False asks for everything every time and lets the broker keep no session.
+
+    Attributes:
+        partitions: all partitions of the session with what the broker knows of them, or will after the next request.
+    """
+
+    def __init__(self, node_id: int, *, incremental: bool = True) -> None:
+        self.node_id = node_id
+        self.partitions: dict[TopicPartition, SessionPartition] = {}
+        self.session_id = 0
+        self.next_epoch = 0 if incremental else -1
+        self._incremental = incremental
+        self._without_id = 0
+        self._used_topic_ids = False
+        self._names: dict[bytes, str] = {}
+
+    def plan(
+        self, changed: Mapping[TopicPartition, SessionPartition], removed: Iterable[TopicPartition]
+    ) -> SessionRequest:
+        """The next request.
+
+        Args:
+            changed: partitions that join the session or may have changed since the last request.
+            removed: partitions that leave; those not in the session are ignored.
+        """
+        to_send: dict[TopicPartition, SessionPartition] = {}
+        to_forget: list[tuple[TopicPartition, bytes]] = []
+        for tp in removed:
+            old = self.partitions.pop(tp, None)
+            if old is not None:
+                self._without_id -= old.topic_id == ZERO_UUID
+                to_forget.append((tp, old.topic_id))
+        for tp, new in changed.items():
+            old = self.partitions.get(tp)
+            if old is not None:
+                self._without_id -= old.topic_id == ZERO_UUID
+                if old.topic_id not in (new.topic_id, ZERO_UUID):
+                    to_forget.append((tp, old.topic_id))
+            self._without_id += new.topic_id == ZERO_UUID
+            if self.next_epoch <= 0:
+                self.partitions.pop(tp, None)  # those that brought data go to the end: the others come first (fairness)
+            self.partitions[tp] = new
+            self._names[new.topic_id] = tp.topic
+            if old is None or not new.same_request(old):
+                to_send[tp] = new
+        use_topic_ids = self._without_id == 0
+        if self.next_epoch > 0 and use_topic_ids != self._used_topic_ids:
+            self.next_epoch = 0
+        self._used_topic_ids = use_topic_ids
+        if self.next_epoch <= 0:
+            self._names = {p.topic_id: tp.topic for tp, p in self.partitions.items()}
+            return SessionRequest(self.session_id, self.next_epoch, dict(self.partitions), [], use_topic_ids)
+        return SessionRequest(self.session_id, self.next_epoch, to_send, to_forget, use_topic_ids)
+
+    def close_request(self) -> SessionRequest | None:
+        """The request that closes the session at the broker; None if there is none."""
+        if self.session_id == 0:
+            return None
+        request = SessionRequest(self.session_id, -1, {}, [], self._used_topic_ids)
+        self.session_id, self.next_epoch = 0, self._first_epoch
+        return request
+
+    def on_response(self, response: FetchResponse, api_version: int) -> SessionAnswer:
+        """Judge an answer; what follows for the next request is in :attr:`session_id` and :attr:`next_epoch`."""
+        was_full = self.next_epoch <= 0
+        if response.error_code:
+            if response.error_code == _FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id, self.next_epoch = 0, self._first_epoch
+            else:
+                self.on_failure()
+            return SessionAnswer([], f"error code {response.error_code}")
+        found, problem = self._resolve(response, api_version)
+        if was_full and not found and problem is None and response.throttle_time_ms > 0:
+            self.session_id, self.next_epoch = 0, self._first_epoch
+            return SessionAnswer([], "throttled", throttled=True)
+        if problem is None and was_full and len(found) != len(self.partitions):
+            missing = self.partitions.keys() - {tp for tp, _, _ in found}
+            problem = f"a full answer lacks {', '.join(map(str, sorted(missing)))}"
+        if problem is not None:
+            if was_full:
+                self.session_id, self.next_epoch = 0, self._first_epoch
+            else:
+                self.on_failure()
+            return SessionAnswer([], problem)
+        if response.session_id == 0 or not self._incremental:
+            self.session_id, self.next_epoch = 0, self._first_epoch
+        elif was_full:
+            self.session_id, self.next_epoch = response.session_id, 1
+        else:
+            self.next_epoch = 1 if self.next_epoch >= _MAX_EPOCH else self.next_epoch + 1
+        return SessionAnswer(found)
+
+    def on_failure(self) -> None:
+        """The request failed, or its answer was no good: close the session and open a new one."""
+        self.next_epoch = self._first_epoch
+
+    @property
+    def _first_epoch(self) -> int:
+        return 0 if self._incremental else -1
+
+    def _resolve(
+        self, response: FetchResponse, api_version: int
+    ) -> tuple[list[tuple[TopicPartition, PartitionData, SessionPartition]], str | None]:
+        """Match the answer's partitions with those of the session; the second value is what does not fit."""
+        found: list[tuple[TopicPartition, PartitionData, SessionPartition]] = []
+        seen: set[TopicPartition] = set()
+        by_id = api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        for topic in response.responses:
+            name = self._names.get(topic.topic_id) if by_id else topic.topic
+            if name is None:
+                return [], f"topic id {uuid_to_str(topic.topic_id)} was not asked for"
+            for data in topic.partitions:
+                tp = TopicPartition(name, data.partition_index)
+                asked = self.partitions.get(tp)
+                if asked is None or (by_id and asked.topic_id != topic.topic_id):
+                    return [], f"{tp} was not asked for"
+                if tp in seen:
+                    return [], f"{tp} comes twice"
+                seen.add(tp)
+                found.append((tp, data, asked))
+        return found, None

@@ -1,0 +1,67 @@
+"""The chain of interceptors (KIP-42): looks at records before they are returned, and at commits that succeeded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Interceptors"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+
+class Interceptors:
+    """Calls each interceptor in the configured order.
+
+    What a hook raises is logged and does not reach the caller; the next one goes on with what the one before it made.
+
+    Args:
+        interceptors: objects with ``on_consume(records) -> records``, ``on_commit(offsets)`` and ``close()``, each
+            optional; classes are instantiated.
+    """
+
+    def __init__(self, interceptors: Sequence[Any] = ()) -> None:
+        self._interceptors = [i() if isinstance(i, type) else i for i in interceptors]
+        self._consume = [i.on_consume for i in self._interceptors if hasattr(i, "on_consume")]
+        self._commit = [i.on_commit for i in self._interceptors if hasattr(i, "on_commit")]
+
+    @property
+    def consumes(self) -> bool:
+        """Whether records have to be shown to anybody."""
+        return bool(self._consume)
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        """Show records before ``poll`` returns them; what comes back is returned instead."""
+        for hook in self._consume:
+            try:
+                changed = hook(records)
+            except Exception:
+                _log.exception("an interceptor's on_consume failed; its records are passed on unchanged")
+                continue
+            if changed is None:
+                continue
+            records = changed if isinstance(changed, ConsumerRecords) else ConsumerRecords(changed)
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Tell of a commit that the broker confirmed. It can only be looked at."""
+        for hook in self._commit:
+            try:
+                hook(dict(offsets))
+            except Exception:
+                _log.exception("an interceptor's on_commit failed")
+
+    def close(self) -> None:
+        """Close all."""
+        for interceptor in self._interceptors:
+            close = getattr(interceptor, "close", None)
+            if close is None:
+                continue
+            try:
+                close()
+            except Exception:
+                _log.exception("an interceptor's close failed")

@@ -1,0 +1,145 @@
+"""What a consumer knows of one assigned partition. A core: no I/O, no clock; :mod:`.subscription_state` keeps them."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pyconsumer.consumer.fetch_state import RULES, FetchState, next_state
+from pyconsumer.consumer.reset_policy import ResetPolicy
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["NO_LEADER", "FetchPosition", "LeaderAndEpoch", "PartitionState"]
+
+
+class LeaderAndEpoch(NamedTuple):
+    """A partition's leader as metadata has it; -1 stands for unknown."""
+
+    leader: int = -1
+    epoch: int = -1
+
+
+NO_LEADER: Final = LeaderAndEpoch()
+
+
+class FetchPosition(NamedTuple):
+    """The offset of the next record, the leader epoch of the record before it, and the leader it was checked with."""
+
+    offset: int
+    offset_epoch: int = -1
+    leader: LeaderAndEpoch = NO_LEADER
+
+
+class PartitionState:
+    """State of one assigned partition.
+
+    Attributes:
+        position: next record to hand out, or None. It moves when records are handed out.
+        fetch_offset: where the next fetch begins: the end of the last batch that was scanned. It runs ahead of the
+            position by what is buffered.
+        fetch_epoch: changes whenever what is buffered or under way becomes worthless. A response counts only if it
+            was asked for in the same epoch.
+        buffered_fetches: how many answers wait to be handed out.
+        buffered_bytes: their size.
+        retry_at: no reset or validation before this time (seconds).
+        fetch_blocked: an error of it waits to be raised, and fetching more would only bring it again.
+        fetch_not_before: no fetch before this time (seconds), after an error that passes.
+        preferred_replica: node to read from instead of the leader (KIP-392) until ``preferred_until``, or -1.
+        high_watermark, last_stable_offset, log_start_offset: as of the last answer, -1 if unknown.
+    """
+
+    __slots__ = (
+        "buffered_bytes",
+        "buffered_fetches",
+        "end_offset_asked",
+        "fetch_blocked",
+        "fetch_epoch",
+        "fetch_not_before",
+        "fetch_offset",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "offset_epoch",
+        "paused",
+        "pending_revocation",
+        "position",
+        "position_leader",
+        "preferred_replica",
+        "preferred_until",
+        "reset_policy",
+        "retry_at",
+        "state",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, fetch_epoch: int) -> None:
+        self.topic_partition = topic_partition
+        self.state = FetchState.INITIALIZING
+        self.position: int | None = None
+        self.offset_epoch = -1
+        self.position_leader = NO_LEADER
+        self.fetch_offset = -1
+        self.fetch_epoch = fetch_epoch
+        self.buffered_fetches = 0
+        self.buffered_bytes = 0
+        self.paused = False
+        self.pending_revocation = False
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.reset_policy: ResetPolicy | None = None
+        self.retry_at = 0.0
+        self.fetch_not_before = 0.0
+        self.fetch_blocked = False
+        self.preferred_replica = -1
+        self.preferred_until = 0.0
+        self.end_offset_asked = False
+
+    @property
+    def fetch_position(self) -> FetchPosition | None:
+        """The position with its epochs, or None."""
+        if self.position is None:
+            return None
+        return FetchPosition(self.position, self.offset_epoch, self.position_leader)
+
+    @property
+    def has_valid_position(self) -> bool:
+        """Whether the position may be fetched from."""
+        return self.state is FetchState.FETCHING
+
+    @property
+    def is_fetchable(self) -> bool:
+        """Whether a fetch may be sent for it, buffers and errors aside."""
+        return self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
+
+    @property
+    def committable(self) -> OffsetAndMetadata | None:
+        """The position as an offset to commit, or None."""
+        if self.position is None or not RULES[self.state].requires_position:
+            return None
+        return OffsetAndMetadata(self.position, "", self.offset_epoch)
+
+    def move_to(self, wanted: FetchState, position: FetchPosition | None = None) -> bool:
+        """Go to a state, with a position if it needs one; whether the table allowed it (see ``fetch_state``)."""
+        if next_state(self.state, wanted) is not wanted or wanted not in RULES[self.state].next_states:
+            return False
+        if RULES[wanted].requires_position:
+            found = position or self.fetch_position
+            if found is None:
+                raise AssertionError(f"{self.topic_partition} cannot be {wanted.name} without a position")
+            self.position, self.offset_epoch, self.position_leader = found
+        else:
+            self.position = None
+            self.offset_epoch = -1
+            self.position_leader = NO_LEADER
+            self.fetch_offset = -1
+        self.state = wanted
+        return True
+
+    def restart_fetching(self, fetch_epoch: int) -> None:
+        """Forget what is buffered and under way: fetch from the position again, in a new epoch."""
+        self.fetch_epoch = fetch_epoch
+        self.fetch_offset = -1 if self.position is None else self.position
+        self.buffered_fetches = 0
+        self.buffered_bytes = 0
+        self.fetch_blocked = False
+        self.fetch_not_before = 0.0

@@ -1,0 +1,63 @@
+"""What a poll returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["ConsumerRecords"]
+
+
+class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
+    """Records by partition, in offset order: a ``dict`` of :class:`TopicPartition` to lists, none of them empty.
+
+    It is false if there are no records. ``len`` counts partitions, :meth:`count` records. Java: ``ConsumerRecords``.
+    """
+
+    __slots__ = ("_next_offsets",)
+
+    def __init__(
+        self,
+        records: Mapping[TopicPartition, list[ConsumerRecord]] | None = None,
+        next_offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+    ) -> None:
+        super().__init__(records or {})
+        self._next_offsets = next_offsets
+
+    def records(self, of: TopicPartition | str | None = None) -> Iterator[ConsumerRecord]:
+        """All records one after the other, or those of one partition or one topic."""
+        if of is None:
+            return chain.from_iterable(self.values())
+        if isinstance(of, str):
+            return chain.from_iterable(found for tp, found in self.items() if tp.topic == of)
+        return iter(self.get(of, ()))
+
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions that there are records of."""
+        return set(self)
+
+    def count(self) -> int:
+        """Number of records."""
+        return sum(map(len, self.values()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no records."""
+        return not self
+
+    def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit once these records are processed (KIP-1094).
+
+        For each partition the position after its records, with the leader epoch. It may lie further than the last
+        offset plus 1, where transaction markers or compacted records follow.
+        """
+        if self._next_offsets is not None:
+            return dict(self._next_offsets)
+        return {tp: OffsetAndMetadata(r[-1].offset + 1, "", r[-1].leader_epoch) for tp, r in self.items() if r}
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{tp}: {len(found)}" for tp, found in self.items())
+        return f"<ConsumerRecords {counts or 'empty'}>"
