@@ -1,0 +1,156 @@
+"""How the package is cut: who may import whom, how long modules are, what an import costs, what is shipped."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "pyconsumer"
+
+#: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
+_LAYERS = (
+    {"errors", "error_codes", "structs", "clock", "config", "settings"},
+    {"protocol", "assignors"},
+    {"network"},
+    {"consumer", "producer", "admin", "broker"},
+    {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
+    {"spark", "aio", "testing"},
+    {"cli", "__main__"},
+)
+_RANK = {part: rank for rank, parts in enumerate(_LAYERS) for part in parts}
+#: Within a layer: the bottom's modules know each other, and assignors read and write Kafka's assignment blobs.
+_ALSO = {(a, b) for a in _LAYERS[0] for b in _LAYERS[0]} | {("assignors", "protocol"), ("cli", "__main__")}
+
+_MOST_LINES = 600  # "under about 500"
+_TABLES = {"error_codes.py"}  # data, one line or a few for each entry
+
+
+class Import(NamedTuple):
+    """One import of something of ours."""
+
+    path: Path
+    line: int
+    target: str  #: the full module name
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.target}"
+
+
+def _modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def _module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _part(module: str) -> str:
+    """The part of the package that a module belongs to: ``pyconsumer.network.dns`` is in ``network``."""
+    return [*module.split("."), ""][1] or "pyconsumer"
+
+
+@functools.cache
+def _is_module(name: str) -> bool:
+    path = ROOT.joinpath(*name.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()
+
+
+def _imports(path: Path) -> Iterator[Import]:
+    own = _module_name(path).split(".")
+    package = own if path.name == "__init__.py" else own[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            # `from pyconsumer import errors` names a module, `from pyconsumer import KafkaConsumer` does not
+            targets = [f"{base}.{a.name}" if _is_module(f"{base}.{a.name}") else base for a in node.names]
+        else:
+            continue
+        for target in targets:
+            if target.split(".")[0] == "pyconsumer":
+                yield Import(path, node.lineno, target)
+
+
+def test_every_part_has_a_layer() -> None:
+    assert {_part(_module_name(path)) for path in _modules()} <= _RANK.keys()
+
+
+def test_imports_go_one_way() -> None:
+    wrong = []
+    for path in _modules():
+        own = _part(_module_name(path))
+        for found in _imports(path):
+            target = _part(found.target)
+            if target != own and _RANK[target] >= _RANK[own] and (own, target) not in _ALSO:
+                wrong.append(str(found))
+    assert wrong == []
+
+
+def test_the_autoloaded_package_imports_nothing() -> None:
+    autoload = PACKAGE / "spark" / "autoload"
+    at_import = [
+        ast.unparse(node)
+        for path in autoload.glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and not ast.unparse(node).startswith("from __future__")
+    ]
+    assert not [line for line in at_import if "typing" not in line]
+
+
+def test_modules_are_short() -> None:
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for path in _modules()
+        if path.name not in _TABLES
+    }
+    assert {name: length for name, length in lengths.items() if length > _MOST_LINES} == {}
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    folders = {path.parent for path in [*_modules(), *(ROOT / "tests").rglob("*.py")]}
+    assert {str(folder.relative_to(ROOT)) for folder in folders if not (folder / "__init__.py").exists()} == set()
+
+
+def test_every_module_says_what_belongs_in_it() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in _modules()
+        if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert silent == []
+
+
+def _in_fresh_python(program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options, "-c", program], capture_output=True, text=True, check=True, timeout=60, cwd=ROOT
+    )
+
+
+_HEAVY = ("selectors2", "pyspark", "pyarrow", "pandas", "numpy", "cramjam", "click", "rich", "asyncio", "pytest")
+
+
+def test_importing_pyconsumer_imports_nothing_heavy() -> None:
+    program = f"import sys, pyconsumer; print(*[name for name in {_HEAVY} if name in sys.modules])"
+    assert _in_fresh_python(program).stdout.split() == []
+
+
+@pytest.mark.slow
+def test_importing_pyconsumer_takes_at_most_150_ms() -> None:
+    program = (
+        "import time; start = time.perf_counter(); import pyconsumer;"
+        "[getattr(pyconsumer, name) for name in getattr(pyconsumer, '__all__', ())];"
+        "print(time.perf_counter() - start)"
+    )
+    fastest = min(float(_in_fresh_python(program).stdout) for _ in range(7))
+    assert fastest <= 0.150
