@@ -1,8 +1,16 @@
-"""Keys and values of ``__consumer_offsets``."""
+"""Keys and values of ``__consumer_offsets``, and how they are told apart.
+
+Both begin with an int16 version. That of a *key* says what kind of record it is: 0 and 1 a committed offset (1 is
+written), 2 the registration of a group; higher ones belong to newer group protocols and are passed over. That of a
+*value* is the version of its layout. A null value is a tombstone; an empty one is not a value at all.
+"""
 
 from __future__ import annotations
 
-from pyconsumer.protocol.primitives import ZERO_UUID
+from typing import NamedTuple, TypeVar
+
+from pyconsumer.errors import ProtocolError
+from pyconsumer.protocol.primitives import ZERO_UUID, Buffer
 from pyconsumer.protocol.schema import (
     BYTES,
     INT32,
@@ -60,3 +68,75 @@ class GroupMetadataValue(Message):
     leader: str | None = field(STRING, "0+", nullable="0+", default="")
     current_state_timestamp: int = field(INT64, "2+", default=-1, ignorable=True)
     members: list[MemberMetadata] = array(MemberMetadata, "0+", factory=list)
+
+
+#: What current brokers write. An offset with an expiry of its own has to be version 1, the only one that holds it.
+OFFSET_VALUE_VERSION = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
+GROUP_VALUE_VERSION = 3
+
+_OFFSET_KEY_VERSIONS = (0, 1)
+_GROUP_KEY_VERSION = 2
+
+M = TypeVar("M", bound=Message)
+
+
+class UnknownKey(NamedTuple):
+    """Key of a record that belongs to a group protocol that we do not speak; ``version`` says which kind."""
+
+    version: int
+
+
+def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
+    """Key of a committed offset."""
+    return b"\0\1" + OffsetCommitKey(group=group, topic=topic, partition=partition).encode(0)
+
+
+def encode_group_key(group: str) -> bytes:
+    """Key of a group's registration."""
+    return b"\0\2" + GroupMetadataKey(group=group).encode(0)
+
+
+def encode_offset_value(value: OffsetCommitValue) -> bytes:
+    """A committed offset in the version that current Kafka writes."""
+    expires = value.expire_timestamp != -1
+    return value.encode_with_version(OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION)
+
+
+def encode_group_value(value: GroupMetadataValue) -> bytes:
+    """A registration in the version that current Kafka writes."""
+    return value.encode_with_version(GROUP_VALUE_VERSION)
+
+
+def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
+    """Read a key; ``ProtocolError`` if it has no version, or is not what its version says."""
+    version = _version(key)
+    body = memoryview(key)[2:]
+    if version in _OFFSET_KEY_VERSIONS:
+        return OffsetCommitKey.decode(body, 0)
+    if version == _GROUP_KEY_VERSION:
+        return GroupMetadataKey.decode(body, 0)
+    return UnknownKey(version)
+
+
+def decode_offset_value(value: Buffer) -> OffsetCommitValue:
+    """Read a committed offset of any version; ``ProtocolError`` for an unknown one."""
+    return _decode_value(OffsetCommitValue, value)
+
+
+def decode_group_value(value: Buffer) -> GroupMetadataValue:
+    """Read a registration of any version; ``ProtocolError`` for an unknown one."""
+    return _decode_value(GroupMetadataValue, value)
+
+
+def _decode_value(cls: type[M], value: Buffer) -> M:
+    version = _version(value)
+    if version not in cls.SCHEMA.versions:
+        raise ProtocolError(f"{cls.__name__} has versions {cls.SCHEMA.versions}, not {version}")
+    return cls.decode(memoryview(value)[2:], version)
+
+
+def _version(data: Buffer) -> int:
+    if len(data) < 2:
+        raise ProtocolError(f"{len(data)} bytes are too few to hold a version")
+    return int.from_bytes(data[:2], "big", signed=True)

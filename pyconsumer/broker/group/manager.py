@@ -1,0 +1,450 @@
+"""Keeps all groups that this broker coordinates, and stores them: every change that must survive goes to the log first.
+
+What it does not know is the group protocol: who may join, when a rebalance ends. That is the coordinator's.
+
+A partition of ``__consumer_offsets`` is *loading* while its records are read, then *owned*; its groups are served only
+while it is owned. If the load fails, the partition stays without a coordinator until the next change of leadership,
+because serving half of what was committed would lose offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.answers import Answers
+from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.loading import PartitionLoader
+from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
+from pyconsumer.broker.group.records import group_record, offset_record, partition_for, utf16_length
+from pyconsumer.broker.group.results import NO_OFFSET, FetchedOffset
+from pyconsumer.broker.group.state import GroupState
+from pyconsumer.broker.group.storage import AppendResult, GroupStorage, KeyValue
+from pyconsumer.broker.timer import Timer, TimerHandle
+from pyconsumer.clock import Clock
+from pyconsumer.errors import IllegalStateError
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["GroupMetadataManager", "GroupMetrics", "Offsets"]
+
+_log = logging.getLogger(__name__)
+
+#: What a fetch found: an error for the whole group, or each partition's answer.
+Offsets = tuple[int, dict[TopicPartition, FetchedOffset]]
+
+#: Between two steps of a load others get their turn.
+_LOAD_PAUSE_S = 0.001
+
+
+@dataclass(slots=True)
+class GroupMetrics:
+    """Counts since the start. ``load_time_ms`` is that of the last load."""
+
+    committed_offsets: int = 0
+    completed_rebalances: int = 0
+    expired_offsets: int = 0
+    deleted_offsets: int = 0
+    load_time_ms: int = 0
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition of the internal topic that this broker leads: loading, owned, or failed."""
+
+    epoch: int
+    loader: PartitionLoader | None = None
+    task: TimerHandle | None = None
+    failed: bool = False
+
+
+class GroupMetadataManager:
+    """All groups of this broker.
+
+    Args:
+        timer: runs loads, unloads and nothing else of this class.
+        answers: collects what the clients are told.
+    """
+
+    def __init__(
+        self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock, answers: Answers
+    ) -> None:
+        self.config = config
+        self.metrics = GroupMetrics()
+        self._storage = storage
+        self._timer = timer
+        self._clock = clock
+        self._answers = answers
+        self._groups: dict[str, GroupMetadata] = {}
+        self._partitions: dict[int, _Partition] = {}
+        self._partition_count = 0
+        self._open_transactions: dict[int, set[str]] = {}
+        self._shutting_down = False
+
+    def shutdown(self) -> None:
+        """Stop running loads."""
+        self._shutting_down = True
+        for partition in self._partitions.values():
+            if partition.task is not None:
+                partition.task.cancel()
+
+    # Which groups are ours
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` for a group."""
+        if self._partition_count == 0:
+            self._partition_count = self._storage.partition_count()
+        return partition_for(group_id, self._partition_count)
+
+    @property
+    def loading_partitions(self) -> set[int]:
+        return {number for number, state in self._partitions.items() if state.loader is not None}
+
+    @property
+    def owned_partitions(self) -> set[int]:
+        return {number for number, state in self._partitions.items() if state.loader is None and not state.failed}
+
+    def is_loading(self, group_id: str) -> bool:
+        state = self._partitions.get(self.partition_for(group_id))
+        return state is not None and state.loader is not None
+
+    def is_local(self, group_id: str) -> bool:
+        """Whether this broker serves the group."""
+        state = self._partitions.get(self.partition_for(group_id))
+        return state is not None and state.loader is None and not state.failed
+
+    # The cache
+
+    @property
+    def groups(self) -> list[GroupMetadata]:
+        return list(self._groups.values())
+
+    def get_group(self, group_id: str) -> GroupMetadata | None:
+        """The cached group. None also if the group is another broker's."""
+        return self._groups.get(group_id)
+
+    def get_or_maybe_create_group(self, group_id: str, create: bool) -> GroupMetadata | None:
+        """The cached group; if there is none and ``create`` says so, a new Empty one."""
+        group = self._groups.get(group_id)
+        if group is None and create:
+            group = self.add_group(GroupMetadata(group_id, GroupState.EMPTY, self._clock))
+        return group
+
+    def add_group(self, group: GroupMetadata) -> GroupMetadata:
+        """Cache the group unless its id is cached already; return the one that is in the cache afterwards."""
+        return self._groups.setdefault(group.group_id, group)
+
+    def remove_group(self, group: GroupMetadata) -> None:
+        """Take this very group out of the cache, and of every producer's set."""
+        if self._groups.get(group.group_id) is group:
+            del self._groups[group.group_id]
+        for producer_id in list(self._open_transactions):
+            self._forget_transaction(producer_id, group.group_id)
+
+    def groups_of_producer(self, producer_id: int) -> set[str]:
+        """Groups in which the producer has an open transaction."""
+        return set(self._open_transactions.get(producer_id, ()))
+
+    def _forget_transaction(self, producer_id: int, group_id: str) -> None:
+        groups = self._open_transactions.get(producer_id)
+        if groups is not None:
+            groups.discard(group_id)
+            if not groups:
+                del self._open_transactions[producer_id]
+
+    # Loading and unloading
+
+    def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[GroupMetadata], None]) -> None:
+        """This broker has become the partition's leader: read it, and then serve its groups.
+
+        Args:
+            epoch: of the leadership; an older one than is known is ignored.
+            on_group_loaded: called for each group that was added to the cache.
+        """
+        state = self._partitions.get(partition)
+        if state is not None and not state.failed and (epoch <= state.epoch or state.loader is None):
+            state.epoch = max(state.epoch, epoch)
+            return
+        if state is not None and state.task is not None:
+            state.task.cancel()
+        self._partition_count = self._storage.partition_count()
+        state = _Partition(epoch, PartitionLoader(partition, self._storage.read(partition), self._clock))
+        self._partitions[partition] = state
+        started = self._clock.now()
+        state.task = self._timer.schedule(started, lambda: self._load(partition, state, started, on_group_loaded))
+        _log.info("Scheduling the load of __consumer_offsets-%d at epoch %d", partition, epoch)
+
+    def _load(
+        self,
+        partition: int,
+        state: _Partition,
+        started: float,
+        on_group_loaded: Callable[[GroupMetadata], None],
+    ) -> None:
+        loader = state.loader
+        if loader is None or self._shutting_down or self._partitions.get(partition) is not state:
+            return
+        try:
+            if loader.read(self.config.offsets_load_buffer_size):
+                state.task = self._timer.schedule(
+                    self._clock.now() + _LOAD_PAUSE_S,
+                    lambda: self._load(partition, state, started, on_group_loaded),
+                )
+                return
+            groups = loader.groups()
+            self._check_removed(loader, groups)
+        except Exception:
+            _log.exception(
+                "Loading __consumer_offsets-%d failed; its groups have no coordinator until the leader changes",
+                partition,
+            )
+            state.loader, state.failed = None, True
+            return
+        state.loader = None
+        self.metrics.load_time_ms = round((self._clock.now() - started) * 1000)
+        with self._answers:
+            for group in groups:
+                if self.load_group(group):
+                    on_group_loaded(group)
+        _log.info(
+            "Loaded __consumer_offsets-%d: %d groups from %d records (%d of unknown kinds) in %d ms",
+            partition,
+            len(groups),
+            loader.record_count,
+            loader.unknown_count,
+            self.metrics.load_time_ms,
+        )
+
+    def _check_removed(self, loader: PartitionLoader, groups: list[GroupMetadata]) -> None:
+        loaded = {group.group_id for group in groups}
+        for group_id in loader.removed_groups - loaded:
+            if group_id in self._groups:
+                raise IllegalStateError(f"group {group_id} was removed according to the log, but is cached")
+
+    def load_group(self, group: GroupMetadata) -> bool:
+        """Cache a group that was read, complete with its offsets; False if its id is cached already."""
+        present = self.add_group(group)
+        if present is not group:
+            _log.debug(
+                "Group %s was loaded with generation %d but is cached with generation %d; the cached one stays",
+                group.group_id,
+                group.generation_id,
+                present.generation_id,
+            )
+            return False
+        for producer_id in group.offsets.pending_transactional:
+            self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
+        _log.debug("Loaded %r with %d offsets", group, len(group.offsets.committed))
+        return True
+
+    def schedule_unload(
+        self, partition: int, epoch: int | None, on_group_unloaded: Callable[[GroupMetadata], None]
+    ) -> None:
+        """This broker no longer leads the partition: forget its groups. The log is not touched.
+
+        Args:
+            epoch: of the new leadership; ignored if a newer one is known. None means whatever is known.
+            on_group_unloaded: called for each group, before it leaves the cache.
+        """
+        state = self._partitions.get(partition)
+        if state is None or (epoch is not None and epoch < state.epoch):
+            return
+        # From now on requests are sent away; a load that is scheduled next runs after the groups are gone.
+        del self._partitions[partition]
+        if state.task is not None:
+            state.task.cancel()
+        _log.info("Scheduling the unload of __consumer_offsets-%d", partition)
+        self._timer.schedule(self._clock.now(), lambda: self._unload(partition, on_group_unloaded))
+
+    def _unload(self, partition: int, on_group_unloaded: Callable[[GroupMetadata], None]) -> None:
+        group_count = offset_count = 0
+        with self._answers:
+            for group in self.groups:
+                if self.partition_for(group.group_id) != partition:
+                    continue
+                on_group_unloaded(group)
+                self.remove_group(group)
+                group_count += 1
+                offset_count += len(group.offsets.committed)
+                group.offsets.settle_all()
+        _log.info(
+            "Unloaded __consumer_offsets-%d: removed %d cached offsets and %d groups",
+            partition,
+            offset_count,
+            group_count,
+        )
+
+    # Storing
+
+    def append(
+        self, partition: int, records: Sequence[KeyValue], producer_id: int = -1, producer_epoch: int = -1
+    ) -> Deferred[AppendResult]:
+        """Write a batch; an exception of the storage is logged and becomes UNKNOWN_SERVER_ERROR."""
+        try:
+            return self._storage.append(
+                partition, records, self._clock.wall_ms(), producer_id=producer_id, producer_epoch=producer_epoch
+            )
+        except Exception:
+            _log.exception("Appending to __consumer_offsets-%d failed", partition)
+            return Deferred.of(AppendResult(codes.UNKNOWN_SERVER_ERROR))
+
+    def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
+        """Write the group's registration with these assignments; the result is an error code for clients.
+
+        Raises:
+            IllegalStateError: a member has no assignment, or the group no protocol.
+        """
+        if not self.is_local(group.group_id):
+            return Deferred.of(codes.NOT_COORDINATOR)
+        stored: Deferred[int] = Deferred()
+        appended = self.append(self.partition_for(group.group_id), [group_record(group, assignments)])
+        appended.on_done(lambda result: stored.set(codes.from_append(result.error_code)))
+        return stored
+
+    def store_offsets(
+        self,
+        group: GroupMetadata,
+        member_id: str,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> Deferred[dict[TopicPartition, int]]:
+        """Commit offsets: write them, and make them visible when they are in the log.
+
+        Args:
+            member_id: for the log only.
+            producer_id, producer_epoch: of the transaction that the commit belongs to; -1 outside one.
+
+        Returns:
+            An error code for each partition that was given.
+        """
+        limit = self.config.offset_metadata_max_bytes
+        kept = {partition: value for partition, value in offsets.items() if utf16_length(value.metadata) <= limit}
+        if not kept:
+            return Deferred.of(dict.fromkeys(offsets, codes.OFFSET_METADATA_TOO_LARGE))
+        if not self.is_local(group.group_id):
+            return Deferred.of(dict.fromkeys(offsets, codes.NOT_COORDINATOR))
+        transactional = producer_id >= 0
+        if transactional:
+            self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
+            group.offsets.prepare_transactional(producer_id, kept)
+            group.received_transactional_commits = True
+        else:
+            group.offsets.prepare(kept)
+            group.received_consumer_commits = True
+        if group.received_consumer_commits and group.received_transactional_commits:
+            _log.warning("Group %s gets both plain and transactional commits", group.group_id)
+        self.metrics.committed_offsets += len(kept)
+        answer: Deferred[dict[TopicPartition, int]] = Deferred()
+
+        def on_appended(result: AppendResult) -> None:
+            with self._answers:
+                if group.state is not GroupState.DEAD:
+                    self._after_commit(group, kept, result, producer_id)
+                error_code = codes.from_append(result.error_code)
+                if error_code != codes.NONE:
+                    _log.debug(
+                        "Commit of %s in group %s failed: %s", member_id, group.group_id, codes.name_of(error_code)
+                    )
+                self._answers.put(
+                    answer,
+                    {
+                        partition: error_code if partition in kept else codes.OFFSET_METADATA_TOO_LARGE
+                        for partition in offsets
+                    },
+                )
+
+        records = [offset_record(group.group_id, partition, value) for partition, value in kept.items()]
+        self.append(self.partition_for(group.group_id), records, producer_id, producer_epoch).on_done(on_appended)
+        return answer
+
+    def _after_commit(
+        self,
+        group: GroupMetadata,
+        kept: Mapping[TopicPartition, CommittedOffset],
+        result: AppendResult,
+        producer_id: int,
+    ) -> None:
+        cache = group.offsets
+        for partition, value in kept.items():
+            record = CommitRecord(result.base_offset, value)
+            if result.error_code == codes.NONE:
+                if producer_id >= 0:
+                    cache.on_transactional_appended(producer_id, partition, record)
+                else:
+                    cache.on_commit_appended(partition, record)
+            elif producer_id >= 0:
+                cache.fail_transactional(producer_id, partition, value)
+            else:
+                cache.fail_pending(partition, value)
+        if producer_id >= 0 and producer_id not in cache.pending_transactional:
+            self._forget_transaction(producer_id, group.group_id)
+
+    def complete_transaction(self, producer_id: int, partitions: Iterable[int], *, commit: bool) -> None:
+        """The end marker of a transaction is in these partitions of ``__consumer_offsets``."""
+        wanted = set(partitions)
+        for group_id in self.groups_of_producer(producer_id):
+            if self.partition_for(group_id) in wanted:
+                group = self._groups.get(group_id)
+                if group is not None and group.state is not GroupState.DEAD:
+                    group.offsets.complete_transaction(producer_id, commit=commit)
+                self._forget_transaction(producer_id, group_id)
+
+    # Fetching
+
+    def get_offsets(
+        self,
+        group_id: str,
+        partitions: Sequence[TopicPartition] | None,
+        *,
+        require_stable: bool,
+        topic_ids: Mapping[str, bytes] | None = None,
+    ) -> Deferred[Offsets]:
+        """Committed offsets, from memory.
+
+        Args:
+            partitions: None for all that have one; an empty list asks for nothing.
+            require_stable: wait for plain commits that are on their way, and answer UNSTABLE_OFFSET_COMMIT for
+                partitions that are part of an open transaction (KIP-447).
+            topic_ids: current ids of the topics; an offset that was committed for a topic of the same name but
+                another id does not count.
+        """
+        group = self._groups.get(group_id)
+        if group is None or group.state is GroupState.DEAD:
+            return Deferred.of((codes.NONE, dict.fromkeys(partitions or (), NO_OFFSET)))
+        answer: Deferred[Offsets] = Deferred()
+
+        def read() -> None:
+            if not self.is_local(group_id):
+                self._answers.put(answer, (codes.NOT_COORDINATOR, {}))
+                return
+            cache = group.offsets
+            wanted = list(cache.committed) if partitions is None else partitions
+            found = {}
+            for partition in wanted:
+                record = cache.committed.get(partition)
+                if require_stable and cache.has_pending_transactional(partition):
+                    found[partition] = FetchedOffset(error_code=codes.UNSTABLE_OFFSET_COMMIT)
+                elif record is None or _of_another_topic(record.value, (topic_ids or {}).get(partition.topic)):
+                    found[partition] = NO_OFFSET
+                else:
+                    found[partition] = FetchedOffset(
+                        record.value.offset, record.value.leader_epoch, record.value.metadata
+                    )
+            self._answers.put(answer, (codes.NONE, found))
+
+        with self._answers:
+            if require_stable:
+                group.offsets.when_settled(list(group.offsets.pending) if partitions is None else partitions, read)
+            else:
+                read()
+        return answer
+
+
+def _of_another_topic(value: CommittedOffset, topic_id: bytes | None) -> bool:
+    """Whether the offset was committed for an earlier topic of the same name; an id that is not known is no proof."""
+    return topic_id is not None and ZERO_UUID not in (topic_id, value.topic_id) and value.topic_id != topic_id

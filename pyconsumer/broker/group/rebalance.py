@@ -1,0 +1,307 @@
+"""Moves groups through rebalances: who is removed when, when the join phase ends, who is told what.
+
+A rebalance in steps:
+
+1. *Prepare*: somebody joined, left, fell silent or changed. Parked SyncGroups are sent back to join again.
+2. *Join phase*: JoinGroups are parked. It ends when every member has come, or after the longest of their rebalance
+   timeouts; a group that was empty waits ``group.initial.rebalance.delay.ms`` instead, again and again while new
+   members come, within that timeout. Dynamic members that did not come are removed.
+3. *Next generation*: counted up, strategy chosen, parked JoinGroups answered. The leader gets everybody's subscription.
+4. *Sync phase*: SyncGroups are parked until the leader's brings the assignment and it is stored. Members that do not
+   come within the rebalance timeout are removed, which starts the next rebalance.
+
+Sessions: a member must be heard of within its session timeout. While a request of it is parked it counts as alive,
+except in its very first join, which is given up after ``group.new.member.join.timeout``: its client may be gone, and
+would otherwise leave one member behind for each retry.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.answers import Answers
+from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.manager import GroupMetadataManager
+from pyconsumer.broker.group.member import MemberMetadata
+from pyconsumer.broker.group.results import JoinMember, JoinResult, SyncResult
+from pyconsumer.broker.group.state import GroupState
+from pyconsumer.broker.timer import Timer, TimerHandle
+from pyconsumer.clock import Clock
+
+__all__ = ["Rebalancer"]
+
+_log = logging.getLogger(__name__)
+
+_SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+
+
+class Rebalancer:
+    """The rules above. All methods expect to be called inside ``with answers``."""
+
+    def __init__(
+        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, answers: Answers
+    ) -> None:
+        self._config = config
+        self._manager = manager
+        self._timer = timer
+        self._clock = clock
+        self._answers = answers
+
+    def _after(self, delay_ms: int, action: Callable[[], None]) -> TimerHandle:
+        def run() -> None:
+            try:
+                with self._answers:
+                    action()
+            except Exception:
+                _log.exception("A timer of the group coordinator failed")
+
+        return self._timer.schedule(self._clock.now() + delay_ms / 1000, run)
+
+    # Sessions
+
+    def restart_session(self, group: GroupMetadata, member: MemberMetadata, timeout_ms: int | None = None) -> None:
+        """The member was heard of: it has its session timeout (or ``timeout_ms``) from now."""
+        timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
+        member.restart_heartbeat(self._after(timeout_ms, partial(self._expire_member, group, member)))
+
+    def start_sessions(self, group: GroupMetadata) -> None:
+        """The group was loaded: its members have one session timeout to show up."""
+        for member in group.members.values():
+            self.restart_session(group, member)
+
+    def _expire_member(self, group: GroupMetadata, member: MemberMetadata) -> None:
+        if group.is_(GroupState.DEAD) or group.members.get(member.member_id) is not member:
+            return
+        if member.has_satisfied_heartbeat:
+            return  # It waits for us; its session starts again with the answer.
+        _log.info("Member %s of group %s has failed: its session is over", member.member_id, group.group_id)
+        self.remove_members(group, [member])
+        self.after_removal(group, f"member {member.member_id} was not heard of within its session timeout")
+
+    def add_pending_member(self, group: GroupMetadata, member_id: str, timeout_ms: int) -> None:
+        """Hand out an id that has to be used within the timeout."""
+        group.add_pending_member(member_id, self._after(timeout_ms, partial(self._expire_pending, group, member_id)))
+
+    def _expire_pending(self, group: GroupMetadata, member_id: str) -> None:
+        if group.is_(GroupState.DEAD) or not group.remove_pending_member(member_id):
+            return
+        _log.info("Pending member %s of group %s did not join in time", member_id, group.group_id)
+        self.maybe_complete_join(group)
+
+    def remove_members(self, group: GroupMetadata, members: Iterable[MemberMetadata]) -> None:
+        """Take members out and answer what they wait for; the rebalance that follows is :meth:`after_removal`."""
+        for member in members:
+            # A client that is still there joins again when it reads this.
+            join = JoinResult(codes.UNKNOWN_MEMBER_ID, "")
+            self._answers.put(group.take_join_waiter(member), join)
+            self._answers.put(group.take_sync_waiter(member), SyncResult(codes.UNKNOWN_MEMBER_ID))
+            group.remove(member.member_id)
+
+    def after_removal(self, group: GroupMetadata, reason: str) -> None:
+        """Members are gone: rebalance, or go on with the join phase if they were what it waited for."""
+        if group.is_(*_SYNC_STATES):
+            self.prepare(group, reason)
+        else:
+            self.maybe_complete_join(group)
+
+    # Join phase
+
+    def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
+        """Begin a rebalance, unless one is being prepared: then see whether that one can go on."""
+        if group.can_rebalance:
+            self.prepare(group, reason)
+        else:
+            self.maybe_complete_join(group)
+
+    def prepare(self, group: GroupMetadata, reason: str) -> None:
+        """Begin a rebalance.
+
+        Args:
+            reason: in words, for the log.
+        """
+        if group.is_(GroupState.COMPLETING_REBALANCE):
+            self.reset_assignment(group, codes.REBALANCE_IN_PROGRESS)
+        self._end_sync_phase(group)
+        _log.info(
+            "Preparing to rebalance group %s in state %s with old generation %d (__consumer_offsets-%d): %s",
+            group.group_id,
+            group.state,
+            group.generation_id,
+            self._manager.partition_for(group.group_id),
+            reason,
+        )
+        initial = group.is_(GroupState.EMPTY)
+        group.transition_to(GroupState.PREPARING_REBALANCE)
+        group.rebalance_reason, group.rebalance_started = reason, self._clock.now()
+        group.new_member_added = False
+        if initial:
+            delay_ms = self._config.group_initial_rebalance_delay_ms
+            self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
+        else:
+            self._wait_for_members(group)
+            self.maybe_complete_join(group)
+
+    def _wait_for_members(self, group: GroupMetadata) -> None:
+        group.join_timer = self._after(group.rebalance_timeout_ms, partial(self._complete_join, group))
+
+    def _wait_for_more(self, group: GroupMetadata, delay_ms: int, remaining_ms: int) -> None:
+        def over() -> None:
+            if group.new_member_added and remaining_ms != 0:
+                group.new_member_added = False
+                next_ms = min(self._config.group_initial_rebalance_delay_ms, remaining_ms)
+                self._wait_for_more(group, next_ms, max(remaining_ms - next_ms, 0))
+            else:
+                self._complete_join(group)
+
+        group.join_timer = self._after(delay_ms, over)
+
+    def maybe_complete_join(self, group: GroupMetadata) -> None:
+        """End the join phase if nobody is missing. The one of a group that was empty lasts its time in any case."""
+        if (
+            group.is_(GroupState.PREPARING_REBALANCE)
+            and group.previous_state is not GroupState.EMPTY
+            and group.has_all_members_joined
+        ):
+            self._complete_join(group)
+
+    def _complete_join(self, group: GroupMetadata) -> None:
+        if group.join_timer is not None:
+            group.join_timer.cancel()
+            group.join_timer = None
+        if group.is_(GroupState.DEAD):
+            _log.info("Group %s is dead, so its rebalance ends here", group.group_id)
+            return
+        missing = [member for member in group.not_yet_rejoined if not member.is_static]
+        if missing:
+            self.remove_members(group, missing)
+            _log.info(
+                "Group %s: removed dynamic members that did not rejoin: %s",
+                group.group_id,
+                ", ".join(member.member_id for member in missing),
+            )
+        if not group.maybe_elect_joined_leader() and group.members:
+            # Only static members, and none came: their sessions decide.
+            _log.error("Group %s could not complete its rebalance because no member rejoined", group.group_id)
+            self._wait_for_members(group)
+            return
+        group.init_next_generation()
+        self._log_generation(group)
+        if group.is_(GroupState.EMPTY):
+            stored = self._manager.store_group(group, {})
+            stored.on_done(partial(self._on_empty_stored, group))
+        else:
+            self._answer_joins(group)
+
+    def _answer_joins(self, group: GroupMetadata) -> None:
+        everybody = group.current_member_metadata()
+        for member in group.members.values():
+            leads = group.is_leader(member.member_id)
+            result = self.current_generation(group, member.member_id, everybody if leads else ())
+            self._answers.put(group.take_join_waiter(member), result)
+            self.restart_session(group, member)
+            member.is_new = False
+            group.pending_sync_members.add(member.member_id)
+        expire = partial(self._expire_sync, group, group.generation_id)
+        group.sync_timer = self._after(group.rebalance_timeout_ms, expire)
+
+    @staticmethod
+    def current_generation(
+        group: GroupMetadata, member_id: str, members: tuple[JoinMember, ...] = (), *, leader: str | None = None
+    ) -> JoinResult:
+        """The answer to a join that is in the current generation."""
+        return JoinResult(
+            codes.NONE,
+            member_id,
+            members,
+            group.generation_id,
+            group.protocol_type,
+            group.protocol_name,
+            (leader if leader is not None else group.leader_id) or "",
+        )
+
+    def _on_empty_stored(self, group: GroupMetadata, error_code: int) -> None:
+        if error_code != codes.NONE:
+            # After a restart the last generation would be back, with members that soon time out: harmless.
+            _log.warning(
+                "Failed to write the empty registration of group %s: %s", group.group_id, codes.name_of(error_code)
+            )
+
+    def _log_generation(self, group: GroupMetadata) -> None:
+        now = frozenset(group.members)
+        joined, left = now - group.last_members, group.last_members - now
+        _log.info(
+            "Group %s is %s in generation %d (__consumer_offsets-%d) after %.3f s: %s; %d members%s%s%s",
+            group.group_id,
+            "empty" if group.is_(GroupState.EMPTY) else "stabilized",
+            group.generation_id,
+            self._manager.partition_for(group.group_id),
+            self._clock.now() - group.rebalance_started,
+            group.rebalance_reason or "no reason known",
+            len(now),
+            f", protocol {group.protocol_name}, leader {group.leader_id}" if now else "",
+            f"; joined: {', '.join(sorted(joined))}" if joined else "",
+            f"; gone: {', '.join(sorted(left))}" if left else "",
+        )
+        group.last_members = now
+
+    # Sync phase
+
+    def note_sync(self, group: GroupMetadata, member_id: str) -> None:
+        """The member's SyncGroup has come; after the last one nothing is waited for any more."""
+        group.pending_sync_members.discard(member_id)
+        if not group.pending_sync_members:
+            self._end_sync_phase(group)
+
+    def _end_sync_phase(self, group: GroupMetadata) -> None:
+        group.pending_sync_members.clear()
+        if group.sync_timer is not None:
+            group.sync_timer.cancel()
+            group.sync_timer = None
+
+    def _expire_sync(self, group: GroupMetadata, generation_id: int) -> None:
+        if group.generation_id != generation_id or not group.is_(*_SYNC_STATES) or not group.pending_sync_members:
+            return
+        silent = [group.members[member_id] for member_id in group.pending_sync_members if group.has(member_id)]
+        names = ", ".join(sorted(member.member_id for member in silent))
+        self.remove_members(group, silent)
+        self.prepare(group, f"no SyncGroup within the rebalance timeout from {names}")
+
+    def reset_assignment(self, group: GroupMetadata, error_code: int) -> None:
+        """Forget all assignments and answer parked SyncGroups with the error."""
+        for member in group.members.values():
+            member.assignment = b""
+        self._propagate(group, error_code)
+
+    def set_assignment(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> None:
+        """Give every member its assignment, and answer parked SyncGroups with it."""
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+        self._propagate(group, codes.NONE)
+
+    def _propagate(self, group: GroupMetadata, error_code: int) -> None:
+        for member in group.members.values():
+            waiter = group.take_sync_waiter(member)
+            if waiter is None:
+                continue
+            if error_code == codes.NONE:
+                result = SyncResult(codes.NONE, member.assignment, group.protocol_type, group.protocol_name)
+            else:
+                result = SyncResult(error_code)
+            self._answers.put(waiter, result)
+            # Its session may have ended while it waited, and nobody would look at it again.
+            self.restart_session(group, member)
+
+    # The end
+
+    def abandon(self, group: GroupMetadata) -> None:
+        """This broker is no longer the group's coordinator: send everybody who waits to look for the new one."""
+        group.transition_to(GroupState.DEAD)
+        for member in group.members.values():
+            join = JoinResult(codes.NOT_COORDINATOR, member.member_id)
+            self._answers.put(group.take_join_waiter(member), join)
+            self._answers.put(group.take_sync_waiter(member), SyncResult(codes.NOT_COORDINATOR))
+        group.stop_timers()

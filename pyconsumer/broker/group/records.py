@@ -1,0 +1,152 @@
+"""Turns groups and commits into records of ``__consumer_offsets`` and back, and says where a group's records go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.member import MemberMetadata
+from pyconsumer.broker.group.offsets import CommittedOffset
+from pyconsumer.broker.group.storage import KeyValue
+from pyconsumer.clock import Clock
+from pyconsumer.errors import IllegalStateError
+from pyconsumer.protocol import offsets_topic
+from pyconsumer.protocol.offsets_topic import GroupMetadataValue, OffsetCommitValue
+from pyconsumer.structs import TopicPartition
+
+__all__ = [
+    "committed_offset",
+    "group_from_value",
+    "group_record",
+    "group_tombstone",
+    "java_hash",
+    "offset_record",
+    "offset_tombstone",
+    "partition_for",
+]
+
+_NO_TIMESTAMP = -1
+
+
+def java_hash(text: str) -> int:
+    """Java's ``String.hashCode``: over UTF-16 units, in 32 bits with a sign."""
+    value = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(data), 2):
+        value = (31 * value + (data[index] << 8 | data[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def utf16_length(text: str) -> int:
+    """How many characters Java counts."""
+    return len(text) + sum(1 for character in text if character > "\uffff")
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """The partition that holds everything about a group (or a transactional id).
+
+    Kafka's absolute value of the hash, for which that of the most negative number is 0, modulo the partition count.
+    """
+    value = java_hash(group_id)
+    return (0 if value == -(1 << 31) else abs(value)) % partition_count
+
+
+def group_record(group: GroupMetadata, assignments: Mapping[str, bytes]) -> KeyValue:
+    """The registration of a group as it is now, with these assignments.
+
+    Raises:
+        IllegalStateError: there are members but no chosen protocol, or a member has no assignment.
+    """
+    members = []
+    for member in group.members.values():
+        if group.protocol_name is None:
+            raise IllegalStateError(f"group {group.group_id} has members but no protocol")
+        if member.member_id not in assignments:
+            raise IllegalStateError(f"member {member.member_id} of {group.group_id} has no assignment")
+        members.append(
+            offsets_topic.MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.metadata(group.protocol_name),
+                assignment=assignments[member.member_id],
+            )
+        )
+    timestamp = group.current_state_timestamp
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=group.protocol_name,
+        leader=group.leader_id,
+        current_state_timestamp=_NO_TIMESTAMP if timestamp is None else timestamp,
+        members=members,
+    )
+    return offsets_topic.encode_group_key(group.group_id), offsets_topic.encode_group_value(value)
+
+
+def group_tombstone(group_id: str) -> KeyValue:
+    return offsets_topic.encode_group_key(group_id), None
+
+
+def group_from_value(group_id: str, value: GroupMetadataValue, clock: Clock) -> GroupMetadata:
+    """The group that a registration describes. Of each member's strategies only the chosen one is stored."""
+    members = [
+        MemberMetadata(
+            member.member_id,
+            group_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            # Version 0 has no rebalance timeout.
+            rebalance_timeout_ms=member.session_timeout if member.rebalance_timeout < 0 else member.rebalance_timeout,
+            session_timeout_ms=member.session_timeout,
+            protocol_type=value.protocol_type,
+            supported_protocols=((value.protocol or "", bytes(member.subscription)),),
+            assignment=bytes(member.assignment),
+        )
+        for member in value.members
+    ]
+    timestamp = value.current_state_timestamp
+    return GroupMetadata.loaded(
+        group_id,
+        clock,
+        generation_id=value.generation,
+        protocol_type=value.protocol_type,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+        state_timestamp=None if timestamp == _NO_TIMESTAMP else timestamp,
+        members=members,
+    )
+
+
+def offset_record(group_id: str, partition: TopicPartition, offset: CommittedOffset) -> KeyValue:
+    """One committed offset."""
+    value = OffsetCommitValue(
+        offset=offset.offset,
+        leader_epoch=offset.leader_epoch,
+        metadata=offset.metadata,
+        commit_timestamp=offset.commit_timestamp,
+        expire_timestamp=_NO_TIMESTAMP if offset.expire_timestamp is None else offset.expire_timestamp,
+        topic_id=offset.topic_id,
+    )
+    key = offsets_topic.encode_offset_key(group_id, partition.topic, partition.partition)
+    return key, offsets_topic.encode_offset_value(value)
+
+
+def offset_tombstone(group_id: str, partition: TopicPartition) -> KeyValue:
+    return offsets_topic.encode_offset_key(group_id, partition.topic, partition.partition), None
+
+
+def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
+    """What a commit record holds."""
+    return CommittedOffset(
+        offset=value.offset,
+        leader_epoch=max(value.leader_epoch, -1),
+        metadata=value.metadata,
+        commit_timestamp=value.commit_timestamp,
+        expire_timestamp=None if value.expire_timestamp == _NO_TIMESTAMP else value.expire_timestamp,
+        topic_id=bytes(value.topic_id),
+    )

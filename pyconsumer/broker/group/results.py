@@ -1,0 +1,98 @@
+"""What the coordinator answers: one value type for each kind of request. Error codes are Kafka's, 0 is none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyconsumer.broker.group.member import MemberSummary
+
+__all__ = [
+    "NO_OFFSET",
+    "FetchedOffset",
+    "GroupOverview",
+    "GroupSummary",
+    "JoinMember",
+    "JoinResult",
+    "LeaveResult",
+    "LeavingMember",
+    "SyncResult",
+]
+
+
+class JoinMember(NamedTuple):
+    """A member as the leader is told of it: with its subscription for the chosen strategy."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinResult(NamedTuple):
+    """Answer to JoinGroup. With an error only that and the member id are set.
+
+    ``members`` is filled for the leader alone. ``skip_assignment`` tells a static leader that came back under a new
+    member id not to assign anew (KIP-814).
+    """
+
+    error_code: int
+    member_id: str
+    members: tuple[JoinMember, ...] = ()
+    generation_id: int = -1
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+
+
+class SyncResult(NamedTuple):
+    """Answer to SyncGroup. With an error, type, name and assignment are empty."""
+
+    error_code: int
+    assignment: bytes = b""
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+
+
+class LeavingMember(NamedTuple):
+    """One member of a LeaveGroup request: in the answer with its error code."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: str | None = None
+    error_code: int = 0
+
+
+class LeaveResult(NamedTuple):
+    """Answer to LeaveGroup: one error for all, or one for each member."""
+
+    error_code: int
+    members: tuple[LeavingMember, ...] = ()
+
+
+class FetchedOffset(NamedTuple):
+    """Answer to OffsetFetch for one partition; offset -1 with error 0 means that nothing was committed."""
+
+    offset: int = -1
+    leader_epoch: int = -1
+    metadata: str = ""
+    error_code: int = 0
+
+
+NO_OFFSET = FetchedOffset()
+
+
+class GroupOverview(NamedTuple):
+    """A line of ListGroups."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+
+
+class GroupSummary(NamedTuple):
+    """What DescribeGroups says. Strategy, metadata and assignments are there only while the group is Stable."""
+
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberSummary, ...]

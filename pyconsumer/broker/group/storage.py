@@ -1,0 +1,62 @@
+"""What the group coordinator needs from the log that holds ``__consumer_offsets``.
+
+The broker implements it over its replicated log; tests implement it in memory, with appends that are late or fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from pyconsumer.broker.deferred import Deferred
+
+__all__ = ["AppendResult", "GroupStorage", "KeyValue"]
+
+#: One record of the internal topic: its key, and its value or None for a tombstone.
+KeyValue = tuple[bytes, bytes | None]
+
+
+class AppendResult(NamedTuple):
+    """How an append ended.
+
+    ``error_code`` is Kafka's, 0 when the batch is in the log of every in-sync replica. ``base_offset`` is the offset of
+    the batch's first record, -1 after an error.
+    """
+
+    error_code: int = 0
+    base_offset: int = -1
+
+
+class GroupStorage(Protocol):
+    """The partitions of ``__consumer_offsets`` as one broker sees them."""
+
+    def partition_count(self) -> int:
+        """How many partitions the topic has. The topic is created on first use; an existing one keeps its count."""
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> Deferred[AppendResult]:
+        """Write the records as one batch and wait for the in-sync replicas.
+
+        Args:
+            partition: of ``__consumer_offsets``.
+            records: at least one.
+            now_ms: their timestamp, milliseconds since the epoch.
+            producer_id, producer_epoch: of the transaction that the batch belongs to; -1 outside a transaction.
+
+        Returns:
+            The result. It is set within ``offsets.commit.timeout.ms`` at the latest (REQUEST_TIMED_OUT), and is
+            NOT_LEADER_OR_FOLLOWER where this broker does not lead the partition.
+        """
+
+    def read(self, partition: int) -> Iterator[bytes | memoryview]:
+        """Record batches from the log start to the log end, in pieces of any size that hold whole batches.
+
+        The iteration ends early if this broker stops leading the partition, and is empty if it never did.
+        """
