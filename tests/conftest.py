@@ -13,7 +13,7 @@ from tests.support.certificates import Certificates, make_certificates
 from tests.support.java import KafkaTools, tools
 from tests.support.process import descendants
 
-pytest_plugins = ["tests.spec.plugin"]
+pytest_plugins = ["tests.spec.plugin", "pytester"]
 
 _THREADS_END_WITHIN_S = 5.0
 # Python's own helpers; they end with the interpreter.

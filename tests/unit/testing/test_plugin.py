@@ -1,0 +1,115 @@
+"""The pytest plugin hands out one cluster and fresh topics, and takes its settings from the user's conftest."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyconsumer.testing import ManualClock
+
+pytestmark = pytest.mark.concurrent
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> pytest.Pytester:
+    """A pytest of its own with the plugin, and with nothing else that is installed."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
+    return pytester
+
+
+def _passes(run: pytest.Pytester, count: int) -> None:
+    result = run.runpytest_subprocess("-p", "pyconsumer.testing.plugin", "--strict-markers", timeout=60)
+    result.assert_outcomes(passed=count)
+
+
+def test_a_test_gets_a_cluster_and_a_fresh_topic(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import socket, pytest
+        from pyconsumer.broker import EmbeddedCluster
+
+        seen = []
+
+        @pytest.mark.parametrize("number", [1, 2])
+        def test_one(kafka_cluster, kafka_topic, number):
+            assert isinstance(kafka_cluster, EmbeddedCluster)
+            host, port = kafka_cluster.bootstrap_servers.split(",")[0].rsplit(":", 1)
+            socket.create_connection((host, int(port))).close()
+            assert kafka_topic.startswith("test_one-")
+            assert kafka_topic not in seen
+            seen.append(kafka_topic)
+        """
+    )
+    _passes(run, 2)
+
+
+def test_the_mark_shapes_the_topic(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+        from tests.support.raw_client import RawClient
+
+        pytestmark = pytest.mark.kafka_topic(partitions=2)
+
+        def leaders(cluster, topic):
+            with RawClient(cluster.bootstrap_servers) as client:
+                return set(client.leaders(topic))
+
+        def test_module(kafka_cluster, kafka_topic):
+            assert leaders(kafka_cluster, kafka_topic) == {0, 1}
+
+        @pytest.mark.kafka_topic(partitions=3, config={"cleanup.policy": "compact"})
+        def test_own(kafka_cluster, kafka_topic):
+            assert leaders(kafka_cluster, kafka_topic) == {0, 1, 2}
+        """
+    )
+    _passes(run, 2)
+
+
+def test_a_wrong_mark_is_told(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kafka_topic(partition=3)
+        def test_wrong(kafka_topic): ...
+        """
+    )
+    result = run.runpytest_subprocess("-p", "pyconsumer.testing.plugin", timeout=60)
+    result.stdout.fnmatch_lines(["*kafka_topic takes partitions and config, not partition*"])
+
+
+def test_settings_come_from_the_users_conftest(run: pytest.Pytester) -> None:
+    run.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_cluster_config():
+            return {"auto.create.topics.enable": "true", "num.partitions": 4}
+        """
+    )
+    run.makepyfile(
+        """
+        from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+        from tests.support.raw_client import RawClient
+
+        def test_partitions(kafka_cluster):
+            with RawClient(kafka_cluster.bootstrap_servers) as client:
+                request = MetadataRequest(topics=[MetadataRequestTopic(name="by-itself")])
+                while (topic := client.request(request).topics[0]).error_code:
+                    pass
+                assert len(topic.partitions) == 4
+        """
+    )
+    _passes(run, 1)
+
+
+def test_a_run_without_the_fixtures_imports_no_broker(run: pytest.Pytester) -> None:
+    run.makepyfile("import sys\ndef test_light(): assert 'pyconsumer.broker' not in sys.modules")
+    _passes(run, 1)
+
+
+def test_the_clock_is_handed_out() -> None:
+    clock = ManualClock(now=5.0)
+    assert clock.advance(1.5) == 6.5
