@@ -73,9 +73,7 @@ def _print_counts(items: list[Item], naming: Naming) -> None:
         print(f"  {'all':<{width}}{totals}\n")
     still_open = [item for item in items if item.kind == OPEN]
     named = sum(item.full_id in naming.named() for item in still_open)
-    print(
-        f"{len(still_open)} of {len(items)} items are open; a test names {named} of them (--mark-done sets those to done)"
-    )
+    print(f"{len(still_open)} of {len(items)} items are open; tests name {named} of them (see --mark-done)")
 
 
 def _as_json(items: list[Item], naming: Naming) -> dict[str, object]:

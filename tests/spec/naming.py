@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeGuard
 
 from tests.spec.items import FULL_ID
 
@@ -68,7 +69,7 @@ def scan_module(source: str, path: str, naming: Naming) -> None:
     naming.problems.extend(_crowded_tests(tree, path))
 
 
-def _is_spec_mark(node: ast.AST) -> bool:
+def _is_spec_mark(node: ast.AST) -> TypeGuard[ast.Call]:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr != "spec":
         return False
     owner = node.func.value
@@ -105,7 +106,7 @@ def _crowded_in(body: list[ast.stmt], inherited: set[str], path: str) -> Iterato
             if not tables:
                 ids = inherited | _ids_in(node.decorator_list)
                 if len(ids) > MOST_IDS:
-                    yield f"{path}:{node.lineno}: {node.name} names {len(ids)} items, more than {MOST_IDS}; make it a table"
+                    yield f"{path}:{node.lineno}: {node.name} names {len(ids)} items, more than {MOST_IDS}"
             for case in (call for table in tables for call in ast.walk(table) if _is_param(call)):
                 if len(ids := _ids_in([case])) > MOST_IDS:
                     yield f"{path}:{case.lineno}: one case of {node.name} names {len(ids)} items; at most {MOST_IDS}"
@@ -115,5 +116,5 @@ def _is_parametrize(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "parametrize"
 
 
-def _is_param(node: ast.AST) -> bool:
+def _is_param(node: ast.AST) -> TypeGuard[ast.Call]:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "param"

@@ -4,7 +4,7 @@ Loaded by `pytest_plugins = ["tests.spec.plugin"]` in tests/conftest.py. A run i
 paths, `-k`, `-m` or anything else that leaves tests out, and was not stopped early; `--spec-check` says otherwise.
 
 A test names the ids of its `spec` marks and those that are in its parameters. An id that stands elsewhere in a module
-(in a loop's table, say) counts as shown when all tests of that module passed.
+(in a loop's table, say) counts as shown when tests of that module passed and none failed.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class SpecFollower:
         self._config = config
         self._lists = lists
         self._tests = tests
-        self._passed: dict[str, bool] = {}  # node id -> its call passed, and no step of it failed
-        self._named: dict[str, set[str]] = {}  # node id -> ids
+        self._called: set[str] = set()  # node ids whose call passed
+        self._failed: set[str] = set()  # node ids with a failed setup, call or teardown
+        self._named: dict[str, set[str]] = {}  # node id -> full ids, for every test that was run or skipped
         self._deselected = False
         self.missing: list[str] = []
 
@@ -82,26 +83,19 @@ class SpecFollower:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._named[report.nodeid] = {str(value) for name, value in report.user_properties if name == _PROPERTY}
         if report.failed:
-            self._passed[report.nodeid] = False
+            self._failed.add(report.nodeid)
         elif report.when == "call" and report.passed:
-            self._passed.setdefault(report.nodeid, True)
-        else:
-            self._passed.setdefault(report.nodeid, report.passed and report.when == "teardown")
+            self._called.add(report.nodeid)
 
     def shown(self) -> set[str]:
         """The full ids that a passing test named."""
-        shown = set()
-        broken_modules = set()
-        for node_id, passed in self._passed.items():
-            if passed:
-                shown |= self._named[node_id]
-            else:
-                broken_modules.add(_module(node_id))
-        run = {_module(node_id) for node_id in self._passed}
+        passed = self._called - self._failed
+        shown = {full_id for node_id in passed for full_id in self._named[node_id]}
+        whole = {_module(node_id) for node_id in passed} - {_module(node_id) for node_id in self._failed}
         directly = {full_id for ids in self._named.values() for full_id in ids}
         for full_id, places in scan(self._tests or TESTS).literal.items():
             modules = {_module(place.rpartition(":")[0]) for place in places}
-            if full_id not in directly and any(module in run and module not in broken_modules for module in modules):
+            if full_id not in directly and modules & whole:
                 shown.add(full_id)
         return shown
 
