@@ -1,0 +1,112 @@
+"""When a member has to send a heartbeat, when its session is over, when the application has not polled for too long.
+
+A core: times come in as seconds. The thread that acts on it is in :mod:`.background`.
+
+Rules
+
+1. The pace is from send to send, not from answer to send; a failed heartbeat is repeated after the retry backoff,
+   which grows with each further failure. One heartbeat is under way at a time.
+2. An answer that announces a rebalance counts as received: the coordinator has prolonged the session.
+3. Finding the coordinator restarts the session's clock, not the poll's: rediscovery gives a stalled application no
+   more time. Joining restarts all of them.
+4. A time limit is over when it is reached.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyconsumer.network.backoff import Backoff
+
+__all__ = ["HeartbeatTimer"]
+
+
+class HeartbeatTimer:
+    """The three clocks of a member: heartbeat, session, poll.
+
+    Args:
+        interval: ``heartbeat_interval_ms``, in seconds as all the others.
+        session_timeout: ``session_timeout_ms``.
+        max_poll_interval: ``max_poll_interval_ms``.
+        backoff: pause after failed heartbeats.
+        now: the present.
+
+    Attributes:
+        last_poll: when the application polled last.
+        in_flight: a heartbeat is under way.
+    """
+
+    def __init__(
+        self,
+        *,
+        interval: float,
+        session_timeout: float,
+        max_poll_interval: float,
+        backoff: Backoff,
+        now: float = 0.0,
+    ) -> None:
+        self.interval = interval
+        self.session_timeout = session_timeout
+        self.max_poll_interval = max_poll_interval
+        self._backoff = backoff
+        self.last_poll = now
+        self.in_flight = False
+        self._failures = 0
+        self._next_heartbeat = now + interval
+        self._session_end = now + session_timeout
+        self._poll_end = now + max_poll_interval
+
+    def poll(self, now: float) -> None:
+        """The application polled."""
+        self.last_poll = now
+        self._poll_end = now + self.max_poll_interval
+
+    def sent(self, now: float) -> None:
+        """A heartbeat left."""
+        self.in_flight = True
+        self._next_heartbeat = now + self.interval
+
+    def received(self, now: float) -> None:
+        """Its answer says that the coordinator knows us."""
+        self.in_flight = False
+        self._failures = 0
+        self._session_end = now + self.session_timeout
+
+    def failed(self, now: float) -> None:
+        """It failed, or was refused."""
+        self.in_flight = False
+        self._next_heartbeat = now + self._backoff.delay(self._failures)
+        self._failures += 1
+
+    def reset_timeouts(self, now: float) -> None:
+        """We have just joined: everything starts anew."""
+        self.in_flight = False
+        self._failures = 0
+        self._next_heartbeat = now + self.interval
+        self.reset_session(now)
+        self.poll(now)
+
+    def reset_session(self, now: float) -> None:
+        """The coordinator was found again."""
+        self._session_end = now + self.session_timeout
+
+    def time_to_next(self, now: float) -> float:
+        """Seconds until the next heartbeat is due, 0 if it is due now."""
+        return max(0.0, self._next_heartbeat - now)
+
+    def is_due(self, now: float) -> bool:
+        """Whether to send a heartbeat now."""
+        return not self.in_flight and now >= self._next_heartbeat
+
+    def session_expired(self, now: float) -> bool:
+        """Whether the coordinator must have given us up."""
+        return now >= self._session_end
+
+    def poll_expired(self, now: float) -> bool:
+        """Whether the application has been away longer than ``max_poll_interval_ms`` allows."""
+        return now >= self._poll_end
+
+    def next_deadline(self) -> float:
+        """When one of the clocks runs out next."""
+        heartbeat = math.inf if self.in_flight else self._next_heartbeat
+        return min(heartbeat, self._session_end, self._poll_end)

@@ -1,0 +1,319 @@
+"""A member's identity and liveness: who it is, that it lives, that it leaves. A core: no I/O, no thread, no clock.
+
+The part of a membership that does not depend on how partitions are agreed on. :mod:`.membership` adds JoinGroup and
+SyncGroup; another protocol (KIP-848) would add its own.
+
+How it is driven. Two drivers share it, under one lock that each holds for one call at a time. The thread that uses the
+consumer asks ``next_step`` and does it; the heartbeat thread asks :meth:`GroupMember.next_background`. Both report what
+became of it by the ``on_...`` methods. States are in :mod:`.state`, the meaning of error codes in :mod:`.reactions`,
+what can be asked for in :mod:`.steps`.
+
+Invariants
+
+1. ``epoch`` changes whenever something happened that a running step should know: a generation lost, a rejoin asked
+   for, a coordinator found or lost.
+2. Everything for the application to hear waits in a queue until *its* thread asks. The heartbeat thread never tells it.
+3. The heartbeat thread looks at things in this order: leaving, coordinator unknown, session over, application away too
+   long, heartbeat due.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyconsumer.consumer.coordinator.heartbeat import HeartbeatTimer
+from pyconsumer.consumer.coordinator.lookup import BACKGROUND, CoordinatorLookup
+from pyconsumer.consumer.coordinator.reactions import HEARTBEAT, Reaction, react
+from pyconsumer.consumer.coordinator.state import NO_GENERATION, Event, Generation, MemberState, next_state
+from pyconsumer.consumer.coordinator.steps import (
+    BackgroundStep,
+    FindCoordinator,
+    SendHeartbeat,
+    SendLeave,
+    Sleep,
+    Stop,
+)
+from pyconsumer.errors import BrokerResponseError, FencedInstanceIdError, KafkaError, for_code
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["LONGEST_REASON", "GroupMember", "GroupSettings"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    session_timeout: float = 45.0
+    rebalance_timeout: float = 300.0
+    heartbeat_interval: float = 3.0
+    request_timeout: float = 30.0
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))
+
+
+@dataclass(slots=True)
+class _Leaving:
+    """A LeaveGroup that waits to be sent or answered."""
+
+    request: LeaveGroupRequest | None = None
+    in_flight: bool = False
+
+    @property
+    def pending(self) -> bool:
+        return self.request is not None or self.in_flight
+
+
+class GroupMember(ABC):
+    """Identity and liveness of a member.
+
+    Args:
+        settings: the member's settings.
+        now: the present, in seconds.
+
+    Attributes:
+        state: where the member stands.
+        generation: who it is.
+        lookup: the group's coordinator, known or sought.
+        epoch: see the module's invariants.
+        timer: the member's clocks.
+    """
+
+    def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
+        self.settings = settings
+        self.state = MemberState.UNJOINED
+        self.generation = NO_GENERATION
+        self.lookup = CoordinatorLookup(settings.backoff)
+        self.epoch = 0
+        self.timer = HeartbeatTimer(
+            interval=settings.heartbeat_interval,
+            session_timeout=settings.session_timeout,
+            max_poll_interval=settings.rebalance_timeout,
+            backoff=settings.backoff,
+            now=now,
+        )
+        self._closed = False
+        self._leaving = _Leaving()
+        self._errors: deque[KafkaError] = deque()
+
+    # -- what a protocol adds ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
+        """Take part in another rebalance; ``short`` is what the coordinator is told of ``reason``."""
+
+    @abstractmethod
+    def _abandon(self, why: str, now: float) -> None:
+        """The coordinator is lost: what is under way there will get no answer."""
+
+    @abstractmethod
+    def _generation_lost(self, reason: str) -> None:
+        """Everything that was assigned is lost."""
+
+    # -- what the application does -----------------------------------------------------------------------------------
+
+    @property
+    def coordinator(self) -> BrokerMetadata | None:
+        """The group's coordinator, or None."""
+        return self.lookup.node
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether something waits to be raised."""
+        return bool(self._errors)
+
+    def on_poll(self, now: float) -> None:
+        """The application polled: it is alive."""
+        self.timer.poll(now)
+
+    def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
+        """Leave the group. Who we were is forgotten at once; whether a LeaveGroup is to be sent comes back.
+
+        Args:
+            send: None: a dynamic member tells, a static one does not (KIP-345); True and False: as said (KIP-1092).
+        """
+        member_id = self.generation.member_id
+        instance_id = self.settings.group_instance_id
+        if send is None:
+            send = instance_id is None
+        send = send and bool(member_id) and self.coordinator is not None
+        if send:
+            log.info("[%s] leaving as %s: %s", self.settings.group_id, member_id, reason)
+            identity = MemberIdentity(
+                member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
+            )
+            self._leaving.request = LeaveGroupRequest(
+                group_id=self.settings.group_id, member_id=member_id, members=[identity]
+            )
+        if self.generation != NO_GENERATION or self.state is not MemberState.UNJOINED:
+            self._reset(reason, keep_member_id=False)
+        return send
+
+    def close(self) -> None:
+        """The background may end once a pending LeaveGroup is through."""
+        self._closed = True
+
+    @property
+    def leaving(self) -> bool:
+        """A LeaveGroup has not been answered yet."""
+        return self._leaving.pending
+
+    # -- the coordinator ---------------------------------------------------------------------------------------------
+
+    def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
+        """A lookup named the coordinator."""
+        if self.lookup.found(who, node):
+            log.info("[%s] the group's coordinator is %s", self.settings.group_id, node)
+            self.epoch += 1
+        self.timer.reset_session(now)
+
+    def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
+        """A lookup failed. What no retry can help is told to the application."""
+        self.lookup.failed(who, error, now)
+        log.debug("[%s] looking for the coordinator failed: %s", self.settings.group_id, error)
+        if not error.retriable:
+            self._tell(error)
+
+    def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
+        """The node is not the coordinator any more, or cannot be reached; whether it was thought to be it."""
+        node = self.lookup.node
+        if not self.lookup.lost(node_id, now):
+            return False
+        log.info("[%s] coordinator %s is lost: %s", self.settings.group_id, node, why)
+        self.timer.in_flight = False
+        self._leaving = _Leaving()  # a group that does not hear of our leaving will notice by itself
+        self.epoch += 1
+        self._abandon(str(why), now)
+        return True
+
+    # -- the heartbeat thread ----------------------------------------------------------------------------------------
+
+    def next_background(self, now: float) -> BackgroundStep:
+        """What the heartbeat thread has to do now."""
+        node = self.lookup.node
+        leaving = self._leaving
+        if leaving.request is not None and node is not None:
+            request, leaving.request, leaving.in_flight = leaving.request, None, True
+            return SendLeave(node, request)
+        if self._closed and not leaving.pending:
+            return Stop()
+        if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
+            return Sleep(math.inf)
+        if node is None:
+            if self.lookup.start(BACKGROUND, now):
+                return FindCoordinator()
+            return Sleep(self.lookup.due_at(BACKGROUND))
+        timer = self.timer
+        if timer.session_expired(now):
+            seconds = self.settings.session_timeout
+            self.on_coordinator_lost(node.node_id, f"no answer to heartbeats for {seconds:g} s", now)
+            return self.next_background(now)
+        if timer.poll_expired(now):
+            log.warning(
+                "[%s] leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
+                " Raise it, or process fewer records between calls (max_poll_records)",
+                self.settings.group_id,
+                now - timer.last_poll,
+                self.settings.rebalance_timeout,
+            )
+            self.leave("consumer poll timeout has expired", now)
+            return self.next_background(now)
+        if timer.is_due(now):
+            timer.sent(now)
+            request_ = HeartbeatRequest(
+                group_id=self.settings.group_id,
+                generation_id=self.generation.generation_id,
+                member_id=self.generation.member_id,
+                group_instance_id=self.settings.group_instance_id,
+            )
+            return SendHeartbeat(node, request_, self.generation)
+        return Sleep(timer.next_deadline())
+
+    def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
+        """Heartbeat was answered. ``sent``: the generation that it named."""
+        code = response.error_code
+        reaction = None if code == 0 else react(HEARTBEAT, code)
+        current = sent == self.generation
+        if reaction is None or reaction is Reaction.REJOIN:
+            self.lookup.answered()
+            self.timer.received(now)
+            if reaction is not None and current and self.state is MemberState.STABLE:
+                self.request_rejoin("group is already rebalancing")
+            return
+        self.timer.failed(now)
+        error = self._refused("Heartbeat", HEARTBEAT, code)
+        if reaction is Reaction.REDISCOVER:
+            self.on_coordinator_lost(node_id, error.code_name, now)
+        elif reaction in (Reaction.RESET_GENERATION, Reaction.RESET_MEMBER):
+            if current:  # otherwise the present generation will get its own answer
+                self._reset(f"Heartbeat: {error.code_name}", keep_member_id=reaction is Reaction.RESET_GENERATION)
+        elif reaction is Reaction.FENCED:
+            if current:
+                self._fence(error)
+        elif reaction is Reaction.RAISE:
+            self._tell(error)
+
+    def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float) -> None:
+        """Heartbeat got no answer."""
+        self.timer.failed(now)
+        if not self.on_coordinator_lost(node_id, error, now) or error.retriable:
+            return
+        self._tell(error)
+
+    def on_leave_done(self) -> None:
+        """LeaveGroup ended, however."""
+        self._leaving.in_flight = False
+        self.epoch += 1
+
+    # -- rules shared with the protocols -----------------------------------------------------------------------------
+
+    def _move(self, event: Event) -> None:
+        self.state = next_state(self.state, event)
+
+    def _refused(self, api: str, table: Mapping[int, Reaction], code: int) -> BrokerResponseError:
+        detail = f"{api} of group {self.settings.group_id}"
+        return for_code(code, detail if code in table else f"unexpected answer to {detail}")
+
+    def _reset(self, reason: str, *, keep_member_id: bool) -> None:
+        """The generation is lost, and with it everything that was assigned."""
+        log.info(
+            "[%s] resetting the generation%s: %s",
+            self.settings.group_id,
+            "" if keep_member_id else " and the member id",
+            reason,
+        )
+        self._move(Event.RESET)
+        self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
+        self.epoch += 1
+        self._generation_lost(reason)
+
+    def _fence(self, error: KafkaError) -> None:
+        instance_id = self.settings.group_instance_id
+        log.error("[%s] another process uses our group_instance_id %r", self.settings.group_id, instance_id)
+        self._reset(str(error), keep_member_id=False)
+        self._move(Event.FENCED)
+
+    def _fenced_error(self) -> FencedInstanceIdError:
+        return FencedInstanceIdError(
+            f"another process joined group {self.settings.group_id} with our group_instance_id"
+            f" {self.settings.group_instance_id!r} and took over; close this consumer, or give it a name of its own"
+        )
+
+    def _tell(self, error: KafkaError) -> None:
+        """Queue an error for the application; the same kind waits there once only."""
+        self.epoch += 1
+        if not any(type(queued) is type(error) for queued in self._errors):
+            self._errors.append(error)
