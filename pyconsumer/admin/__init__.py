@@ -1,0 +1,37 @@
+"""Topics, groups, offsets and settings: what operators and tests do with a cluster.
+
+``client`` is the facade; ``topics``, ``groups`` and ``configs`` hold the steps of each operation as generators without
+I/O; ``calls`` sends one request to the right broker until it succeeds or time is up; ``types`` are the results.
+"""
+
+from __future__ import annotations
+
+from pyconsumer.admin.client import KafkaAdminClient
+from pyconsumer.admin.types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigResource,
+    ConfigResourceType,
+    GroupDescription,
+    GroupListing,
+    MemberDescription,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
+
+__all__ = [
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigResourceType",
+    "GroupDescription",
+    "GroupListing",
+    "KafkaAdminClient",
+    "MemberDescription",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetSpec",
+    "TopicDescription",
+]

@@ -1,0 +1,203 @@
+"""One request to the broker that can answer it, repeated until it succeeds or time is up. No I/O: generators only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from pyconsumer.clock import Clock
+from pyconsumer.errors import (
+    CoordinatorNotAvailableError,
+    KafkaError,
+    KafkaTimeoutError,
+    LeaderNotAvailableError,
+    for_code,
+)
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.admin.config import AdminConfig
+    from pyconsumer.network.client import ClientResponse, NetworkClient
+    from pyconsumer.network.metadata import Metadata
+
+__all__ = ["Calls"]
+
+R = TypeVar("R", bound=Message)
+Target = Callable[[float], "Steps[int | None]"]
+
+
+class Calls:
+    """Sends requests for the admin client.
+
+    Args:
+        config, client, metadata, clock: the admin client's.
+    """
+
+    def __init__(self, config: AdminConfig, client: NetworkClient, metadata: Metadata, clock: Clock) -> None:
+        self.config = config
+        self.client = client
+        self.metadata = metadata
+        self.clock = clock
+        self._backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
+
+    def call(
+        self,
+        api_key: ApiKey,
+        request: Message | Callable[[int], Message],
+        answer: type[R],
+        deadline: float,
+        *,
+        target: Target | None = None,
+        check: Callable[[R], KafkaError | None] | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+        what: str = "",
+    ) -> Steps[R]:
+        """Send until there is an answer without a retriable error.
+
+        Args:
+            answer: class of the response.
+            deadline: monotonic seconds.
+            target: chooses the node, again for every attempt; None or a result of None: any broker.
+            check: the error in an answer, None if it is good. An error that is not retriable is raised at once.
+            what: for the message of a time-out.
+
+        Raises:
+            KafkaTimeoutError: no good answer in time; the cause is the last error.
+            KafkaError: an error that is not retriable.
+        """
+        attempts = 0
+        last: KafkaError | None = None
+        try:
+            while True:
+                node = None
+                if target is not None:
+                    node = yield from target(deadline)
+                timeout = max(0.001, min(self.config.request_timeout_ms / 1000, deadline - self.clock.now()))
+                if node is None:
+                    future = self.client.send_any(
+                        api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
+                    )
+                else:
+                    future = self.client.send(
+                        node, api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
+                    )
+                response = yield from self._settle(future, deadline)
+                if isinstance(response, KafkaError):
+                    error: KafkaError | None = response
+                else:
+                    message = response.message
+                    assert isinstance(message, answer)
+                    error = check(message) if check is not None else None
+                    if error is None:
+                        return message
+                assert error is not None
+                if not error.retriable or attempts >= self.config.retries:
+                    raise error
+                last = error
+                if error.invalid_metadata:
+                    self.metadata.request_update()
+                yield from self.pause(attempts, deadline)
+                attempts += 1
+        except KafkaTimeoutError as timeout_error:
+            if last is None or timeout_error is last:
+                raise
+            raise KafkaTimeoutError(f"{what or api_key.name} did not succeed in time; last error: {last}") from last
+
+    def pause(self, failures: int, deadline: float) -> Steps[None]:
+        """Wait before another attempt.
+
+        Raises:
+            KafkaTimeoutError: there is no time for one.
+        """
+        until = self.clock.now() + self._backoff.delay(failures)
+        if until >= deadline:
+            raise KafkaTimeoutError("no time is left for another attempt")
+        while self.clock.now() < until:
+            yield Wait(None, until)
+
+    def _settle(self, future: RequestFuture[ClientResponse], deadline: float) -> Steps[ClientResponse | KafkaError]:
+        """Wait for a future; an error is returned, not raised."""
+        while not future.done:
+            yield Wait(future, deadline)
+        return future.value if future.exception is None else future.exception
+
+    # ------------------------------------------------------------ targets
+
+    def known_cluster(self, deadline: float) -> Steps[None]:
+        """Wait until metadata has arrived once."""
+        while self.metadata.update_count == 0:
+            self.metadata.request_update()
+            yield Wait(None, deadline)
+
+    def controller(self, deadline: float) -> Steps[int | None]:
+        """The controller, or any broker if the cluster names none (KRaft brokers forward what is the controller's)."""
+        yield from self.known_cluster(deadline)
+        node = self.metadata.controller_id
+        return node if node is not None and node >= 0 else None
+
+    def node(self, node_id: int) -> Target:
+        """A certain broker."""
+
+        def choose(deadline: float) -> Steps[int | None]:
+            while self.metadata.broker(node_id) is None:
+                self.metadata.request_update()
+                yield Wait(None, deadline)
+            return node_id
+
+        return choose
+
+    def leader(self, tp: TopicPartition) -> Target:
+        """The leader of a partition."""
+
+        def choose(deadline: float) -> Steps[int | None]:
+            self.metadata.add_topic(tp.topic)
+            while True:
+                found = self.metadata.leader(tp)
+                if found is not None and found.leader >= 0:
+                    return found.leader
+                error = self.metadata.topic_error(tp.topic)
+                if error is not None and not error.retriable:
+                    raise error
+                if self.clock.now() >= deadline:
+                    raise error or LeaderNotAvailableError(f"{tp} has no leader")
+                self.metadata.request_update()
+                yield Wait(None, min(deadline, self.clock.now() + self._backoff.delay(0)))
+
+        return choose
+
+    def coordinator(self, group_id: str) -> Target:
+        """The coordinator of a group."""
+
+        def build(version: int) -> FindCoordinatorRequest:
+            if version >= 4:
+                return FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
+            return FindCoordinatorRequest(key=group_id, key_type=0)
+
+        def check(response: FindCoordinatorResponse) -> KafkaError | None:
+            if response.coordinators:
+                found = response.coordinators[0]
+                return for_code(found.error_code, found.error_message) if found.error_code else None
+            return for_code(response.error_code, response.error_message) if response.error_code else None
+
+        def choose(deadline: float) -> Steps[int | None]:
+            response = yield from self.call(
+                ApiKey.FIND_COORDINATOR,
+                build,
+                FindCoordinatorResponse,
+                deadline,
+                check=check,
+                what=f"finding the coordinator of group {group_id!r}",
+            )
+            node = response.coordinators[0].node_id if response.coordinators else response.node_id
+            if node < 0:
+                raise CoordinatorNotAvailableError(f"group {group_id!r} has no coordinator")
+            return (yield from self.node(node)(deadline))
+
+        return choose

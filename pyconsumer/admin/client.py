@@ -1,0 +1,268 @@
+"""``KafkaAdminClient``: the facade. One thread at a time; every call returns or raises within its ``timeout_ms``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pyconsumer.admin import configs, groups, topics
+from pyconsumer.admin.calls import Calls
+from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
+from pyconsumer.admin.types import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigResource,
+    GroupDescription,
+    GroupListing,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    TopicDescription,
+)
+from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Steps
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+__all__ = ["KafkaAdminClient"]
+
+R = TypeVar("R")
+
+
+class KafkaAdminClient:
+    """Manages topics, groups and settings.
+
+    Args:
+        **kwargs: settings, see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+
+    Every method takes ``timeout_ms``, ``default_api_timeout_ms`` where it is None, and raises ``KafkaTimeoutError``
+    when that has passed.
+    """
+
+    def __init__(
+        self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
+    ) -> None:
+        self.config: AdminConfig = ADMIN_SETTINGS.build({**(configs or {}), **kwargs})
+        if not self.config.client_id:
+            self.config = self.config.replace(client_id=f"pyconsumer-admin-{os.getpid()}")
+        self._clock = _clock or SystemClock()
+        metadata = Metadata.from_config(self.config)
+        self._client = NetworkClient(self.config, metadata=metadata, clock=self._clock)
+        self._calls = Calls(self.config, self._client, metadata, self._clock)
+        self._closed = False
+
+    # ------------------------------------------------------------ cluster and topics
+
+    def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
+        """Brokers, controller and cluster id."""
+        return self._run(lambda until: topics.describe_cluster(self._calls, until), timeout_ms)
+
+    def list_topics(self, *, include_internal: bool = False, timeout_ms: int | None = None) -> list[str]:
+        """Names of all topics, sorted.
+
+        Args:
+            include_internal: also Kafka's own, such as ``__consumer_offsets``.
+        """
+        found = self._run(lambda until: topics.describe(self._calls, None, until), timeout_ms)
+        return [topic.name for topic in found if include_internal or not topic.is_internal]
+
+    def describe_topics(
+        self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
+    ) -> list[TopicDescription]:
+        """Partitions, leaders and replicas of topics, of all by default.
+
+        Raises:
+            UnknownTopicOrPartitionError: one of them does not exist.
+        """
+        wanted = None if names is None else _names(names)
+        return self._run(lambda until: topics.describe(self._calls, wanted, until), timeout_ms)
+
+    def create_topics(
+        self,
+        new_topics: Iterable[NewTopic | str],
+        *,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Make topics.
+
+        Args:
+            new_topics: descriptions, or names for topics with the broker's defaults.
+            validate_only: check, make nothing.
+            raise_errors: raise the first error; otherwise errors are in the result.
+
+        Returns:
+            The error of each topic, None for success.
+        """
+        wanted = [NewTopic(item) if isinstance(item, str) else item for item in new_topics]
+        result = self._run(
+            lambda until: topics.create(self._calls, wanted, until, validate_only=validate_only), timeout_ms
+        )
+        return _raise_first(result, raise_errors)
+
+    def delete_topics(
+        self, names: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
+    ) -> dict[str, KafkaError | None]:
+        """Remove topics with their data. Result as :meth:`create_topics`."""
+        wanted = _names(names)
+        return _raise_first(
+            self._run(lambda until: topics.delete(self._calls, wanted, until), timeout_ms), raise_errors
+        )
+
+    def create_partitions(
+        self,
+        topic_partitions: Mapping[str, int | NewPartitions],
+        *,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+        timeout_ms: int | None = None,
+    ) -> dict[str, KafkaError | None]:
+        """Raise the number of partitions: topic to the total number. Result as :meth:`create_topics`."""
+        result = self._run(
+            lambda until: topics.raise_partitions(self._calls, topic_partitions, until, validate_only=validate_only),
+            timeout_ms,
+        )
+        return _raise_first(result, raise_errors)
+
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """Delete what stands before an offset (-1: everything); return the first offset that is left of each."""
+        return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
+
+    def list_offsets(
+        self, partitions: Mapping[TopicPartition, OffsetSpec | int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Offsets of the start, the end, or the first record at or after a time in ms; None where there is none."""
+        return self._run(lambda until: topics.list_offsets_of(self._calls, partitions, until), timeout_ms)
+
+    # ------------------------------------------------------------ settings
+
+    def describe_configs(
+        self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """All settings of topics and brokers, by name."""
+        wanted = list(resources)
+        return self._run(lambda until: configs.describe(self._calls, wanted, until), timeout_ms)
+
+    def alter_configs(
+        self,
+        changes: Mapping[ConfigResource, Mapping[str, str | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Change the settings named and no others; None gives one back its default (KIP-339)."""
+        self._run(lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms)
+
+    # ------------------------------------------------------------ groups
+
+    def list_groups(
+        self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: int | None = None
+    ) -> list[GroupListing]:
+        """Groups by id, of all brokers; only certain states or types where asked."""
+        wanted_states, wanted_types = list(states), list(types)
+        return self._run(
+            lambda until: groups.list_all(self._calls, until, states=wanted_states, types=wanted_types), timeout_ms
+        )
+
+    def describe_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, GroupDescription]:
+        """State, assignor and members of classic groups.
+
+        Raises:
+            GroupIdNotFoundError: one does not exist.
+        """
+        wanted = _names(group_ids)
+
+        def steps(until: float) -> Steps[dict[str, GroupDescription]]:
+            found = {}
+            for group_id in wanted:
+                found[group_id] = yield from groups.describe(self._calls, group_id, until)
+            return found
+
+        return self._run(steps, timeout_ms)
+
+    def delete_groups(
+        self, group_ids: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
+    ) -> dict[str, KafkaError | None]:
+        """Remove empty groups with their offsets. Result as :meth:`create_topics`."""
+        wanted = _names(group_ids)
+
+        def steps(until: float) -> Steps[dict[str, KafkaError | None]]:
+            result: dict[str, KafkaError | None] = {}
+            for group_id in wanted:
+                try:
+                    yield from groups.delete(self._calls, group_id, until)
+                    result[group_id] = None
+                except KafkaError as error:
+                    result[group_id] = error
+            return result
+
+        return _raise_first(self._run(steps, timeout_ms), raise_errors)
+
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a group has committed, for some partitions or all; empty for a group that does not exist."""
+        wanted = None if partitions is None else list(partitions)
+
+        def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
+            try:
+                return (yield from groups.offsets_of(self._calls, group_id, wanted, until))
+            except GroupIdNotFoundError:
+                return {}
+
+        return self._run(steps, timeout_ms)
+
+    def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
+    ) -> None:
+        """Set what a group without members has committed.
+
+        Raises:
+            UnknownMemberIdError: the group has members.
+        """
+        self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
+
+    # ------------------------------------------------------------ inside
+
+    def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
+        if self._closed:
+            raise IllegalStateError("the admin client is closed")
+        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        deadline = self._clock.now() + timeout / 1000
+        return self._client.run(steps(deadline), deadline)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if not self._closed:
+            self._closed = True
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise TypeError(f"a list of names is needed, not the string {names!r}")
+    return list(names)
+
+
+def _raise_first(result: dict[str, KafkaError | None], wanted: bool) -> dict[str, KafkaError | None]:
+    for error in result.values():
+        if wanted and error is not None:
+            raise error
+    return result

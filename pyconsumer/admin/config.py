@@ -1,0 +1,29 @@
+"""The admin client's settings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyconsumer.config import CLIENT_HINTS, CLIENT_SETTINGS, ClientConfig, Integer, Setting, Settings
+
+__all__ = ["ADMIN_SETTINGS", "AdminConfig"]
+
+
+class AdminConfig(ClientConfig):
+    """What an admin client is told."""
+
+    retries: int
+
+
+ADMIN_SETTINGS: Final = Settings(
+    "admin client",
+    (
+        *CLIENT_SETTINGS,
+        Setting(
+            "retries", 2147483647, Integer(0), "How often a request is sent again at most, within the call's time."
+        ),
+    ),
+    AdminConfig,
+    hints=CLIENT_HINTS,
+)
+"""Settings of :class:`pyconsumer.KafkaAdminClient`."""

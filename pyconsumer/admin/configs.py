@@ -1,0 +1,113 @@
+"""Settings of topics and brokers: read and change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pyconsumer.admin.calls import Calls
+from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
+from pyconsumer.errors import KafkaError, for_code
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages import describe_configs, incremental_alter_configs
+
+if TYPE_CHECKING:
+    from pyconsumer.network.waiting import Steps
+
+__all__ = ["alter", "describe"]
+
+_SET, _DELETE = 0, 1
+
+
+def _target(calls: Calls, resource: ConfigResource):  # type: ignore[no-untyped-def]
+    """Settings of a broker are answered by that broker, all others by any."""
+    if resource.resource_type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name:
+        return calls.node(int(resource.name))
+    return None
+
+
+def describe(
+    calls: Calls, resources: Iterable[ConfigResource], deadline: float
+) -> Steps[dict[ConfigResource, dict[str, ConfigEntry]]]:
+    """All settings of each resource, by name.
+
+    Raises:
+        KafkaError: what the broker says of a resource.
+    """
+    found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+    for resource in resources:
+
+        def check(answer: describe_configs.DescribeConfigsResponse) -> KafkaError | None:
+            for result in answer.results:
+                if result.error_code:
+                    return for_code(result.error_code, result.error_message or result.resource_name)
+            return None
+
+        response = yield from calls.call(
+            ApiKey.DESCRIBE_CONFIGS,
+            describe_configs.DescribeConfigsRequest(
+                resources=[
+                    describe_configs.DescribeConfigsResource(
+                        resource_type=int(resource.resource_type),
+                        resource_name=resource.name,
+                        configuration_keys=None,
+                    )
+                ]
+            ),
+            describe_configs.DescribeConfigsResponse,
+            deadline,
+            target=_target(calls, resource),
+            check=check,
+            what=f"reading the settings of {resource.resource_type.name.lower()} {resource.name!r}",
+        )
+        found[resource] = {
+            entry.name: ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
+            for result in response.results
+            for entry in result.configs
+        }
+    return found
+
+
+def alter(
+    calls: Calls,
+    changes: Mapping[ConfigResource, Mapping[str, str | None]],
+    deadline: float,
+    *,
+    validate_only: bool = False,
+) -> Steps[None]:
+    """Set settings, or with None give them back their default; others stay as they are (KIP-339).
+
+    Raises:
+        KafkaError: what the broker says of a resource; others may have been changed.
+    """
+    for resource, values in changes.items():
+
+        def check(answer: incremental_alter_configs.IncrementalAlterConfigsResponse) -> KafkaError | None:
+            for result in answer.responses:
+                if result.error_code:
+                    return for_code(result.error_code, result.error_message or result.resource_name)
+            return None
+
+        yield from calls.call(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            incremental_alter_configs.IncrementalAlterConfigsRequest(
+                resources=[
+                    incremental_alter_configs.AlterConfigsResource(
+                        resource_type=int(resource.resource_type),
+                        resource_name=resource.name,
+                        configs=[
+                            incremental_alter_configs.AlterableConfig(
+                                name=name, config_operation=_DELETE if value is None else _SET, value=value
+                            )
+                            for name, value in values.items()
+                        ],
+                    )
+                ],
+                validate_only=validate_only,
+            ),
+            incremental_alter_configs.IncrementalAlterConfigsResponse,
+            deadline,
+            target=_target(calls, resource),
+            check=check,
+            what=f"changing the settings of {resource.resource_type.name.lower()} {resource.name!r}",
+        )

@@ -1,0 +1,243 @@
+"""Groups and their offsets: list, describe, delete, read and change positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pyconsumer.admin.calls import Calls
+from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
+from pyconsumer.errors import (
+    GroupIdNotFoundError,
+    KafkaError,
+    ProtocolError,
+    UnsupportedVersionError,
+    for_code,
+)
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pyconsumer.protocol.messages import delete_groups, describe_groups, list_groups, offset_commit, offset_fetch
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.network.waiting import Steps
+
+__all__ = ["commit_offsets", "delete", "describe", "list_all", "offsets_of"]
+
+
+def list_all(
+    calls: Calls, deadline: float, *, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> Steps[list[GroupListing]]:
+    """The groups of every broker, by id.
+
+    Args:
+        states, types: only those, such as ``Stable`` and ``consumer``; empty for all.
+
+    Raises:
+        UnsupportedVersionError: a broker is too old for such a filter.
+        KafkaError: a broker could not be asked.
+    """
+    yield from calls.known_cluster(deadline)
+    found: dict[str, GroupListing] = {}
+    states, types = list(states), list(types)
+    for broker in calls.metadata.brokers():
+        response = yield from calls.call(
+            ApiKey.LIST_GROUPS,
+            list_groups.ListGroupsRequest(states_filter=states, types_filter=types),
+            list_groups.ListGroupsResponse,
+            deadline,
+            target=calls.node(broker.node_id),
+            check=lambda answer: for_code(answer.error_code) if answer.error_code else None,
+            min_version=5 if types else 4 if states else 0,
+            what="listing groups",
+        )
+        for item in response.groups:
+            found[item.group_id] = GroupListing(
+                item.group_id, item.protocol_type, item.group_state, item.group_type, broker.node_id
+            )
+    return [found[group_id] for group_id in sorted(found)]
+
+
+def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
+    """A classic group.
+
+    Raises:
+        GroupIdNotFoundError: there is no such group.
+        KafkaError: what the coordinator says.
+    """
+
+    def check(answer: describe_groups.DescribeGroupsResponse) -> KafkaError | None:
+        if not answer.groups:
+            return ProtocolError("the coordinator's answer holds no group")
+        group = answer.groups[0]
+        return for_code(group.error_code, group.error_message) if group.error_code else None
+
+    response = yield from calls.call(
+        ApiKey.DESCRIBE_GROUPS,
+        describe_groups.DescribeGroupsRequest(groups=[group_id]),
+        describe_groups.DescribeGroupsResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        what=f"describing group {group_id!r}",
+    )
+    group = response.groups[0]
+    if group.group_state == "Dead":  # how brokers before DescribeGroups 6 say that there is none (KIP-1043)
+        raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
+    node = yield from calls.coordinator(group_id)(deadline)
+    coordinator = calls.metadata.broker(-1 if node is None else node)
+    if coordinator is None:
+        raise ProtocolError(f"the coordinator of group {group_id!r} is not a known broker")
+    members = tuple(_member(item, group.protocol_type) for item in group.members)
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
+    )
+
+
+def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> MemberDescription:
+    assigned: list[TopicPartition] = []
+    topics: list[str] = []
+    if protocol_type == "consumer":
+        try:
+            if item.member_assignment:
+                assignment, _ = ConsumerProtocolAssignment.decode_with_version(item.member_assignment)
+                assigned = [
+                    TopicPartition(entry.topic, partition)
+                    for entry in assignment.assigned_partitions
+                    for partition in entry.partitions
+                ]
+            if item.member_metadata:
+                topics = ConsumerProtocolSubscription.decode_with_version(item.member_metadata)[0].topics
+        except ProtocolError:
+            pass  # a member may use a format of its own; the rest of the description still stands
+    return MemberDescription(
+        item.member_id,
+        item.group_instance_id,
+        item.client_id,
+        item.client_host,
+        tuple(sorted(assigned)),
+        tuple(sorted(topics)),
+    )
+
+
+def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
+    """Remove an empty group with its offsets.
+
+    Raises:
+        NonEmptyGroupError, GroupIdNotFoundError, KafkaError: what the coordinator says.
+    """
+
+    def check(answer: delete_groups.DeleteGroupsResponse) -> KafkaError | None:
+        code = answer.results[0].error_code if answer.results else 0
+        return for_code(code, f"group {group_id!r}") if code else None
+
+    yield from calls.call(
+        ApiKey.DELETE_GROUPS,
+        delete_groups.DeleteGroupsRequest(groups_names=[group_id]),
+        delete_groups.DeleteGroupsResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        what=f"deleting group {group_id!r}",
+    )
+
+
+def offsets_of(
+    calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
+) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
+    """The committed offsets of a group, for some partitions or all; partitions without one are left out."""
+    wanted: dict[str, list[int]] | None = None
+    if partitions is not None:
+        wanted = {}
+        for tp in partitions:
+            wanted.setdefault(tp.topic, []).append(tp.partition)
+
+    def build(version: int) -> offset_fetch.OffsetFetchRequest:
+        if version >= 8:
+            topics = None
+            if wanted is not None:
+                topics = [
+                    offset_fetch.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
+                    for name, indexes in wanted.items()
+                ]
+            return offset_fetch.OffsetFetchRequest(
+                groups=[offset_fetch.OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
+            )
+        if wanted is None and version < 2:
+            raise UnsupportedVersionError("the broker cannot list all offsets of a group (OffsetFetch 2 is needed)")
+        return offset_fetch.OffsetFetchRequest(
+            group_id=group_id,
+            topics=None
+            if wanted is None
+            else [
+                offset_fetch.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
+                for name, indexes in wanted.items()
+            ],
+        )
+
+    def check(answer: offset_fetch.OffsetFetchResponse) -> KafkaError | None:
+        code = answer.groups[0].error_code if answer.groups else answer.error_code
+        return for_code(code, f"group {group_id!r}") if code else None
+
+    response = yield from calls.call(
+        ApiKey.OFFSET_FETCH,
+        build,
+        offset_fetch.OffsetFetchResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        max_version=9,  # names of topics; 10 has ids alone
+        what=f"reading the offsets of group {group_id!r}",
+    )
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for topic in response.groups[0].topics if response.groups else response.topics:
+        for item in topic.partitions:
+            if item.error_code:
+                raise for_code(item.error_code, f"{topic.name}-{item.partition_index}")
+            if item.committed_offset >= 0:
+                found[TopicPartition(topic.name, item.partition_index)] = OffsetAndMetadata(
+                    item.committed_offset, item.metadata or "", item.committed_leader_epoch
+                )
+    return found
+
+
+def commit_offsets(
+    calls: Calls, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float
+) -> Steps[None]:
+    """Set the offsets of a group that has no members.
+
+    Raises:
+        UnknownMemberIdError: the group has members.
+        KafkaError: what the coordinator says.
+    """
+    topics: dict[str, offset_commit.OffsetCommitRequestTopic] = {}
+    for tp, committed in offsets.items():
+        topic = topics.setdefault(tp.topic, offset_commit.OffsetCommitRequestTopic(name=tp.topic))
+        topic.partitions.append(
+            offset_commit.OffsetCommitRequestPartition(
+                partition_index=tp.partition,
+                committed_offset=committed.offset,
+                committed_leader_epoch=committed.leader_epoch,
+                committed_metadata=committed.metadata,
+            )
+        )
+
+    def check(answer: offset_commit.OffsetCommitResponse) -> KafkaError | None:
+        for result in answer.topics:
+            for item in result.partitions:
+                if item.error_code:
+                    return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
+        return None
+
+    yield from calls.call(
+        ApiKey.OFFSET_COMMIT,
+        offset_commit.OffsetCommitRequest(
+            group_id=group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
+        ),
+        offset_commit.OffsetCommitResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        max_version=9,
+        what=f"setting the offsets of group {group_id!r}",
+    )

@@ -1,0 +1,326 @@
+"""Topics: list, describe, create, delete, partitions, records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from pyconsumer.admin.calls import Calls
+from pyconsumer.admin.types import ClusterDescription, NewPartitions, NewTopic, OffsetSpec, TopicDescription
+from pyconsumer.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NotControllerError,
+    ProtocolError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    list_offsets,
+    metadata,
+)
+from pyconsumer.protocol.primitives import uuid_to_str
+from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.network.waiting import Steps
+
+T = TypeVar("T")
+
+__all__ = ["create", "delete", "delete_before", "describe", "describe_cluster", "list_offsets_of", "raise_partitions"]
+
+
+def _controller_moved(codes: Iterable[tuple[int, str | None]]) -> KafkaError | None:
+    """Only this error makes a repeat safe: others mean that part of the request was carried out."""
+    for code, text in codes:
+        if code == NotControllerError.errno:
+            return for_code(code, text)
+    return None
+
+
+def _metadata(calls: Calls, names: list[str] | None, deadline: float) -> Steps[metadata.MetadataResponse]:
+    def build(version: int) -> metadata.MetadataRequest:
+        topics = None if names is None else [metadata.MetadataRequestTopic(name=name) for name in names]
+        return metadata.MetadataRequest(topics=topics, allow_auto_topic_creation=version < 4)
+
+    return (
+        yield from calls.call(
+            ApiKey.METADATA,
+            build,
+            metadata.MetadataResponse,
+            deadline,
+            min_version=1,
+            what="reading the cluster's metadata",
+        )
+    )
+
+
+def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[list[TopicDescription]]:
+    """Topics by name, or all; in the order asked, all of them by name.
+
+    Raises:
+        UnknownTopicOrPartitionError: one does not exist.
+        KafkaError: what the broker says of one of them.
+    """
+    response = yield from _metadata(calls, names, deadline)
+    found: dict[str, TopicDescription] = {}
+    for topic in response.topics:
+        name = topic.name or ""
+        if topic.error_code and (names is not None or topic.error_code != UnknownTopicOrPartitionError.errno):
+            raise for_code(topic.error_code, f"topic {name!r}")
+        partitions = [
+            PartitionMetadata(
+                name,
+                item.partition_index,
+                item.leader_id,
+                item.leader_epoch,
+                tuple(item.replica_nodes),
+                tuple(item.isr_nodes),
+                tuple(item.offline_replicas),
+                item.error_code,
+            )
+            for item in topic.partitions
+        ]
+        found[name] = TopicDescription(
+            name,
+            uuid_to_str(topic.topic_id),
+            topic.is_internal,
+            tuple(sorted(partitions, key=lambda item: item.partition)),
+        )
+    if names is None:
+        return [found[name] for name in sorted(found)]
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ProtocolError(f"the broker's answer leaves out topic {missing[0]!r}")
+    return [found[name] for name in names]
+
+
+def describe_cluster(calls: Calls, deadline: float) -> Steps[ClusterDescription]:
+    """The brokers by id, the controller and the cluster's id."""
+    response = yield from _metadata(calls, [], deadline)
+    brokers = [BrokerMetadata(item.node_id, item.host, item.port, item.rack) for item in response.brokers]
+    return ClusterDescription(response.cluster_id, response.controller_id, tuple(sorted(brokers)))
+
+
+def create(
+    calls: Calls, topics: list[NewTopic], deadline: float, *, validate_only: bool = False
+) -> Steps[dict[str, KafkaError | None]]:
+    """Make topics; return by name what went wrong, None for success."""
+    request = create_topics.CreateTopicsRequest(
+        topics=[
+            create_topics.CreatableTopic(
+                name=topic.name,
+                num_partitions=-1 if topic.replica_assignments else topic.num_partitions,
+                replication_factor=-1 if topic.replica_assignments else topic.replication_factor,
+                assignments=[
+                    create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
+                    for index, nodes in sorted(topic.replica_assignments.items())
+                ],
+                configs=[
+                    create_topics.CreatableTopicConfig(name=name, value=None if value is None else str(value))
+                    for name, value in topic.topic_configs.items()
+                ],
+            )
+            for topic in topics
+        ],
+        timeout_ms=_left_ms(calls, deadline),
+        validate_only=validate_only,
+    )
+    response = yield from calls.call(
+        ApiKey.CREATE_TOPICS,
+        request,
+        create_topics.CreateTopicsResponse,
+        deadline,
+        target=calls.controller,
+        check=lambda answer: _controller_moved((item.error_code, item.error_message) for item in answer.topics),
+        what="creating topics",
+    )
+    return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.topics}
+
+
+def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, KafkaError | None]]:
+    """Remove topics; return by name what went wrong, None for success."""
+
+    def build(version: int) -> delete_topics.DeleteTopicsRequest:
+        request = delete_topics.DeleteTopicsRequest(timeout_ms=_left_ms(calls, deadline))
+        if version >= 6:
+            request.topics = [delete_topics.DeleteTopicState(name=name) for name in names]
+        else:
+            request.topic_names = names
+        return request
+
+    response = yield from calls.call(
+        ApiKey.DELETE_TOPICS,
+        build,
+        delete_topics.DeleteTopicsResponse,
+        deadline,
+        target=calls.controller,
+        check=lambda answer: _controller_moved((item.error_code, item.error_message) for item in answer.responses),
+        what="deleting topics",
+    )
+    return {
+        item.name or "": _named(item.error_code, item.error_message, item.name or "") for item in response.responses
+    }
+
+
+def raise_partitions(
+    calls: Calls, wanted: Mapping[str, int | NewPartitions], deadline: float, *, validate_only: bool = False
+) -> Steps[dict[str, KafkaError | None]]:
+    """Give topics more partitions; return by name what went wrong, None for success."""
+    topics = []
+    for name, count in wanted.items():
+        new = count if isinstance(count, NewPartitions) else NewPartitions(count)
+        assignments = None
+        if new.new_assignments is not None:
+            assignments = [
+                create_partitions.CreatePartitionsAssignment(broker_ids=list(nodes)) for nodes in new.new_assignments
+            ]
+        topics.append(
+            create_partitions.CreatePartitionsTopic(name=name, count=new.total_count, assignments=assignments)
+        )
+    response = yield from calls.call(
+        ApiKey.CREATE_PARTITIONS,
+        create_partitions.CreatePartitionsRequest(
+            topics=topics, timeout_ms=_left_ms(calls, deadline), validate_only=validate_only
+        ),
+        create_partitions.CreatePartitionsResponse,
+        deadline,
+        target=calls.controller,
+        check=lambda answer: _controller_moved((item.error_code, item.error_message) for item in answer.results),
+        what="creating partitions",
+    )
+    return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.results}
+
+
+Answers = dict[TopicPartition, tuple[int, T]]
+
+
+def _ask_leaders(
+    calls: Calls,
+    partitions: Iterable[TopicPartition],
+    deadline: float,
+    ask: Callable[[int, list[TopicPartition]], Steps[Answers[T]]],
+) -> Steps[dict[TopicPartition, T]]:
+    """Ask the leader of each partition, again where a leader has moved, until all have answered.
+
+    Args:
+        ask: one request to a node about some partitions; returns ``(error code, result)`` for each.
+
+    Raises:
+        KafkaError: an error of a partition that is not retriable. KafkaTimeoutError: no time is left.
+    """
+    done: dict[TopicPartition, T] = {}
+    pending = list(partitions)
+    failures = 0
+    while pending:
+        nodes: dict[int, list[TopicPartition]] = {}
+        for tp in pending:
+            node = yield from calls.leader(tp)(deadline)
+            nodes.setdefault(-1 if node is None else node, []).append(tp)
+        last: KafkaError | None = None
+        for node, asked in nodes.items():
+            answers = yield from ask(node, asked)
+            for tp in asked:
+                if tp not in answers:
+                    raise ProtocolError(f"node {node} left {tp} out of its answer")
+                code, result = answers[tp]
+                if not code:
+                    done[tp] = result
+                    continue
+                last = for_code(code, str(tp))
+                if not last.retriable:
+                    raise last
+        pending = [tp for tp in pending if tp not in done]
+        if last is not None:
+            calls.metadata.request_update()
+            try:
+                yield from calls.pause(failures, deadline)
+            except KafkaTimeoutError as error:
+                raise KafkaTimeoutError(
+                    f"{len(pending)} partitions did not answer in time; last error: {last}"
+                ) from error
+            failures += 1
+    return done
+
+
+def delete_before(
+    calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float
+) -> Steps[dict[TopicPartition, int]]:
+    """Move the start of logs forward; return each one's new start. -1 as offset stands for the high watermark.
+
+    Raises:
+        KafkaError: what the broker says of a partition; others may have been changed.
+    """
+
+    def ask(node: int, asked: list[TopicPartition]) -> Steps[Answers[int]]:
+        topics: dict[str, delete_records.DeleteRecordsTopic] = {}
+        for tp in asked:
+            topic = topics.setdefault(tp.topic, delete_records.DeleteRecordsTopic(name=tp.topic))
+            topic.partitions.append(delete_records.DeleteRecordsPartition(tp.partition, offsets[tp]))
+        response = yield from calls.call(
+            ApiKey.DELETE_RECORDS,
+            delete_records.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=_left_ms(calls, deadline)),
+            delete_records.DeleteRecordsResponse,
+            deadline,
+            target=calls.node(node),
+            what="deleting records",
+        )
+        return {
+            TopicPartition(result.name, item.partition_index): (item.error_code, item.low_watermark)
+            for result in response.topics
+            for item in result.partitions
+        }
+
+    return (yield from _ask_leaders(calls, offsets, deadline, ask))
+
+
+def list_offsets_of(
+    calls: Calls, wanted: Mapping[TopicPartition, int], deadline: float, *, isolation_level: int = 0
+) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+    """Offsets by timestamp in ms, or by :class:`OffsetSpec`; None where no record is that young."""
+    least = 7 if OffsetSpec.MAX_TIMESTAMP in wanted.values() else 2 if isolation_level else 1
+
+    def ask(node: int, asked: list[TopicPartition]) -> Steps[Answers[OffsetAndTimestamp | None]]:
+        topics: dict[str, list_offsets.ListOffsetsTopic] = {}
+        for tp in asked:
+            topic = topics.setdefault(tp.topic, list_offsets.ListOffsetsTopic(name=tp.topic))
+            topic.partitions.append(list_offsets.ListOffsetsPartition(tp.partition, timestamp=int(wanted[tp])))
+        response = yield from calls.call(
+            ApiKey.LIST_OFFSETS,
+            list_offsets.ListOffsetsRequest(
+                replica_id=-1, isolation_level=isolation_level, topics=list(topics.values())
+            ),
+            list_offsets.ListOffsetsResponse,
+            deadline,
+            target=calls.node(node),
+            min_version=least,
+            what="looking up offsets",
+        )
+        return {
+            TopicPartition(result.name, item.partition_index): (
+                item.error_code,
+                None if item.offset < 0 else OffsetAndTimestamp(item.offset, item.timestamp, item.leader_epoch),
+            )
+            for result in response.topics
+            for item in result.partitions
+        }
+
+    return (yield from _ask_leaders(calls, wanted, deadline, ask))
+
+
+def _left_ms(calls: Calls, deadline: float) -> int:
+    return max(1, min(calls.config.request_timeout_ms, round((deadline - calls.clock.now()) * 1000)))
+
+
+def _named(code: int, text: str | None, name: str) -> KafkaError | None:
+    if not code:
+        return None
+    if code == TopicAlreadyExistsError.errno:
+        return TopicAlreadyExistsError(text or f"topic {name!r} exists already")
+    return for_code(code, text or f"topic {name!r}")

@@ -1,0 +1,137 @@
+"""Arguments and results of the admin client: immutable values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
+
+__all__ = [
+    "ClusterDescription",
+    "ConfigEntry",
+    "ConfigResource",
+    "ConfigResourceType",
+    "GroupDescription",
+    "GroupListing",
+    "MemberDescription",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetSpec",
+    "TopicDescription",
+]
+
+
+class OffsetSpec(IntEnum):
+    """Special timestamps of ListOffsets."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX_TIMESTAMP = -3
+
+
+class ConfigResourceType(IntEnum):
+    """What a setting belongs to, with Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made. -1 leaves the number of partitions or replicas to the broker (KIP-464)."""
+
+    name: str
+    num_partitions: int = -1
+    replication_factor: int = -1
+    replica_assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    topic_configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The number of partitions that a topic is to have, and optionally the brokers of each new one."""
+
+    total_count: int
+    new_assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic: ``topic_id`` is in Kafka's base64 form; ``partitions`` are in order."""
+
+    name: str
+    topic_id: str
+    is_internal: bool
+    partitions: tuple[PartitionMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The brokers, the id of the controller (-1 if unknown) and the cluster's id."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group as listed; ``state`` and ``group_type`` are empty where the broker is too old to tell."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group, with the partitions that it owns and the topics that it asked for."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A classic group: ``protocol`` is the assignor's name, ``state`` such as ``Stable`` or ``Empty``."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[MemberDescription, ...]
+    coordinator: BrokerMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigResource:
+    """What to ask or change settings of. ``name`` is a topic's name or a broker's id."""
+
+    resource_type: ConfigResourceType
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting: ``source`` is Kafka's number (1 topic, 4 static broker, 5 default, ...)."""
+
+    name: str
+    value: str | None
+    source: int
+    read_only: bool
+    is_sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.source == 5

@@ -1,0 +1,108 @@
+"""The ``pyconsumer`` command.
+
+Exit status: 0 done, 1 failed (one line on standard error says why), 2 wrong usage, 130 interrupted. Commands are imported
+when they are called, so that ``pyconsumer --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from pyconsumer.errors import ConfigurationError, KafkaError
+
+__all__ = ["cli", "main"]
+
+_COMMANDS = {
+    "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
+    "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
+    "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
+    "groups": ("pyconsumer.cli.groups", "List and describe consumer groups."),
+    "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
+    "topics": ("pyconsumer.cli.topics", "List, create, describe and delete topics."),
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        entry = _COMMANDS.get(name)
+        if entry is None:
+            return None
+        command: click.Command = importlib.import_module(entry[0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], _COMMANDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            number = version("pyconsumer")
+        except PackageNotFoundError:
+            number = "(not installed)"
+        click.echo(f"pyconsumer {number}, record decoder: pure Python")
+        ctx.exit()
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Say the version.")
+def cli() -> None:
+    """Kafka from the command line: a broker to try things on, topics, groups, records."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command and exit with its status."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        result: Any = cli.main(args=arguments, prog_name="pyconsumer", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except ConfigurationError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2
+    except (KafkaError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            # Whoever read our output has gone, as `head` does. Nothing may be written when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        click.echo(f"Error: {error}", err=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,30 @@
+"""``pyconsumer broker``."""
+
+from __future__ import annotations
+
+import click
+
+from pyconsumer.cli.options import key_values
+
+__all__ = ["command"]
+
+
+@click.command(
+    help="Run an embedded Kafka cluster until SIGTERM or Ctrl-C. Prints one line, `listening on HOST:PORT`, when ready."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 picks a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--data-dir", metavar="FOLDER", help="Where records are kept; a temporary folder by default.")
+@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option(
+    "--config",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=key_values,
+    help="A broker setting by Kafka's name, such as num.partitions=4; may be repeated.",
+)
+def command(port: int, host: str, data_dir: str | None, brokers: int, settings: dict[str, str]) -> int:
+    from pyconsumer.broker import run_broker
+
+    return run_broker(host=host, port=port, data_dir=data_dir, brokers=brokers, config=settings)

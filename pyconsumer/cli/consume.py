@@ -1,0 +1,112 @@
+"""``pyconsumer consume``."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from pyconsumer import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from pyconsumer.cli.options import as_json, client_options, connected, json_option
+
+__all__ = ["command"]
+
+
+@click.command(help="Print the values of records: new ones, or with --from-beginning all.")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
+@connected
+@json_option
+@click.option(
+    "-g", "--group", metavar="GROUP", help="Join this group and commit positions; by default alone, all partitions."
+)
+@click.option("--from-beginning", is_flag=True, help="Start with the oldest record where nothing is committed.")
+@click.option("-p", "--partition", type=click.IntRange(0), help="Read only this partition (of one topic).")
+@click.option("-o", "--offset", type=click.IntRange(0), help="Start there; needs --partition.")
+@click.option("-n", "--max-messages", type=click.IntRange(1), help="End after so many records.")
+@click.option("--idle-ms", type=click.IntRange(1), help="End when no record came for so long.")
+@click.option("--keys", is_flag=True, help="Print key, a tab, then the value.")
+def command(
+    topics: tuple[str, ...],
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+    group: str | None,
+    from_beginning: bool,
+    partition: int | None,
+    offset: int | None,
+    max_messages: int | None,
+    idle_ms: int | None,
+    keys: bool,
+) -> None:
+    if partition is not None and (len(topics) > 1 or group):
+        raise click.UsageError("--partition needs exactly one topic and no --group")
+    if offset is not None and partition is None:
+        raise click.UsageError("--offset needs --partition")
+    options = client_options(servers, settings) | {
+        "group_id": group,
+        "auto_offset_reset": "earliest" if from_beginning else "latest",
+        "enable_auto_commit": False,  # committed below, after the records were written
+        "default_api_timeout_ms": timeout_ms,
+    }
+    out = sys.stdout.buffer
+    count = 0
+    with KafkaConsumer(options) as consumer:
+        if group:
+            consumer.subscribe(topics)
+        else:
+            wanted = []
+            for topic in topics:
+                numbers = consumer.partitions_for_topic(topic)
+                if not numbers:
+                    raise click.ClickException(f"topic {topic!r} does not exist")
+                if partition is not None and partition not in numbers:
+                    raise click.ClickException(f"topic {topic!r} has partitions {sorted(numbers)}, not {partition}")
+                wanted += [TopicPartition(topic, n) for n in sorted(numbers) if partition is None or n == partition]
+            consumer.assign(wanted)
+            if offset is not None:
+                consumer.seek(wanted[0], offset)
+        last = time.monotonic()
+        while True:
+            wait = 500 if idle_ms is None else max(1, min(500, round((last - time.monotonic()) * 1000) + idle_ms))
+            batch = consumer.poll(timeout_ms=wait)
+            done: dict[TopicPartition, OffsetAndMetadata] = {}
+            for record in batch.records():
+                out.write(_line(record, json_output, keys))
+                done[TopicPartition(record.topic, record.partition)] = OffsetAndMetadata(
+                    record.offset + 1, "", record.leader_epoch
+                )
+                count += 1
+                if count == max_messages:
+                    break
+            out.flush()
+            if done and group:
+                consumer.commit(done)
+            if count == max_messages:
+                return
+            if done:
+                last = time.monotonic()
+            elif idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
+                return
+
+
+def _line(record: ConsumerRecord, json_output: bool, keys: bool) -> bytes:
+    if json_output:
+        document = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "headers": [[name, _text(data)] for name, data in record.headers],
+        }
+        return as_json(document).encode() + b"\n"
+    value: bytes = b"" if record.value is None else record.value
+    return (record.key or b"") + b"\t" + value + b"\n" if keys else value + b"\n"
+
+
+def _text(data: bytes | None) -> str | None:
+    """Bytes as text; what is not UTF-8 is shown escaped."""
+    return None if data is None else data.decode("utf-8", "backslashreplace")

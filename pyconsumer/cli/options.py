@@ -1,0 +1,68 @@
+"""What several commands share: the address of the cluster, client settings, output as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["as_json", "client_options", "connected", "json_option", "key_values"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def key_values(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Click callback: ``KEY=VALUE`` arguments as a mapping."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not of the form KEY=VALUE")
+        found[key.strip()] = value
+    return found
+
+
+def connected(function: F) -> F:
+    """Adds ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command."""
+    function = click.option(
+        "--timeout-ms", type=click.IntRange(1), default=30_000, show_default=True, help="Give up after so long."
+    )(function)
+    function = click.option(
+        "--config",
+        "settings",
+        metavar="KEY=VALUE",
+        multiple=True,
+        callback=key_values,
+        help="A client setting, such as security.protocol=SSL; may be repeated.",
+    )(function)
+    return click.option(
+        "-b",
+        "--bootstrap-servers",
+        "servers",
+        metavar="HOST:PORT[,...]",
+        default="localhost:9092",
+        show_default=True,
+        envvar="PYCONSUMER_BOOTSTRAP_SERVERS",
+        show_envvar=True,
+        help="Where the cluster is.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """Adds ``--json``."""
+    return click.option("--json", "json_output", is_flag=True, help="Print JSON, one object per line.")(function)
+
+
+def client_options(servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
+    """Options for a client's constructor. Dotted names, so that values are read as in a properties file."""
+    options: dict[str, Any] = {"bootstrap_servers": servers}
+    for name, value in settings.items():
+        options[name.replace("_", ".") if "." not in name else name] = value
+    return options
+
+
+def as_json(value: object) -> str:
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=False, default=str)
