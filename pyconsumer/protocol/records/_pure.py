@@ -109,7 +109,12 @@ def decode_records(
                     b += (c << 7) - 128
                     position += 3
                 else:
-                    b, position = read_raw_varint(data, position + 1)
+                    d = data[position + 3]
+                    if d < 128:
+                        b += (c << 7) + (d << 14) - 16512
+                        position += 4
+                    else:
+                        b, position = read_raw_varint(data, position + 1)
             timestamp = base_timestamp + (-(b + 1 >> 1) if b & 1 else b >> 1)
 
             # offset delta: negative ones come out as an offset below the lowest
@@ -199,21 +204,35 @@ def decode_records(
 
 
 def _decode_headers(data: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
-    raw, position = read_raw_varint(data, position, 32)
-    if raw & 1 or raw >> 1 > end - position:
+    b = data[position]
+    if b < 128:
+        position += 1
+    else:
+        b, position = read_raw_varint(data, position, 32)
+    if b & 1 or b >> 1 > end - position:
         raise DamageError("a record's number of headers is negative or larger than its bytes")
     headers: list[Header] = []
-    for _ in range(raw >> 1):
-        raw, position = read_raw_varint(data, position, 32)
-        stop = position + (raw >> 1)
-        if raw & 1 or stop > end:
+    for _ in range(b >> 1):
+        b = data[position]
+        if b < 128:
+            position += 1
+        else:
+            b, position = read_raw_varint(data, position, 32)
+        stop = position + (b >> 1)
+        if b & 1 or stop > end:
             raise DamageError("the name of a header does not fit into its record")
-        name = data[position:stop].decode("utf-8", "replace")  # as Java does: a name never stops a consumer
-        raw, position = read_raw_varint(data, stop, 32)
-        value = None
-        if raw != 1:
-            stop = position + (raw >> 1)
-            if raw & 1 or stop > end:
+        name = str(data[position:stop], "utf-8", "replace")  # as Java does: a name never stops a consumer
+        b = data[stop]
+        if b == 1:
+            value = None
+            position = stop + 1
+        else:
+            if b < 128:
+                position = stop + 1
+            else:
+                b, position = read_raw_varint(data, stop, 32)
+            stop = position + (b >> 1)
+            if b & 1 or stop > end:
                 raise DamageError("the value of a header does not fit into its record")
             value = data[position:stop]
             position = stop

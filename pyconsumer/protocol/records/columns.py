@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Final
 
 from pyconsumer.protocol.records.record import ConsumerRecord, Header
 
-__all__ = ["BinaryColumn", "Columns", "HeaderColumn"]
+__all__ = ["BinaryColumn", "Columns", "ColumnsBuilder", "HeaderColumn"]
 
 _AS_DIGITS: Final = bytes([0x30, 0x31]) + bytes(254)
 
@@ -122,18 +122,26 @@ class Columns:
     )
 
     def __init__(
-        self, topic: str, partition: int, records: Sequence[ConsumerRecord], *, with_headers: bool = False
+        self,
+        topic: str,
+        partition: int,
+        offsets: array[int],
+        timestamps: array[int],
+        timestamp_types: array[int],
+        leader_epochs: array[int],
+        keys: BinaryColumn,
+        values: BinaryColumn,
+        headers: HeaderColumn | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
-        self.offsets = array("q", [record.offset for record in records])
-        self.timestamps = array("q", [record.timestamp for record in records])
-        origins = [record.origin for record in records]
-        self.timestamp_types = array("i", [origin.timestamp_type for origin in origins])
-        self.leader_epochs = array("i", [origin.leader_epoch for origin in origins])
-        self.keys = BinaryColumn.of([record.key for record in records])
-        self.values = BinaryColumn.of([record.value for record in records])
-        self.headers = HeaderColumn.of(record._headers for record in records) if with_headers else None
+        self.offsets = offsets
+        self.timestamps = timestamps
+        self.timestamp_types = timestamp_types
+        self.leader_epochs = leader_epochs
+        self.keys = keys
+        self.values = values
+        self.headers = headers
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -142,3 +150,58 @@ class Columns:
     def size_bytes(self) -> int:
         """Bytes of keys and values."""
         return len(self.keys.data) + len(self.values.data)
+
+
+class ColumnsBuilder:
+    """Makes columns of records that come in lists, none of which it keeps."""
+
+    __slots__ = ("_epochs", "_headers", "_keys", "_offsets", "_timestamps", "_types", "_values", "size_bytes")
+
+    def __init__(self, *, with_headers: bool = False) -> None:
+        self._offsets = array("q")
+        self._timestamps = array("q")
+        self._types = array("i")
+        self._epochs = array("i")
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers: list[tuple[Header, ...]] | None = [] if with_headers else None
+        #: Bytes of keys and values so far.
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def add(self, records: Sequence[ConsumerRecord]) -> None:
+        """Append records, whose keys and values are bytes or None."""
+        self._offsets.extend([record.offset for record in records])
+        self._timestamps.extend([record.timestamp for record in records])
+        for origin, run in groupby([record.origin for record in records]):
+            count = len(list(run))
+            self._types.extend([origin.timestamp_type] * count)
+            self._epochs.extend([origin.leader_epoch] * count)
+        for strings, column in (
+            ([record.key for record in records], self._keys),
+            ([record.value for record in records], self._values),
+        ):
+            column += strings
+            self.size_bytes += sum([len(string) for string in strings if string])
+        if self._headers is not None:
+            self._headers += [record._headers for record in records]
+
+    def build(self, topic: str, partition: int) -> Columns:
+        """The columns of all records added.
+
+        Raises:
+            OverflowError: keys or values have 2 GiB or more together.
+        """
+        return Columns(
+            topic,
+            partition,
+            self._offsets,
+            self._timestamps,
+            self._types,
+            self._epochs,
+            BinaryColumn.of(self._keys),
+            BinaryColumn.of(self._values),
+            None if self._headers is None else HeaderColumn.of(self._headers),
+        )

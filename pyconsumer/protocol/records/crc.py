@@ -11,13 +11,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
-__all__ = ["IMPLEMENTATION", "crc32c", "warn_if_slow"]
+__all__ = ["crc32c", "implementation", "warn_if_slow"]
 
 Buffer = bytes | bytearray | memoryview
 
 _SLOW_BYTES_PER_SECOND: Final = 100e6
 _POLYNOMIAL: Final = 0x82F63B78  # Castagnoli, reflected
-_LANE_BYTES: Final = 512
 
 
 @cache
@@ -43,11 +42,11 @@ def _by_table(data: Buffer) -> int:
 
 
 @cache
-def _lane_tables(numpy: Any) -> tuple[Any, tuple[tuple[int, ...], ...]]:
-    """The byte table as an array, and what ``_LANE_BYTES`` zero bytes do to each byte of a register."""
+def _lane_tables(numpy: Any, lane_bytes: int) -> tuple[Any, tuple[tuple[int, ...], ...]]:
+    """The byte table as an array, and what ``lane_bytes`` zero bytes do to each byte of a register."""
     array = numpy.array(_table(), dtype=numpy.uint32)
     registers = numpy.concatenate([numpy.arange(256, dtype=numpy.uint32) << (8 * i) for i in range(4)])
-    for _ in range(_LANE_BYTES):
+    for _ in range(lane_bytes):
         registers = registers >> 8 ^ array[registers & 0xFF]
     return array, tuple(tuple(part.tolist()) for part in registers.reshape(4, 256))
 
@@ -56,12 +55,15 @@ def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
     """Many lanes at once: CRC is linear, so lanes are computed side by side and then shifted together."""
 
     def checksum(data: Buffer) -> int:
-        lanes = len(data) // _LANE_BYTES
-        if lanes < 8:
+        size = len(data)
+        if size < 512:
             return _by_table(data)
-        table, (zero0, zero1, zero2, zero3) = _lane_tables(numpy)
-        whole = numpy.frombuffer(data, dtype=numpy.uint8, count=lanes * _LANE_BYTES)
-        columns = numpy.ascontiguousarray(whole.reshape(lanes, _LANE_BYTES).T)
+        # A step along all lanes costs as much as about ten lanes shifted together.
+        lane_bytes = 32 if size < 1 << 15 else 128 if size < 1 << 18 else 512
+        lanes = size // lane_bytes
+        table, (zero0, zero1, zero2, zero3) = _lane_tables(numpy, lane_bytes)
+        whole = numpy.frombuffer(data, dtype=numpy.uint8, count=lanes * lane_bytes)
+        columns = numpy.ascontiguousarray(whole.reshape(lanes, lane_bytes).T)
         registers = numpy.zeros(lanes, dtype=numpy.uint32)
         for column in columns:
             registers = registers >> 8 ^ table[(registers ^ column) & 0xFF]
@@ -74,7 +76,7 @@ def _by_numpy(numpy: Any) -> Callable[[Buffer], int]:
                 ^ zero3[register >> 24]
                 ^ lane
             )
-        return _update_by_table(register, memoryview(data)[lanes * _LANE_BYTES :]) ^ 0xFFFFFFFF
+        return _update_by_table(register, memoryview(data)[lanes * lane_bytes :]) ^ 0xFFFFFFFF
 
     return checksum
 
@@ -108,9 +110,6 @@ def _choose() -> tuple[Callable[[Buffer], int], str]:
     return _by_numpy(numpy), "numpy"
 
 
-_implementation, IMPLEMENTATION = _choose()
-
-
 def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
     """Measure a checksum function and warn if it is slower than 100 MB/s. Returns bytes per second."""
     sample = bytes(range(256)) * 256
@@ -127,21 +126,22 @@ def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
     return rate
 
 
-def _warning_once(function: Callable[[Buffer], int], name: str) -> Callable[[Buffer], int]:
-    """Let a slow implementation warn at its first call, so that an import alone warns nobody."""
-    measured = False
-
-    def checksum(data: Buffer) -> int:
-        nonlocal measured
-        if not measured:
-            measured = True
-            warn_if_slow(function, name)
-        return function(data)
-
-    return checksum
+_chosen: tuple[Callable[[Buffer], int], str] | None = None
 
 
-#: CRC-32C (Castagnoli) of a bytes-like object, as an unsigned 32-bit number.
-crc32c: Callable[[Buffer], int] = (
-    _implementation if IMPLEMENTATION in ("crc32c", "crcmod") else _warning_once(_implementation, IMPLEMENTATION)
-)
+def implementation() -> tuple[Callable[[Buffer], int], str]:
+    """The function that computes checksums here, and where it is from. Warns at its first choice if it is slow.
+
+    It is chosen at first use: the import of crc32c takes as long as that of everything else here.
+    """
+    global _chosen
+    if _chosen is None:
+        _chosen = _choose()
+        if _chosen[1] not in ("crc32c", "crcmod"):
+            warn_if_slow(*_chosen)
+    return _chosen
+
+
+def crc32c(data: Buffer) -> int:
+    """CRC-32C (Castagnoli) of a bytes-like object, as an unsigned 32-bit number."""
+    return (_chosen or implementation())[0](data)

@@ -9,7 +9,7 @@ from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecEr
 from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BatchInfo, Buffer, check_crc, scan_until_damage
-from pyconsumer.protocol.records.columns import Columns
+from pyconsumer.protocol.records.columns import Columns, ColumnsBuilder
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from pyconsumer.protocol.records.control import ControlRecordType, decode_control_type
 from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord
@@ -20,7 +20,7 @@ __all__ = ["Cursor", "iter_records", "read_control_record"]
 #: Bytes of keys and values that one call of :meth:`Cursor.take_columns` aims at.
 DEFAULT_COLUMN_BYTES: Final = 8 * 1024 * 1024
 _FIRST_CHUNK: Final = 16
-_CHUNK: Final = 2000
+_CHUNK: Final = 500
 
 
 class Cursor:
@@ -175,23 +175,20 @@ class Cursor:
         Raises:
             As :meth:`take` does.
         """
-        records: list[ConsumerRecord] = []
-        size = 0
-        while len(records) < max_records and size < max_bytes:
+        columns = ColumnsBuilder(with_headers=with_headers)
+        while (count := len(columns)) < max_records and (size := columns.size_bytes) < max_bytes:
             # Towards the limit ever fewer at a time, by the mean size so far.
-            fitting = (max_bytes - size) * len(records) // size + 1 if size else _FIRST_CHUNK
+            fitting = (max_bytes - size) * count // size + 1 if size else _FIRST_CHUNK
             try:
-                chunk = self.take(min(max_records - len(records), fitting, _CHUNK))
+                chunk = self.take(min(max_records - count, fitting, _CHUNK))
             except KafkaError:
-                if records:
+                if count:
                     break  # the error stays and comes again
                 raise
             if not chunk:
                 break
-            size += sum([len(r.value) for r in chunk if r.value]) + sum([len(r.key) for r in chunk if r.key])
-            records += chunk
-        topic, partition = self.topic_partition
-        return Columns(topic, partition, records, with_headers=with_headers)
+            columns.add(chunk)
+        return columns.build(*self.topic_partition)
 
     def skip_batch(self) -> int:
         """Give up the batch that is damaged or being read and go on after it. Returns :attr:`next_offset`.
@@ -230,8 +227,7 @@ class Cursor:
         if self._check_crcs and not check_crc(self._buffer, info):
             self._fail(info, "its checksum is wrong")
             return False
-        topic, partition = self.topic_partition
-        origin = RecordOrigin(topic, partition, info.partition_leader_epoch, info.timestamp_type)
+        origin = self._origin_of(info)
         try:
             if info.magic >= 2:
                 self._payload = open_batch(self._buffer, info, self._max_decompressed_bytes)
@@ -253,6 +249,13 @@ class Cursor:
         if not self._remaining and not self._pending:
             self._finish_batch()
         return True
+
+    def _origin_of(self, info: BatchInfo) -> RecordOrigin:
+        """What the records of this batch share, the same object as for the batch before if possible."""
+        origin, epoch, timestamp_type = self._origin, info.partition_leader_epoch, info.timestamp_type
+        if origin is None or origin.leader_epoch != epoch or origin.timestamp_type != timestamp_type:
+            origin = RecordOrigin(*self.topic_partition, epoch, timestamp_type)
+        return origin
 
     def _open_message_set(self, info: BatchInfo, origin: RecordOrigin) -> None:
         records, damage = decode_message_set(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import warnings
 from collections.abc import Callable
 
@@ -36,7 +37,7 @@ def test_known_checksums(name: str) -> None:
 
 def test_all_implementations_agree() -> None:
     source = random.Random(5)
-    for size in (1, 511, 512, 4095, 4096, 4097, 5000, 70_001):
+    for size in (1, 511, 512, 513, 4097, 32_767, 32_768, 70_001, 262_144, 300_003):
         data = source.randbytes(size)
         assert len({function(data) for function in IMPLEMENTATIONS.values()}) == 1
 
@@ -44,12 +45,24 @@ def test_all_implementations_agree() -> None:
 def test_a_slow_implementation_warns_once_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = iter((10.0, 10.0065536))
     monkeypatch.setattr(crc.time, "perf_counter", lambda: next(ticks))
-    slow = crc._warning_once(crc._by_table, "a slow one")
+    monkeypatch.setattr(crc, "_chosen", None)
+    monkeypatch.setattr(crc, "_choose", lambda: (crc._by_table, "a slow one"))
     with pytest.warns(RuntimeWarning, match=r"by a slow one at 10\.0 MB/s.*pip install crc32c"):
-        assert slow(b"123456789") == 0xE3069283
+        assert crc.crc32c(b"123456789") == 0xE3069283
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert slow(b"123456789") == 0xE3069283
+        assert crc.crc32c(b"123456789") == 0xE3069283
+
+
+def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [crc._choose()[1]]
+    for module in ("crc32c", "crcmod.predefined", "numpy"):
+        monkeypatch.setitem(sys.modules, module, None)
+        function, name = crc._choose()
+        assert function(b"123456789") == 0xE3069283
+        names.append(name)
+    # crcmod is passed over for numpy where it was installed without a compiler.
+    assert names in (["crc32c", "crcmod", "numpy", "python"], ["crc32c", "numpy", "numpy", "python"])
 
 
 def test_a_fast_implementation_does_not_warn() -> None:
