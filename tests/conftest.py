@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.certificates import Certificates, make_certificates
-from tests.support.java import KafkaTools, tools
+from tests.support.java import KafkaTools, need_jars, tools
 from tests.support.process import descendants
 
 pytest_plugins = ["tests.spec.plugin", "pytester"]
@@ -30,6 +30,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 def kafka_tools() -> KafkaTools:
     """Apache Kafka's command-line programs; usable against any broker. Mark such tests ``kafka``."""
     return tools()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """All tests that lack Java are skipped from here, so that the run's report has one line for them."""
+    if item.get_closest_marker("kafka"):
+        need_jars()
 
 
 def _strays(before: set[threading.Thread]) -> list[threading.Thread]:

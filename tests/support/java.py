@@ -20,7 +20,7 @@ import pytest
 
 from tests.support.process import Finished, GuardedProcess, run
 
-__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "need_jars", "need_java", "properties", "tools"]
+__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "need_jars", "properties", "tools"]
 
 VERSION = "4.3.1"
 OLD_VERSION = "3.9.1"
@@ -123,7 +123,7 @@ def _missing_jars(version: str) -> str | None:
     missing = _missing_java()
     if missing is None and not _libs(version).is_dir() and shutil.which("mvn") is None:
         missing = "no mvn on the PATH"
-    return missing and f"needs Apache Kafka {version}: {missing}"
+    return missing and f"needs Apache Kafka, which needs Java {_NEEDED_JAVA} and Maven: {missing}"
 
 
 def _skip_or_fail(reason: str | None) -> None:
@@ -132,12 +132,6 @@ def _skip_or_fail(reason: str | None) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"{reason} (CI is set, so this is a failure)", pytrace=False)
     pytest.skip(reason)
-
-
-def need_java() -> None:
-    """Skip the running test (fail it where ``CI`` is set) unless Java 17 or newer is there."""
-    missing = _missing_java()
-    _skip_or_fail(missing and f"needs Java: {missing}")
 
 
 def need_jars(version: str = VERSION) -> None:
