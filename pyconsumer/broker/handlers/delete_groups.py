@@ -1,0 +1,23 @@
+"""DeleteGroups: remove groups that have no members (KIP-229)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+__all__ = ["handle"]
+
+
+async def handle(broker: GroupBroker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
+    """Answer for each group when its tombstones are in the log."""
+    results = await settle(broker.group_coordinator.delete_groups(request.groups_names))
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id, error_code in results.items()
+        ]
+    )

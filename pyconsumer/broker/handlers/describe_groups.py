@@ -1,0 +1,61 @@
+"""DescribeGroups: state, strategy and members of groups."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+__all__ = ["handle"]
+
+_TELLS_MISSING = 6  # first version that has an error for a group that does not exist (KIP-1043)
+
+#: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11: without access control all are allowed.
+_ALL_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
+_NOT_ASKED = -(2**31)
+
+
+async def handle(
+    broker: GroupBroker, request: DescribeGroupsRequest, context: RequestContext
+) -> DescribeGroupsResponse:
+    """Answer at once. A group that does not exist is Dead; only from version 6 on that is an error as well."""
+    operations = _ALL_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
+    return DescribeGroupsResponse(
+        groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]
+    )
+
+
+def _describe(broker: GroupBroker, group_id: str, operations: int, version: int) -> DescribedGroup:
+    error_code, summary = broker.group_coordinator.describe_group(group_id)
+    message = None
+    if error_code == codes.GROUP_ID_NOT_FOUND:
+        if version < _TELLS_MISSING:
+            error_code = codes.NONE
+        else:
+            message = f"Group {group_id} not found."
+    return DescribedGroup(
+        error_code=error_code,
+        error_message=message,
+        group_id=group_id,
+        group_state=summary.state,
+        protocol_type=summary.protocol_type,
+        protocol_data=summary.protocol,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in summary.members
+        ],
+        authorized_operations=operations if error_code == codes.NONE else _NOT_ASKED,
+    )

@@ -1,0 +1,47 @@
+"""FindCoordinator: which broker coordinates a group. Any broker can answer."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.errors import InvalidRequestError
+from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+__all__ = ["handle"]
+
+_GROUP = 0
+_TRANSACTION = 1
+
+
+async def handle(
+    broker: GroupBroker, request: FindCoordinatorRequest, context: RequestContext
+) -> FindCoordinatorResponse:
+    """Answer for one key, or from version 4 for many (KIP-699). The internal topic is created at the first look-up."""
+    keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
+    found = [_find(broker, key, request.key_type, context) for key in keys]
+    if context.api_version >= 4:
+        return FindCoordinatorResponse(coordinators=found)
+    only = found[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _find(broker: GroupBroker, key: str, key_type: int, context: RequestContext) -> Coordinator:
+    if key_type == _TRANSACTION:
+        return _error(key, InvalidRequestError.errno, "this broker does not coordinate transactions")
+    if key_type != _GROUP:
+        return _error(key, InvalidRequestError.errno, f"there are no coordinators of type {key_type}")
+    node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
+    if node is None:
+        return _error(key, codes.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")
+    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
+
+
+def _error(key: str, error_code: int, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=message)

@@ -1,0 +1,17 @@
+"""Heartbeat: a member says that it is alive, and learns whether it has to join again."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+__all__ = ["handle"]
+
+
+async def handle(broker: GroupBroker, request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+    """Answer at once."""
+    error_code = broker.group_coordinator.heartbeat(
+        request.group_id, request.generation_id, request.member_id, request.group_instance_id
+    )
+    return HeartbeatResponse(error_code=error_code)

@@ -1,0 +1,54 @@
+"""JoinGroup: become a member of a group, or take part in its next generation."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.join import JoinRequest
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+
+__all__ = ["handle"]
+
+
+async def handle(broker: GroupBroker, request: JoinGroupRequest, context: RequestContext) -> JoinGroupResponse:
+    """Wait until the join phase is over, unless the answer is clear at once."""
+    version = context.api_version
+    protocols: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        protocols.setdefault(protocol.name, protocol.metadata)  # twice the same name would vote twice
+    result = await settle(
+        broker.group_coordinator.join_group(
+            JoinRequest(
+                group_id=request.group_id,
+                member_id=request.member_id,
+                group_instance_id=request.group_instance_id,
+                require_known_member_id=version >= 4 and request.group_instance_id is None,
+                can_skip_assignment=version >= 9,
+                client_id=context.client_id,
+                client_host=context.client_host,
+                rebalance_timeout_ms=request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms,
+                session_timeout_ms=request.session_timeout_ms,
+                protocol_type=request.protocol_type,
+                protocols=tuple(protocols.items()),
+                reason=request.reason,
+            )
+        )
+    )
+    protocol_name = result.protocol_name
+    if protocol_name is None and version < 7:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=result.error_code,
+        generation_id=result.generation_id,
+        protocol_type=result.protocol_type,
+        protocol_name=protocol_name,
+        leader=result.leader,
+        skip_assignment=result.skip_assignment,
+        member_id=result.member_id,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.member_id, group_instance_id=member.group_instance_id, metadata=member.metadata
+            )
+            for member in result.members
+        ],
+    )

@@ -1,0 +1,29 @@
+"""LeaveGroup: members leave, or are taken out by an administrator."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.results import LeavingMember
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+
+__all__ = ["handle"]
+
+
+async def handle(broker: GroupBroker, request: LeaveGroupRequest, context: RequestContext) -> LeaveGroupResponse:
+    """One member up to version 2, whose error is the response's; many from version 3 on (KIP-345)."""
+    batched = context.api_version >= 3
+    if batched:
+        leaving = [LeavingMember(one.member_id, one.group_instance_id, one.reason) for one in request.members]
+    else:
+        leaving = [LeavingMember(request.member_id)]
+    result = broker.group_coordinator.leave_group(request.group_id, leaving)
+    if not batched:
+        return LeaveGroupResponse(error_code=result.error_code or result.members[0].error_code)
+    return LeaveGroupResponse(
+        error_code=result.error_code,
+        members=[
+            MemberResponse(member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=one.error_code)
+            for one in result.members
+        ],
+    )

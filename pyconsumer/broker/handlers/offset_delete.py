@@ -1,0 +1,46 @@
+"""OffsetDelete: remove committed offsets of topics that a group does not read (KIP-496)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.errors import UnknownTopicOrPartitionError
+from pyconsumer.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["handle"]
+
+
+async def handle(broker: GroupBroker, request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:
+    """Answer when the tombstones are in the log. An error of the group comes without partitions."""
+    known = [
+        TopicPartition(topic.name, one.partition_index)
+        for topic in request.topics
+        for one in topic.partitions
+        if 0 <= one.partition_index < (broker.partition_count(topic.name) or 0)
+    ]
+    error_code: int = codes.NONE
+    results: dict[TopicPartition, int] = {}
+    if known or not request.topics:
+        error_code, results = await settle(broker.group_coordinator.delete_offsets(request.group_id, known))
+    if error_code != codes.NONE:
+        return OffsetDeleteResponse(error_code=error_code)
+    response = OffsetDeleteResponse()
+    for topic in request.topics:
+        partitions = [
+            OffsetDeleteResponsePartition(
+                partition_index=one.partition_index,
+                error_code=results.get(
+                    TopicPartition(topic.name, one.partition_index), UnknownTopicOrPartitionError.errno
+                ),
+            )
+            for one in topic.partitions
+        ]
+        response.topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    return response

@@ -1,0 +1,116 @@
+"""OffsetFetch: how far groups have read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.results import FetchedOffset
+from pyconsumer.errors import UnknownTopicIdError
+from pyconsumer.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["handle"]
+
+_MANY_GROUPS = 8
+_BY_TOPIC_ID = 10
+
+_UNKNOWN_TOPIC_ID = FetchedOffset(error_code=UnknownTopicIdError.errno)
+
+
+async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    """One group up to version 7, many from version 8 on (KIP-709). No topics at all (null) means every topic."""
+    if context.api_version < _MANY_GROUPS:
+        return await _one_group(broker, request, context)
+    response = OffsetFetchResponse()
+    for group in request.groups:
+        response.groups.append(
+            await _group(broker, group.group_id, group.topics, request.require_stable, context.api_version)
+        )
+    return response
+
+
+async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: RequestContext) -> OffsetFetchResponse:
+    partitions = None
+    if request.topics is not None:
+        partitions = [
+            TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
+        ]
+    error_code, found = await settle(
+        broker.group_coordinator.fetch_offsets(request.group_id, partitions, require_stable=request.require_stable)
+    )
+    if error_code != codes.NONE and context.api_version < 2:
+        # There is no place for an error of the group as a whole.
+        found = dict.fromkeys(partitions or (), FetchedOffset(error_code=error_code))
+    topics: dict[str, OffsetFetchResponseTopic] = {}
+    for (name, index), one in found.items():
+        topics.setdefault(name, OffsetFetchResponseTopic(name=name)).partitions.append(
+            OffsetFetchResponsePartition(
+                partition_index=index,
+                committed_offset=one.offset,
+                committed_leader_epoch=one.leader_epoch,
+                metadata=one.metadata,
+                error_code=one.error_code,
+            )
+        )
+    return OffsetFetchResponse(error_code=error_code, topics=list(topics.values()))
+
+
+async def _group(
+    broker: GroupBroker,
+    group_id: str,
+    requested: Sequence[OffsetFetchRequestTopics] | None,
+    require_stable: bool,
+    version: int,
+) -> OffsetFetchResponseGroup:
+    by_id = version >= _BY_TOPIC_ID
+    partitions: list[TopicPartition] | None = None
+    topic_ids: dict[str, bytes] = {}
+    unknown: list[OffsetFetchResponseTopics] = []
+    if requested is not None:
+        partitions = []
+        for topic in requested:
+            name = broker.topic_name(topic.topic_id) if by_id else topic.name
+            if name is None:
+                entries = [_partition(index, _UNKNOWN_TOPIC_ID) for index in topic.partition_indexes]
+                unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=entries))
+                continue
+            if by_id:
+                topic_ids[name] = topic.topic_id
+            partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
+    error_code, found = await settle(
+        broker.group_coordinator.fetch_offsets(group_id, partitions, require_stable=require_stable, topic_ids=topic_ids)
+    )
+    if error_code != codes.NONE:
+        return OffsetFetchResponseGroup(group_id=group_id, error_code=error_code)
+    topics: dict[str, OffsetFetchResponseTopics] = {}
+    for (name, index), one in found.items():
+        if name not in topics:
+            topic_id = topic_ids.get(name) or broker.topic_id(name) if by_id else ZERO_UUID
+            if topic_id is None:
+                continue  # The topic is gone, and without an id it cannot be named.
+            topics[name] = OffsetFetchResponseTopics(name="" if by_id else name, topic_id=topic_id)
+        topics[name].partitions.append(_partition(index, one))
+    return OffsetFetchResponseGroup(group_id=group_id, topics=[*topics.values(), *unknown])
+
+
+def _partition(index: int, one: FetchedOffset) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=one.offset,
+        committed_leader_epoch=one.leader_epoch,
+        metadata=one.metadata,
+        error_code=one.error_code,
+    )

@@ -1,0 +1,33 @@
+"""SyncGroup: the leader brings the assignment, and every member fetches its own."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+__all__ = ["handle"]
+
+
+async def handle(broker: GroupBroker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
+    """Wait for the leader's assignment. From version 5 on a client has to name protocol type and strategy (KIP-559)."""
+    if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
+        return SyncGroupResponse(error_code=codes.INCONSISTENT_GROUP_PROTOCOL)
+    result = await settle(
+        broker.group_coordinator.sync_group(
+            request.group_id,
+            request.generation_id,
+            request.member_id,
+            {one.member_id: one.assignment for one in request.assignments},
+            group_instance_id=request.group_instance_id,
+            protocol_type=request.protocol_type,
+            protocol_name=request.protocol_name,
+        )
+    )
+    return SyncGroupResponse(
+        error_code=result.error_code,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )
