@@ -156,7 +156,7 @@ class Cursor:
         if self._error is not None:
             if not records and max_records > 0:
                 raise self._error.with_traceback(None)
-        elif records and self._current is None:
+        elif self._current is None and max_records > 0:
             self._pass_hidden()
             if self.exhausted:
                 self._buffer = b""
