@@ -1,0 +1,244 @@
+"""The consumer's driver: the network client plus what a consumer's blocking calls need of it.
+
+On top of :class:`~pyconsumer.network.client.NetworkClient`, which keeps the unsent queue of each node and does all I/O
+in the thread that polls, this adds
+
+* *wakeup*: ``wakeup()`` from another thread makes the present or next poll raise ``WakeupError``, once, unless wakeups
+  are disabled; it never interrupts a callback;
+* *errors of the cluster as a whole*: what metadata found out (login refused, topic not allowed) is raised by polls;
+* *disconnecting later*: a coordinator that turned out to be none is disconnected at the start of the next poll, so that
+  a callback can ask for it;
+* questions that the coordinator and the fetcher ask: pending requests, unavailable nodes, authentication failures.
+
+Only the consumer's own thread uses it; ``wakeup()`` is the exception. The heartbeat thread has a client of its own, so
+there is no lock here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from pyconsumer.clock import Clock
+from pyconsumer.errors import AuthenticationError, KafkaConnectionError, WakeupError
+from pyconsumer.network.client import ClientResponse, NetworkClient, RequestBuilder
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Steps, Wait, drive
+from pyconsumer.protocol.api import BrokerVersions
+from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["ConsumerNetworkClient"]
+
+T = TypeVar("T")
+
+
+class ConsumerNetworkClient:
+    """See the module's docstring.
+
+    Args:
+        client: does the I/O; it must have metadata. It is closed by :meth:`close`.
+    """
+
+    def __init__(self, client: NetworkClient) -> None:
+        if client.metadata is None:
+            raise ValueError("a consumer's client needs metadata")
+        self.client = client
+        self.metadata: Metadata = client.metadata
+        self.clock: Clock = client.clock
+        self.request_timeout = client.config.request_timeout_ms / 1000
+        self.retry_backoff = client.config.retry_backoff_ms / 1000
+        self._wakeup = False
+        self._wakeups_disabled = 0
+        self._to_disconnect: deque[tuple[int, str, str]] = deque()
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        node: int | BrokerMetadata,
+        api: int | type[Message],
+        request: Message | RequestBuilder,
+        *,
+        timeout: float | None = None,
+        connection: str = "main",
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> RequestFuture[ClientResponse]:
+        """Queue a request for a node; see :meth:`NetworkClient.send`. No I/O happens before the next poll."""
+        return self.client.send(
+            node,
+            api,
+            request,
+            timeout=timeout,
+            connection=connection,
+            min_version=min_version,
+            max_version=max_version,
+        )
+
+    def send_any(
+        self,
+        api: int | type[Message],
+        request: Message | RequestBuilder,
+        *,
+        timeout: float | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> RequestFuture[ClientResponse]:
+        """Queue a request for the least loaded node; see :meth:`NetworkClient.send_any`."""
+        return self.client.send_any(api, request, timeout=timeout, min_version=min_version, max_version=max_version)
+
+    def flush(self) -> None:
+        """Send what can be sent now and wait for nothing. Raises no WakeupError and runs no callback."""
+        self.client.flush()
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def poll(self, until: float, future: RequestFuture[Any] | None = None, *, disable_wakeup: bool = False) -> None:
+        """Send, receive, run callbacks; wait as :meth:`NetworkClient.poll` does.
+
+        Args:
+            until: monotonic seconds; a time that has passed means one look without waiting.
+            future: return when it is done; None: return when anything was received or failed.
+            disable_wakeup: do not raise WakeupError in this call; a wakeup stays for a later one.
+
+        Raises:
+            WakeupError: ``wakeup()`` was called; once for each time. Responses that came are not lost.
+            AuthenticationError, UnsupportedVersionError: the cluster cannot be used with these settings.
+            TopicAuthorizationFailedError, InvalidTopicError: of a topic that the consumer is interested in.
+        """
+        self.client.fire()
+        self._disconnect_pending()
+        quiet = disable_wakeup or self._wakeups_disabled > 0
+        if self._wakeup and not quiet:
+            until = -math.inf  # serve the sockets once, then raise
+        while True:
+            self.client.poll(until, future)
+            if not quiet:
+                self.raise_wakeup()
+            # With wakeups disabled a wakeup ended the wait early: what was waited for is waited for still.
+            if not quiet or future is None or future.done or self.clock.now() >= until:
+                break
+        self._raise_cluster_error()
+
+    def poll_no_wakeup(self, until: float = -math.inf, future: RequestFuture[Any] | None = None) -> None:
+        """:meth:`poll` that never raises WakeupError; by default one look without waiting."""
+        self.poll(until, future, disable_wakeup=True)
+
+    def run(self, steps: Steps[T], deadline: float = math.inf) -> T:
+        """Run a blocking call written as a generator; see :func:`pyconsumer.network.waiting.drive`.
+
+        Errors of :meth:`poll` are thrown into the generator.
+        """
+        return drive(steps, deadline, self.poll, self.clock.now)
+
+    def wakeup(self) -> None:
+        """Make the present poll, or the next one, raise WakeupError. For other threads and signal handlers."""
+        self._wakeup = True
+        self.client.wakeup()
+
+    def raise_wakeup(self) -> None:
+        """Raise WakeupError if somebody called :meth:`wakeup` and wakeups are not disabled; the wakeup is used up."""
+        if self._wakeup and not self._wakeups_disabled:
+            self._wakeup = False
+            raise WakeupError("wakeup() was called")
+
+    @contextmanager
+    def disable_wakeups(self) -> Iterator[None]:
+        """Raise no WakeupError inside; one that is called for meanwhile is raised by the first poll after. Nestable."""
+        self._wakeups_disabled += 1
+        try:
+            yield
+        finally:
+            self._wakeups_disabled -= 1
+
+    def await_metadata_update(self, deadline: float) -> Steps[bool]:
+        """Wait until a response newer than those known now has come; returns whether it has by the deadline."""
+        seen = self.metadata.request_update()
+        while self.metadata.update_count == seen:
+            if self.clock.now() >= deadline:
+                return False
+            yield Wait(None, deadline)
+        return True
+
+    def await_pending_requests(
+        self, deadline: float, node_id: int | None = None, connection: str = "main"
+    ) -> Steps[bool]:
+        """Wait until nothing is unsent or in flight, on one connection or all; returns whether that is so in time."""
+        while self.has_pending_requests(node_id, connection):
+            if self.clock.now() >= deadline:
+                return False
+            yield Wait(None, deadline)
+        return True
+
+    def _raise_cluster_error(self) -> None:
+        error = self.metadata.fatal_error
+        if error is not None:
+            self.metadata.fatal_error = None
+            raise error
+        found = self.metadata.take_topic_error()
+        if found is not None:
+            raise found
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def pending_requests(self, node_id: int | None = None, connection: str = "main") -> int:
+        """How many requests are unsent or in flight, on one connection or (None) on all."""
+        return self.client.unsent(node_id, connection) + self.client.in_flight(node_id, connection)
+
+    def has_pending_requests(self, node_id: int | None = None, connection: str = "main") -> bool:
+        """Whether there are any; see :meth:`pending_requests`."""
+        return self.pending_requests(node_id, connection) > 0
+
+    def is_unavailable(self, node_id: int, connection: str = "main") -> bool:
+        """Whether the node could not be reached or was lost, and its pause is not over."""
+        return self.client.connection_state(node_id, connection) == "backoff"
+
+    def backoff_until(self, node_id: int, connection: str = "main") -> float:
+        """When that pause is over, in monotonic seconds; -inf if there is none."""
+        return self.client.backoff_until(node_id, connection)
+
+    def raise_auth_failure(self, node_id: int, connection: str = "main") -> None:
+        """Raise the AuthenticationError with which the node refused us last, if it did."""
+        error = self.client.node_error(node_id, connection)
+        if isinstance(error, AuthenticationError):
+            raise error
+
+    def connection_state(self, node_id: int, connection: str = "main") -> str:
+        """``disconnected``, ``backoff``, ``connecting`` or ``ready``."""
+        return self.client.connection_state(node_id, connection)
+
+    def try_connect(self, node: int | BrokerMetadata, connection: str = "main") -> None:
+        """Begin to connect at the next poll, without a request."""
+        self.client.connect(node, connection)
+
+    def disconnect_async(self, node_id: int, connection: str = "main", *, cause: str = "") -> None:
+        """Disconnect at the start of the next poll: what is unsent fails, then the connection is closed."""
+        self._to_disconnect.append((node_id, connection, cause or "disconnected by this client"))
+        self.client.wakeup()
+
+    def _disconnect_pending(self) -> None:
+        while self._to_disconnect:
+            node_id, connection, cause = self._to_disconnect.popleft()
+            self.client.fail_unsent(node_id, connection, KafkaConnectionError(f"not sent: {cause}"))
+            self.client.disconnect(node_id, connection, cause=cause)
+
+    def least_loaded_node(self) -> int | None:
+        """The node that a request which any node can answer would go to; None if none can be reached now."""
+        return self.client.least_loaded_node()
+
+    def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
+        """What a node supports; None while it is not connected."""
+        return self.client.api_versions(node_id, connection)
+
+    def failures(self) -> str:
+        """What is known of the nodes that cannot be reached, for messages."""
+        return self.client.failures()
+
+    def close(self) -> None:
+        """Close all connections at once."""
+        self.client.close()

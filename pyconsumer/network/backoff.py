@@ -1,0 +1,48 @@
+"""Pauses between attempts that grow (KIP-580, KIP-144, KIP-601)."""
+
+from __future__ import annotations
+
+import random as _random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+__all__ = ["Backoff"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before the next attempt: ``initial * factor ** failures``, spread by jitter, up to a maximum.
+
+    Args:
+        initial: seconds after the first failure.
+        maximum: most seconds, jitter included.
+        factor: growth with each failure; 1 for none.
+        jitter: the result is spread evenly over +- this share, so that clients do not come back in step.
+        random: numbers in [0, 1); a test gives its own.
+    """
+
+    initial: float
+    maximum: float
+    factor: float = 2.0
+    jitter: float = 0.2
+    random: Callable[[], float] = field(default=_random.random, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.initial <= self.maximum:
+            raise ValueError(f"the first pause {self.initial} must be between 0 and the longest one {self.maximum}")
+        if self.factor < 1 or not 0 <= self.jitter < 1:
+            raise ValueError(f"growth {self.factor} must be at least 1, and jitter {self.jitter} at least 0, below 1")
+
+    @classmethod
+    def ms(
+        cls, initial_ms: float, maximum_ms: float, *, random: Callable[[], float] = _random.random, jitter: float = 0.2
+    ) -> Backoff:
+        """The same from milliseconds; a maximum below the initial pause makes the pause fixed."""
+        return cls(min(initial_ms, maximum_ms) / 1000, maximum_ms / 1000, jitter=jitter, random=random)
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait after ``failures`` failures before the last one: 0 for the first pause."""
+        # The exponent is bounded because floats are: 2.0 ** 1024 overflows.
+        grown = self.initial * self.factor ** min(max(failures, 0), 64)
+        spread = 1.0 + self.jitter * (2.0 * self.random() - 1.0)
+        return min(min(grown, self.maximum) * spread, self.maximum)

@@ -1,0 +1,473 @@
+"""One connection to a broker: bytes in, replies and bytes out. No socket, no clock.
+
+Rules
+1. A connection goes through the states below, in order; a step that is not configured is left out.
+
+       state              what happens                                            stage in errors
+       CONNECTING         the driver is connecting the socket                     TCP
+       TLS_HANDSHAKE      TLS agrees on keys, certificates are checked            TLS
+       API_VERSIONS       we ask what the broker supports (KIP-35, KIP-511)       ApiVersions
+       SASL_HANDSHAKE     we name the SASL mechanism                              SASL
+       SASL_AUTHENTICATE  its messages go back and forth (KIP-152)                SASL
+       READY              requests may be sent                                    established
+       REAUTHENTICATING   as SASL_*, on a connection in use (KIP-368)             SASL
+       CLOSED             for good; a new connection is a new object
+
+2. Requests are taken in READY only. A broker answers them in the order in which they were sent; an answer with another
+   correlation id than the oldest one's means that the stream is broken, and so does one that cannot be decoded.
+3. Re-authentication is two more requests in that order. Requests sent before are answered before; new ones wait.
+4. A method that raises has left the connection unusable: write :meth:`output` once more if that is possible without
+   waiting (it may hold a TLS alert), then close.
+5. Until READY a frame is at most 1 MiB: what answers may not be a Kafka broker at all.
+"""
+
+from __future__ import annotations
+
+import enum
+import random as _random
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from pyconsumer import errors
+from pyconsumer.errors import (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaError,
+    ProtocolError,
+    UnsupportedVersionError,
+)
+from pyconsumer.network.frames import FrameReader
+from pyconsumer.network.sasl import SaslMechanism
+from pyconsumer.network.tls import TlsSession, looks_like_tls
+from pyconsumer.protocol.api import ApiKey, BrokerVersions, decode_response, encode_request
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pyconsumer.protocol.schema import Message
+
+__all__ = ["TRANSITIONS", "Connection", "InFlight", "Reply", "State"]
+
+
+class State(enum.Enum):
+    """Where a connection stands; see the rules."""
+
+    CONNECTING = "TCP"
+    TLS_HANDSHAKE = "TLS"
+    API_VERSIONS = "ApiVersions"
+    SASL_HANDSHAKE = "SASL"
+    SASL_AUTHENTICATE = "SASL authentication"
+    READY = "established"
+    REAUTHENTICATING = "SASL again"
+    CLOSED = "closed"
+
+
+TRANSITIONS: Final[dict[State, frozenset[State]]] = {
+    State.CONNECTING: frozenset({State.TLS_HANDSHAKE, State.API_VERSIONS, State.CLOSED}),
+    State.TLS_HANDSHAKE: frozenset({State.API_VERSIONS, State.CLOSED}),
+    State.API_VERSIONS: frozenset({State.SASL_HANDSHAKE, State.READY, State.CLOSED}),
+    State.SASL_HANDSHAKE: frozenset({State.SASL_AUTHENTICATE, State.CLOSED}),
+    State.SASL_AUTHENTICATE: frozenset({State.READY, State.CLOSED}),
+    State.READY: frozenset({State.REAUTHENTICATING, State.CLOSED}),
+    State.REAUTHENTICATING: frozenset({State.READY, State.CLOSED}),
+    State.CLOSED: frozenset(),
+}
+"""The legal changes of state."""
+
+_STAGE: Final = {state: state.value.split(" ")[0] for state in State}
+_EARLY_FRAME_BYTES = 1 << 20
+_FRAME_BYTES = 0x7FFFFFFF
+_TLS_READ_BYTES = 1 << 16
+_MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and macOS 1024
+_INTERNAL: Final = object()
+_ILLEGAL_SASL_STATE = 34
+_UNSUPPORTED_VERSION = 35
+
+
+class InFlight(NamedTuple):
+    """A request whose answer has not come."""
+
+    correlation_id: int
+    api_key: int
+    api_version: int
+    token: Any
+    sent_at: float
+
+
+class Reply(NamedTuple):
+    """An answer. ``request.token`` is what the request was sent with."""
+
+    request: InFlight
+    message: Message
+
+
+class Connection:
+    """See the rules above.
+
+    Args:
+        address: ``host:port``, for messages.
+        client_id: sent with each request.
+        software_version: ours, told to the broker (KIP-511).
+        tls: encrypt by this session.
+        sasl: makes the mechanism of each authentication.
+        random: numbers in [0, 1), for the moment of re-authentication.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        client_id: str = "",
+        software_version: str = "",
+        tls: TlsSession | None = None,
+        sasl: Callable[[], SaslMechanism] | None = None,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self.address = address
+        self.state = State.CONNECTING
+        self.in_flight: deque[InFlight] = deque()
+        self.versions: BrokerVersions | None = None
+        self.features: dict[str, tuple[int, int]] = {}
+        self.reauthenticate_at = float("inf")
+        self.peer_closed = False
+        self._client_id = client_id
+        self._software_version = software_version
+        self._tls = tls
+        self._raw = memoryview(bytearray(_TLS_READ_BYTES)) if tls else None
+        self._sasl = sasl
+        self._mechanism: SaslMechanism | None = None
+        self._random = random
+        self._reader = FrameReader(_EARLY_FRAME_BYTES)
+        self._next_correlation_id = 0
+        self._answered = False
+        self._out: deque[memoryview] = deque()
+        self._queued_bytes = 0
+        self._written_bytes = 0
+        self._unanswered: deque[tuple[int, Any]] = deque()  # end position in the output, token
+
+    # -- what the driver tells ---------------------------------------------------------------------------------------
+
+    def connected(self, now: float) -> None:
+        """The socket is connected."""
+        if self._tls is None:
+            self._ask_versions(now, ApiVersionsRequest.MAX_VERSION)
+            return
+        self._enter(State.TLS_HANDSHAKE)
+        self._tls.handshake()
+        self._take_encrypted()
+
+    def buffer(self) -> memoryview:
+        """Where to put bytes that were read. Release it before :meth:`received` is called."""
+        return self._reader.buffer() if self._raw is None else self._raw[:]
+
+    def received(self, count: int, now: float) -> list[Reply]:
+        """Take note of ``count`` (> 0) bytes in the buffer.
+
+        Raises:
+            KafkaConnectionError, AuthenticationError: the connection cannot be established; tells stage and cause.
+            ProtocolError: the stream makes no sense.
+        """
+        if self._tls is None:
+            return self._frames(count, now)
+        assert self._raw is not None
+        self._tls.feed(self._raw[:count])
+        replies: list[Reply] = []
+        try:
+            if self.state is State.TLS_HANDSHAKE:
+                if not self._tls.handshake():
+                    return replies
+                self._take_encrypted()
+                self._ask_versions(now, ApiVersionsRequest.MAX_VERSION)
+            while True:
+                view = self._reader.buffer()
+                try:
+                    found = self._tls.read_into(view)
+                except EOFError:
+                    self.peer_closed = True
+                    break
+                finally:
+                    view.release()
+                if not found:
+                    break
+                replies += self._frames(found, now)
+        finally:
+            self._take_encrypted()
+        return replies
+
+    def lost(self, cause: str) -> KafkaConnectionError:
+        """The error to give to everything that waits, when the connection ended for ``cause``. It is closed now."""
+        hint = ""
+        if self.state in (State.API_VERSIONS, State.TLS_HANDSHAKE) and self._tls is not None and not self._answered:
+            if self.state is State.TLS_HANDSHAKE:
+                hint = "; perhaps the port does not speak TLS: check the port and security_protocol"
+        elif self.state is State.API_VERSIONS:
+            hint = "; perhaps it is not a Kafka port, or one that wants TLS: check the port and security_protocol"
+        elif self.state is State.READY and not self._answered and self._sasl is None and self.in_flight:
+            hint = "; perhaps the port wants SASL: check security_protocol"
+        error = KafkaConnectionError(
+            f"{self.stage} with {self.address} failed: {cause}{hint}"
+            if self.state is not State.READY
+            else f"connection to {self.address} lost: {cause}{hint}",
+            stage=self.stage,
+            address=self.address,
+        )
+        self.state = State.CLOSED
+        return error
+
+    def close(self) -> None:
+        """We close it. With TLS there is a goodbye in :meth:`output`."""
+        if self._tls is not None and self.state not in (State.CONNECTING, State.TLS_HANDSHAKE, State.CLOSED):
+            self._tls.close()
+            self._take_encrypted()
+        self.state = State.CLOSED
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> str:
+        """TCP, TLS, ApiVersions, SASL or established."""
+        return _STAGE[self.state]
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests may be sent."""
+        return self.state is State.READY
+
+    def send(self, message: Message, version: int, token: Any, now: float, *, expect_response: bool = True) -> None:
+        """Queue a request. Without an expected response, ``token`` comes back from :meth:`wrote`.
+
+        Raises:
+            KafkaError: the message cannot be encoded; nothing was queued.
+        """
+        assert self.state is State.READY, self.state
+        self._send(message, version, token, now, expect_response)
+
+    def reauthenticate(self, now: float) -> None:
+        """Authenticate again before the session ends (KIP-368)."""
+        self._enter(State.REAUTHENTICATING)
+        self.reauthenticate_at = float("inf")
+        self._start_sasl(now)
+
+    def output(self) -> list[memoryview]:
+        """What to write next, in order; empty if there is nothing. Tell by :meth:`wrote` how much was written."""
+        if len(self._out) <= _MAX_PIECES:
+            return list(self._out)
+        return [self._out[i] for i in range(_MAX_PIECES)]
+
+    @property
+    def has_output(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._out)
+
+    def wrote(self, count: int) -> list[Any]:
+        """``count`` bytes were written. Returns the tokens of requests without response that are on their way now."""
+        self._written_bytes += count
+        out = self._out
+        while count:
+            first = out[0]
+            if count < len(first):
+                out[0] = first[count:]
+                break
+            count -= len(first)
+            out.popleft()
+        if not self._unanswered:
+            return []
+        done = []
+        while self._unanswered and self._unanswered[0][0] <= self._written_bytes:
+            done.append(self._unanswered.popleft()[1])
+        return done
+
+    def abandoned(self) -> list[Any]:
+        """Tokens of all requests that will get no answer now; taken out, in the order in which they were sent."""
+        tokens = [entry.token for entry in self.in_flight if entry.token is not _INTERNAL]
+        tokens += [token for _, token in self._unanswered]
+        self.in_flight.clear()
+        self._unanswered.clear()
+        return tokens
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _enter(self, state: State) -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"a connection cannot go from {self.state.name} to {state.name}")
+        self.state = state
+
+    def _send(self, message: Message, version: int, token: Any, now: float, expect_response: bool = True) -> None:
+        correlation_id = self._next_correlation_id
+        buffers = encode_request(message, version, correlation_id, self._client_id)
+        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
+        if self._tls is None:
+            for buffer in buffers:
+                self._out.append(memoryview(buffer))
+                self._queued_bytes += len(buffer)
+        else:
+            for buffer in buffers:
+                self._tls.write(buffer)
+            self._take_encrypted()
+        if expect_response:
+            self.in_flight.append(InFlight(correlation_id, message.API_KEY, version, token, now))
+        else:
+            self._unanswered.append((self._queued_bytes, token))
+
+    def _take_encrypted(self) -> None:
+        data = self._tls.outgoing() if self._tls is not None else b""
+        if data:
+            self._out.append(memoryview(data))
+            self._queued_bytes += len(data)
+
+    def _frames(self, count: int, now: float) -> list[Reply]:
+        try:
+            frames = self._reader.advance(count)
+        except ProtocolError as error:
+            if self.state is State.API_VERSIONS:
+                raise self._not_kafka() from error
+            raise
+        return [reply for frame in frames if (reply := self._frame(frame, now)) is not None]
+
+    def _frame(self, frame: bytearray, now: float) -> Reply | None:
+        if not self.in_flight:
+            raise ProtocolError(f"{self.address} sent {len(frame)} bytes that nobody asked for")
+        request = self.in_flight.popleft()
+        found = int.from_bytes(frame[:4], "big", signed=True)
+        if len(frame) < 4 or found != request.correlation_id:
+            self.in_flight.appendleft(request)
+            if self.state is State.API_VERSIONS:
+                raise self._not_kafka()
+            raise ProtocolError(f"{self.address} answered request {found}, but {request.correlation_id} comes first")
+        try:
+            if request.token is _INTERNAL:
+                self._internal(request, frame, now)
+                return None
+            message = decode_response(request.api_key, request.api_version, frame)[1]
+        except ProtocolError:
+            self.in_flight.appendleft(request)
+            raise
+        self._answered = True
+        return Reply(request, message)
+
+    def _not_kafka(self) -> KafkaConnectionError:
+        head = self._reader.head
+        what = (
+            "it speaks TLS" if looks_like_tls(head) else f"its answer begins with {head[:16]!r}, which is not Kafka's"
+        )
+        return KafkaConnectionError(
+            f"ApiVersions with {self.address} failed: {what}; check the port and security_protocol",
+            stage="ApiVersions",
+            address=self.address,
+        )
+
+    def _internal(self, request: InFlight, frame: bytearray, now: float) -> None:
+        if request.api_key == ApiKey.API_VERSIONS:
+            self._on_versions(request, frame, now)
+        elif request.api_key == ApiKey.SASL_HANDSHAKE:
+            self._on_handshake(decode_response(request.api_key, request.api_version, frame)[1], now)
+        else:
+            self._on_authenticate(decode_response(request.api_key, request.api_version, frame)[1], now)
+
+    def _ask_versions(self, now: float, version: int) -> None:
+        if self.state is not State.API_VERSIONS:
+            self._enter(State.API_VERSIONS)
+        request = ApiVersionsRequest(
+            client_software_name="pyconsumer", client_software_version=self._software_version or "unknown"
+        )
+        self._send(request, version, _INTERNAL, now)
+
+    def _on_versions(self, request: InFlight, frame: bytearray, now: float) -> None:
+        code = int.from_bytes(frame[4:6], "big", signed=True)
+        if code == _UNSUPPORTED_VERSION and request.api_version > 0:
+            self._ask_versions(now, self._older_version(frame, request.api_version))
+            return
+        if code:
+            raise KafkaConnectionError(
+                f"ApiVersions with {self.address} failed: {errors.for_code(code)}",
+                stage="ApiVersions",
+                address=self.address,
+            )
+        message: Any = decode_response(request.api_key, request.api_version, frame)[1]
+        self.versions = BrokerVersions.of((k.api_key, k.min_version, k.max_version) for k in message.api_keys)
+        self.features = {f.name: (f.min_version_level, f.max_version_level) for f in message.finalized_features}
+        if self._sasl is None:
+            self._become_ready()
+        else:
+            self._enter(State.SASL_HANDSHAKE)
+            self._start_sasl(now)
+
+    def _older_version(self, frame: bytearray, refused: int) -> int:
+        # KIP-511: the answer is of version 0 and should say which versions of ApiVersions there are. Some servers
+        # send the error alone, or shape the rest otherwise.
+        try:
+            message = ApiVersionsResponse.decode(memoryview(frame)[4:], 0, allow_trailing=True)
+        except KafkaError:
+            return 0
+        found = [key.max_version for key in message.api_keys if key.api_key == ApiKey.API_VERSIONS]
+        return max(0, min(found[0], refused - 1)) if found else 0
+
+    def _choose(self, api_key: ApiKey, min_version: int = 0) -> int:
+        assert self.versions is not None
+        try:
+            return self.versions.choose(api_key, min_version=min_version)
+        except UnsupportedVersionError as error:
+            raise self._refused(str(error)) from error
+
+    def _start_sasl(self, now: float) -> None:
+        assert self._sasl is not None
+        request_type: Any = _sasl_handshake().SaslHandshakeRequest
+        self._mechanism = self._sasl()
+        version = self._choose(ApiKey.SASL_HANDSHAKE, min_version=1)
+        self._send(request_type(mechanism=self._mechanism.name), version, _INTERNAL, now)
+
+    def _on_handshake(self, message: Any, now: float) -> None:
+        assert self._mechanism is not None
+        if message.error_code == _ILLEGAL_SASL_STATE:
+            raise self._refused("the port does not use SASL; check security_protocol")
+        if message.error_code:
+            offered = ", ".join(message.mechanisms) or "none"
+            raise self._refused(f"the broker does not take {self._mechanism.name}; it offers {offered}")
+        if self.state is State.SASL_HANDSHAKE:
+            self._enter(State.SASL_AUTHENTICATE)
+        self._say(self._guarded(self._mechanism.first), now)
+
+    def _on_authenticate(self, message: Any, now: float) -> None:
+        assert self._mechanism is not None
+        if message.error_code:
+            raise self._refused(message.error_message or str(errors.for_code(message.error_code)))
+        mechanism, challenge = self._mechanism, bytes(message.auth_bytes)
+        answer = self._guarded(lambda: mechanism.answer(challenge))
+        if answer is not None:
+            self._say(answer, now)
+            return
+        self._mechanism = None
+        if message.session_lifetime_ms > 0:
+            # Between 85 and 95 % of the lifetime, so that many clients do not come at once.
+            self.reauthenticate_at = now + message.session_lifetime_ms / 1000 * (0.85 + 0.1 * self._random())
+        self._become_ready()
+
+    def _say(self, data: bytes | None, now: float) -> None:
+        request_type: Any = _sasl_authenticate().SaslAuthenticateRequest
+        version = self._choose(ApiKey.SASL_AUTHENTICATE)
+        self._send(request_type(auth_bytes=data or b""), version, _INTERNAL, now)
+
+    def _guarded(self, step: Callable[[], bytes | None]) -> bytes | None:
+        try:
+            return step()
+        except AuthenticationError as error:
+            raise self._refused(str(error)) from error
+        except Exception as error:  # a token provider is user code
+            raise self._refused(f"{type(error).__name__}: {error}") from error
+
+    def _refused(self, why: str) -> AuthenticationError:
+        return AuthenticationError(f"SASL with {self.address} failed: {why}", stage="SASL", address=self.address)
+
+    def _become_ready(self) -> None:
+        self._enter(State.READY)
+        self._reader.max_bytes = _FRAME_BYTES
+
+
+def _sasl_handshake() -> Any:
+    from pyconsumer.protocol.messages import sasl_handshake
+
+    return sasl_handshake
+
+
+def _sasl_authenticate() -> Any:
+    from pyconsumer.protocol.messages import sasl_authenticate
+
+    return sasl_authenticate

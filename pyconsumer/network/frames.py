@@ -1,0 +1,95 @@
+"""Cuts a stream of bytes into frames: an int32 with a size, then so many bytes.
+
+Whoever has bytes puts them where :meth:`FrameReader.buffer` says and tells how many by :meth:`FrameReader.advance`.
+Between frames that is a small buffer, so that a size and a short frame, or several, come with one read; for the rest
+of a larger frame it is the frame itself, so that a fetched megabyte is read straight to where it will be decoded.
+"""
+
+from __future__ import annotations
+
+from pyconsumer.errors import ProtocolError
+
+__all__ = ["FrameReader"]
+
+_SMALL = 4096
+# A size is believed only so far before its bytes arrive: a lie costs this much memory, not 2 GiB.
+_TRUSTED = 64 << 20
+
+
+class FrameReader:
+    """Collects frames from reads of any size.
+
+    Args:
+        max_bytes: longest frame to accept; it may be changed between frames.
+    """
+
+    __slots__ = ("_frame", "_frame_filled", "_frame_size", "_frame_view", "_small", "_small_filled", "max_bytes")
+
+    def __init__(self, max_bytes: int = 0x7FFFFFFF) -> None:
+        self.max_bytes = max_bytes
+        self._small = bytearray(_SMALL)
+        self._small_filled = 0
+        self._frame: bytearray | None = None
+        self._frame_view: memoryview | None = None
+        self._frame_size = 0
+        self._frame_filled = 0
+
+    @property
+    def inside_frame(self) -> bool:
+        """Whether the stream would be cut in the middle of a frame if it ended now."""
+        return self._frame is not None or self._small_filled > 0
+
+    @property
+    def head(self) -> bytes:
+        """The first bytes of a stream of which no frame could be made yet, for error messages."""
+        return bytes(self._small[: self._small_filled])
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._frame is None:
+            return memoryview(self._small)[self._small_filled :]
+        if self._frame_view is None:
+            self._frame_view = memoryview(self._frame)
+        return self._frame_view[self._frame_filled :]
+
+    def advance(self, count: int) -> list[bytearray]:
+        """Take note of ``count`` bytes in the buffer; return the frames that are complete now, without their sizes.
+
+        Raises:
+            ProtocolError: a size is negative or above the limit. The stream cannot be used any more.
+        """
+        if self._frame is None:
+            self._small_filled += count
+            return self._cut()
+        self._frame_filled += count
+        if self._frame_filled < len(self._frame):
+            return []
+        frame = self._frame
+        self._frame_view = None
+        if self._frame_filled < self._frame_size:
+            frame.extend(bytes(min(len(frame), self._frame_size - len(frame))))
+            return []
+        self._frame = None
+        return [frame]
+
+    def _cut(self) -> list[bytearray]:
+        frames: list[bytearray] = []
+        small, start, end = self._small, 0, self._small_filled
+        while end - start >= 4:
+            size = int.from_bytes(small[start : start + 4], "big", signed=True)
+            if not 0 <= size <= self.max_bytes:
+                raise ProtocolError(f"a frame of {size} bytes was announced; the limit is {self.max_bytes}")
+            body = start + 4
+            if end - body >= size:
+                frames.append(small[body : body + size])
+                start = body + size
+                continue
+            frame = bytearray(min(size, _TRUSTED))
+            frame[: end - body] = small[body:end]
+            self._frame, self._frame_size, self._frame_filled = frame, size, end - body
+            start = end
+            break
+        rest = small[start:end]
+        small[: len(rest)] = rest
+        self._small_filled = len(rest)
+        return frames

@@ -1,0 +1,308 @@
+"""One socket and the connection core behind it: looks up, connects, reads, writes.
+
+A link is one attempt to reach a node: it tries the addresses of the node's name in turn, and once a connection stands
+it serves it until it breaks. Its methods raise when it is over; who owns it closes it and decides what comes next.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyconsumer.errors import KafkaConnectionError, KafkaError
+from pyconsumer.network.connection import Connection, Reply, State
+from pyconsumer.network.dns import Endpoint, Lookup
+from pyconsumer.network.sasl import SaslMechanism
+from pyconsumer.network.selector import EVENT_READ, EVENT_WRITE, Selector
+from pyconsumer.network.tls import TlsSession
+
+__all__ = ["Link", "LinkSettings", "LinkStats"]
+
+_IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+# Reads of one link in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
+_MAX_READS = 16
+
+
+@dataclass(slots=True)
+class LinkStats:
+    """Counters of all links of a client."""
+
+    connections_created: int = 0
+    connections_failed: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What all links of a client have in common. Sizes in bytes, -1 for the system's choice."""
+
+    client_id: str = ""
+    software_version: str = ""
+    tls: ssl.SSLContext | None = None
+    sasl: Callable[[], SaslMechanism] | None = None
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    random: Callable[[], float] = field(default=lambda: 0.5)
+    open_socket: Callable[[int], Any] = field(default=lambda family: socket.socket(family, socket.SOCK_STREAM))
+
+
+class Link:
+    """See the module's docstring.
+
+    Args:
+        address: ``host:port`` as it was given, for messages.
+        owner: whatever the owner wants to find in the selector's events as ``key.data.owner``.
+        lookup: the name's lookup, done or under way; call :meth:`start` when it is done.
+    """
+
+    def __init__(
+        self, address: str, owner: Any, lookup: Lookup, settings: LinkSettings, selector: Selector, stats: LinkStats
+    ) -> None:
+        self.address = address
+        self.owner = owner
+        self.lookup = lookup
+        self.connection: Connection | None = None
+        self._settings = settings
+        self._selector = selector
+        self._stats = stats
+        self._endpoints: list[Endpoint] = []
+        self._failed: list[str] = []
+        self._endpoint: Endpoint | None = None
+        self._socket: Any = None
+        self._events = 0
+        self._busy = False
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> str:
+        """DNS, TCP, TLS, ApiVersions, SASL or established."""
+        return self.connection.stage if self.connection is not None else "DNS"
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests may be sent."""
+        return self.connection is not None and self.connection.state is State.READY
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether the connection has never been ready yet."""
+        return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
+
+    @property
+    def reaching(self) -> bool:
+        """Whether nobody has answered yet: looking up or connecting."""
+        return self.connection is None or self.connection.state is State.CONNECTING
+
+    def start(self, now: float) -> None:
+        """The lookup is done: connect to the first address.
+
+        Raises:
+            KafkaConnectionError: the lookup failed, or no address can be reached.
+        """
+        if self.lookup.error is not None:
+            raise self.lookup.error
+        self._endpoints = list(self.lookup.endpoints)
+        self._connect_next(now)
+
+    def give_up_address(self, cause: str, now: float) -> None:
+        """The present address takes too long: go on to the next one.
+
+        Raises:
+            KafkaConnectionError: there is none.
+        """
+        if self.connection is None:
+            raise KafkaConnectionError(
+                f"DNS lookup of {self.address} failed: {cause}", stage="DNS", address=self.address
+            )
+        self._address_failed(cause)
+        self._connect_next(now)
+
+    def _connect_next(self, now: float) -> None:
+        while self._endpoints:
+            self._endpoint = self._endpoints.pop(0)
+            try:
+                if self._connect(self._endpoint):
+                    self._connected(now)
+                return
+            except OSError as error:
+                self._address_failed(_text(error))
+        causes = "; ".join(self._failed)
+        raise KafkaConnectionError(
+            f"TCP connection to {self.address} failed: {causes}", stage="TCP", address=self.address
+        )
+
+    def _connect(self, endpoint: Endpoint) -> bool:
+        """Begin to connect; True if that is done at once."""
+        settings = self._settings
+        name = f"{self.address}" if str(endpoint) == self.address else f"{self.address} ({endpoint})"
+        tls = TlsSession(settings.tls, endpoint.host, name) if settings.tls is not None else None
+        self.connection = Connection(
+            name,
+            client_id=settings.client_id,
+            software_version=settings.software_version,
+            tls=tls,
+            sasl=settings.sasl,
+            random=settings.random,
+        )
+        sock = self._socket = settings.open_socket(endpoint.family)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if settings.send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+        if settings.receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        code = sock.connect_ex(endpoint.sockaddr)
+        if code not in _IN_PROGRESS:
+            raise OSError(code, os.strerror(code))
+        self._want(EVENT_WRITE if code else EVENT_READ)
+        return bool(code == 0)
+
+    def _connected(self, now: float) -> None:
+        assert self.connection is not None
+        self._stats.connections_created += 1
+        self.connection.connected(now)
+        self._want(EVENT_READ)
+        self.flush()
+
+    def _address_failed(self, cause: str) -> None:
+        self._failed.append(f"{self._endpoint}: {cause}")
+        self._drop_socket()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def on_event(self, events: int, now: float, replies: list[Reply]) -> list[Any]:
+        """The socket can be read or written.
+
+        Args:
+            replies: answers that came are added to it, also if this raises afterwards.
+
+        Returns:
+            Tokens of requests without response that have been written.
+
+        Raises:
+            KafkaConnectionError, AuthenticationError, ProtocolError: it is over.
+        """
+        connection = self.connection
+        if connection is None or self._socket is None:
+            return []
+        if self._busy:
+            raise connection.lost("an interrupt fell into a transfer")
+        if connection.state is State.CONNECTING:
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                self.give_up_address(os.strerror(code), now)
+            else:
+                self._connected(now)
+            return []
+        if events & EVENT_READ:
+            self._read(connection, now, replies)
+        return self.flush()
+
+    def _read(self, connection: Connection, now: float, replies: list[Reply]) -> None:
+        self._busy = True
+        for _ in range(_MAX_READS):
+            view = connection.buffer()
+            room = len(view)
+            try:
+                count = self._socket.recv_into(view)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise connection.lost(_text(error)) from error
+            finally:
+                view.release()
+            if not count:
+                raise connection.lost("the broker closed the connection")
+            self._stats.bytes_received += count
+            try:
+                found = connection.received(count, now)
+            except KafkaError:
+                self._busy = False  # there may be a TLS alert to send
+                raise
+            replies.extend(found)
+            if connection.peer_closed:
+                raise connection.lost("the broker closed the connection")
+            # A read that did not fill the buffer took all there was. After an answer there is rarely more.
+            if count < room or found:
+                break
+        self._busy = False
+
+    def flush(self) -> list[Any]:
+        """Write as much as the socket takes now. Returns and raises as :meth:`on_event`."""
+        connection = self.connection
+        if connection is None or not connection.has_output or connection.state is State.CONNECTING:
+            return []
+        if self._busy:
+            raise connection.lost("an interrupt fell into a transfer")
+        self._busy = True
+        done: list[Any] = []
+        while pieces := connection.output():
+            try:
+                count = self._socket.sendmsg(pieces)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise connection.lost(_text(error)) from error
+            self._stats.bytes_sent += count
+            done += connection.wrote(count)
+            if count < sum(map(len, pieces)):
+                break
+        self._want(EVENT_READ | EVENT_WRITE if connection.has_output else EVENT_READ)
+        self._busy = False
+        return done
+
+    def _want(self, events: int) -> None:
+        if events == self._events:
+            return
+        if self._events:
+            self._selector.modify(self._socket, events, self)
+        else:
+            self._selector.register(self._socket, events, self)
+        self._events = events
+
+    def _drop_socket(self) -> None:
+        sock, self._socket = self._socket, None
+        if sock is None:
+            return
+        if self._events:
+            self._events = 0
+            try:
+                self._selector.unregister(sock)
+            except (KeyError, ValueError, OSError):
+                pass
+        sock.close()
+
+    def close(self) -> None:
+        """Close the socket; with TLS say goodbye if that needs no waiting. A second call changes nothing."""
+        connection = self.connection
+        if (
+            self._socket is not None
+            and not self._busy
+            and connection is not None
+            and connection.state is not State.CLOSED
+        ):
+            connection.close()
+            if connection.has_output:
+                try:
+                    self._socket.sendmsg(connection.output())
+                except OSError:
+                    pass
+        self._drop_socket()
+
+    def abandon(self) -> None:
+        """In a forked child: drop this process's copy of the socket; not a byte is sent, no selector is touched."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

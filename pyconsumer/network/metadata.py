@@ -1,0 +1,503 @@
+"""What the client knows of the cluster: brokers, topics, leaders. A core: no I/O, no clock.
+
+Rules
+1. Until the first response (and after :meth:`Metadata.rebootstrap`) the brokers are the bootstrap addresses, with
+   negative node ids.
+2. A response replaces the brokers. One that was asked for all topics of interest replaces the topics; one for new
+   topics only adds to them.
+3. Leader epochs only grow (KIP-320): what is said of a partition with an older epoch than one seen before is ignored.
+   A topic with another id has been created anew, its epochs start again.
+4. A refresh is due when somebody asked for it, or when what is known is ``max_age`` old; it waits for the backoff since
+   the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
+   asked: a leader that is gone is not asked for ten times a second.
+5. An answer settles only what was asked for before its request left: who asks meanwhile causes another one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyconsumer import errors
+from pyconsumer.config import Address, ClientConfig
+from pyconsumer.errors import KafkaError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
+
+__all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]
+
+# Before this version epochs in a response may be older than they should be (KAFKA-8206), so they are left out.
+_RELIABLE_EPOCHS_VERSION = 9
+_REBOOTSTRAP_REQUIRED = 129
+
+
+@dataclass(slots=True)
+class TopicMetadata:
+    """One topic. ``topic_id`` is 16 zero bytes where the broker has no topic ids."""
+
+    name: str
+    topic_id: bytes = ZERO_UUID
+    is_internal: bool = False
+    partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
+
+
+class MetadataQuery(NamedTuple):
+    """A request to send, and what it will settle; hand it back to :meth:`Metadata.update` or ``failed``."""
+
+    request: MetadataRequest
+    partial: bool
+    full_asked: int
+    partial_asked: int
+
+
+class Metadata:
+    """See the rules above.
+
+    Args:
+        bootstrap: addresses to begin with.
+        max_age: seconds after which what is known is asked for again.
+        backoff: between attempts.
+        allow_auto_topic_creation: let the broker create a topic that is asked for (if it does so at all).
+        exclude_internal_topics: leave ``__consumer_offsets`` and the like out of :meth:`topics`.
+        rebootstrap_after: seconds without success after which ``must_rebootstrap`` tells so; inf for never (KIP-1102).
+    """
+
+    def __init__(
+        self,
+        *,
+        bootstrap: Sequence[Address] = (),
+        max_age: float = 300.0,
+        backoff: Backoff | None = None,
+        allow_auto_topic_creation: bool = True,
+        exclude_internal_topics: bool = True,
+        rebootstrap_after: float = math.inf,
+    ) -> None:
+        self.update_count = 0
+        """Grows with each response that was taken."""
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.fatal_error: KafkaError | None = None
+        """What makes further attempts pointless, such as a refused login; the driver's owner raises and clears it."""
+        self.topic_errors: dict[str, int] = {}
+        """Error code of each topic that the last response had no data for."""
+        self._bootstrap = tuple(bootstrap)
+        self._max_age = max_age
+        self._backoff = backoff or Backoff(0.1, 1.0)
+        self._allow_auto_topic_creation = allow_auto_topic_creation
+        self._exclude_internal_topics = exclude_internal_topics
+        self._rebootstrap_after = rebootstrap_after
+        self._brokers: dict[int, BrokerMetadata] = {}
+        self._is_bootstrap = True
+        self._topics: dict[str, TopicMetadata] = {}
+        self._names: dict[bytes, str] = {}
+        self._epochs: dict[TopicPartition, int] = {}
+        # interest
+        self._all_topics = False
+        self._wanted: set[str] = set()
+        self._transient: set[str] = set()
+        self._new: set[str] = set()
+        # refresh
+        self._full_asked = 1
+        self._full_settled = 0
+        self._partial_asked = 0
+        self._partial_settled = 0
+        self._failures = 0
+        self._unchanged = 0
+        self._last_attempt = -math.inf
+        self._last_success = -math.inf
+        self._not_before = -math.inf
+        self._attempting_since: float | None = None
+        self._next_bootstrap_id = -1
+        self._use_bootstrap()
+
+    @classmethod
+    def from_config(
+        cls, config: ClientConfig, *, allow_auto_topic_creation: bool = True, exclude_internal_topics: bool = True
+    ) -> Metadata:
+        """As the settings of a client want it."""
+        after_ms = config.metadata_recovery_rebootstrap_trigger_ms
+        return cls(
+            bootstrap=config.bootstrap_servers,
+            max_age=config.metadata_max_age_ms / 1000,
+            backoff=Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms),
+            allow_auto_topic_creation=allow_auto_topic_creation,
+            exclude_internal_topics=exclude_internal_topics,
+            rebootstrap_after=after_ms / 1000 if config.metadata_recovery_strategy == "rebootstrap" else math.inf,
+        )
+
+    # -- interest ----------------------------------------------------------------------------------------------------
+
+    def set_topics(self, topics: Collection[str]) -> bool:
+        """Be interested in exactly these topics. Returns whether one of them is new, which asks for an update."""
+        added = set(topics) - self._wanted
+        self._wanted = set(topics)
+        self._all_topics, was_all = False, self._all_topics
+        if was_all:
+            added = {topic for topic in added if topic not in self._topics}
+        self._forget_unwanted()
+        self._want_new(added)
+        return bool(added)
+
+    def add_topic(self, topic: str) -> bool:
+        """Be interested in one topic more. Returns whether it is new, which asks for an update."""
+        if topic in self._wanted:
+            return False
+        self._wanted.add(topic)
+        if topic in self._topics:
+            return False
+        self._want_new({topic})
+        return True
+
+    def wanted_topics(self) -> frozenset[str]:
+        """The topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
+        return frozenset(self._wanted)
+
+    def set_all_topics(self, wanted: bool = True) -> None:
+        """Be interested in all topics, for a pattern; an update is asked for if that is new."""
+        if wanted and not self._all_topics:
+            self.request_update()
+        self._all_topics = wanted
+
+    def add_transient_topics(self, topics: Iterable[str]) -> None:
+        """Be interested in some topics for one call only; end it by :meth:`clear_transient_topics`."""
+        added = set(topics) - self._wanted - self._transient
+        self._transient |= added
+        self._want_new({topic for topic in added if topic not in self._topics})
+
+    def clear_transient_topics(self) -> None:
+        """The interest of :meth:`add_transient_topics` is over; nothing is asked for."""
+        self._transient.clear()
+
+    def _want_new(self, topics: set[str]) -> None:
+        if topics:
+            self._new |= topics
+            self._partial_asked += 1
+            self._unchanged = 0
+            if not self._failures:
+                self._not_before = -math.inf
+
+    def _forget_unwanted(self) -> None:
+        if self._all_topics:
+            return
+        self._new &= self._wanted | self._transient
+        for topic in self._topics.keys() - self._wanted - self._transient:
+            self._drop_topic(topic)
+        for topic in self.topic_errors.keys() - self._wanted - self._transient:
+            del self.topic_errors[topic]
+
+    # -- when to ask, and what ---------------------------------------------------------------------------------------
+
+    def request_update(self, *, reset_backoff: bool = False) -> int:
+        """Ask for a refresh as soon as the backoff allows; returns ``update_count`` as it is now."""
+        self._full_asked += 1
+        if reset_backoff:
+            self._unchanged = 0
+            self._failures = 0
+            self._not_before = -math.inf
+        return self.update_count
+
+    @property
+    def update_requested(self) -> bool:
+        """Whether somebody waits for a refresh, of everything or of new topics."""
+        return self._full_asked > self._full_settled or self._partial_asked > self._partial_settled
+
+    def next_update_at(self, now: float) -> float:
+        """When to send the next request; not after ``now`` if it is due."""
+        due = now if self.update_requested else self._last_success + self._max_age
+        return max(due, self._not_before)
+
+    def query(self, now: float) -> MetadataQuery:
+        """The request to send now. One at a time."""
+        self._last_attempt = now
+        if self._attempting_since is None:
+            self._attempting_since = now
+        full = self._full_asked > self._full_settled or now >= self._last_success + self._max_age
+        partial = not full and not self._all_topics and bool(self._new)
+        topics: list[MetadataRequestTopic] | None
+        if self._all_topics:
+            topics = None
+        else:
+            names = self._new if partial else self._wanted | self._transient
+            topics = [MetadataRequestTopic(name=name) for name in sorted(names)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_topic_creation)
+        return MetadataQuery(request, partial, self._full_asked, self._partial_asked)
+
+    def failed(self, now: float, error: KafkaError | None = None, *, fatal: bool = False) -> None:
+        """A request brought no answer. With ``fatal``, the error is kept for the owner to raise."""
+        self._not_before = now + self._backoff.delay(self._failures)
+        self._failures += 1
+        if fatal and error is not None:
+            self.fatal_error = error
+
+    def must_rebootstrap(self, now: float) -> bool:
+        """Whether there was no success for so long that one should start over (KIP-1102)."""
+        since = self._attempting_since
+        return not self._is_bootstrap and since is not None and now - since > self._rebootstrap_after
+
+    def rebootstrap(self) -> None:
+        """Forget the brokers and begin with the bootstrap addresses again (KIP-899). Topics and epochs are kept."""
+        self._use_bootstrap()
+        self._attempting_since = None
+        self.request_update(reset_backoff=True)
+
+    def _use_bootstrap(self) -> None:
+        # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
+        self._is_bootstrap = True
+        self._brokers = {}
+        for address in self._bootstrap:
+            self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
+            self._next_bootstrap_id -= 1
+
+    # -- what a response says ----------------------------------------------------------------------------------------
+
+    def update(
+        self, response: MetadataResponse, api_version: int, now: float, query: MetadataQuery | None = None
+    ) -> bool:
+        """Take a response.
+
+        Args:
+            response: as decoded.
+            api_version: its version.
+            now: monotonic seconds.
+            query: what was asked; None stands for a full request made just now.
+
+        Returns:
+            False if the broker asks us to start over (KIP-1102): call :meth:`rebootstrap`. Nothing was taken then.
+        """
+        if response.error_code == _REBOOTSTRAP_REQUIRED:
+            return False
+        before = self.update_requested, self._leaders()
+        self.update_count += 1
+        self.fatal_error = None
+        self._last_success = now
+        self._attempting_since = None
+        self._failures = 0
+        self._full_settled = max(self._full_settled, query.full_asked if query and not query.partial else 0)
+        self._partial_settled = max(self._partial_settled, query.partial_asked if query else 0)
+        if query is None:
+            self._full_settled, self._partial_settled = self._full_asked, self._partial_asked
+        self.cluster_id = response.cluster_id if response.cluster_id is not None else self.cluster_id
+        self.controller_id = response.controller_id
+        if response.brokers:
+            self._brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+            self._is_bootstrap = False
+        stale = self._take_topics(response.topics, api_version, replace=query is None or not query.partial)
+        if stale:
+            self._full_asked += 1
+        changed = self._leaders() != before[1]
+        self._unchanged = 0 if changed or not (before[0] and stale) else self._unchanged + 1
+        self._not_before = now + self._backoff.delay(max(0, self._unchanged - 1))
+        return True
+
+    def _leaders(self) -> dict[TopicPartition, tuple[int, int]]:
+        return {
+            TopicPartition(topic.name, number): (partition.leader, partition.leader_epoch)
+            for topic in self._topics.values()
+            for number, partition in topic.partitions.items()
+        }
+
+    def _take_topics(self, topics: Iterable[MetadataResponseTopic], api_version: int, *, replace: bool) -> bool:
+        """Take the topics of a response; returns whether some of it should be asked for again soon."""
+        seen: set[str] = set()
+        stale = False
+        for topic in topics:
+            name = topic.name if topic.name is not None else self._names.get(bytes(topic.topic_id))
+            if name is None:
+                continue
+            seen.add(name)
+            if topic.error_code:
+                error = errors.for_code(topic.error_code)
+                self.topic_errors[name] = topic.error_code
+                stale |= error.invalid_metadata
+                if name in self._topics and (not error.retriable or replace):
+                    # Without topic ids a recreated topic cannot be told from an old answer: keep the epochs.
+                    self._drop_topic(name, keep_epochs=self._topics[name].topic_id == ZERO_UUID)
+                continue
+            self.topic_errors.pop(name, None)
+            self._new.discard(name)
+            stale |= self._take_topic(name, topic, api_version)
+        if replace:
+            for name in self._topics.keys() - seen:
+                self._drop_topic(name)
+            for name in self.topic_errors.keys() - seen:
+                del self.topic_errors[name]
+            self._new -= seen
+        return stale
+
+    def _take_topic(self, name: str, topic: MetadataResponseTopic, api_version: int) -> bool:
+        topic_id = bytes(topic.topic_id)
+        known = self._topics.get(name)
+        if known is not None and ZERO_UUID not in (topic_id, known.topic_id) and topic_id != known.topic_id:
+            self._drop_topic(name)
+            known = None
+        if topic_id != ZERO_UUID:
+            self._names[topic_id] = name
+        taken = TopicMetadata(name, topic_id, topic.is_internal)
+        stale = False
+        for partition in topic.partitions:
+            stale |= partition.error_code != 0 and errors.for_code(partition.error_code).invalid_metadata
+            found = self._partition(name, partition, api_version)
+            previous = known.partitions.get(found.partition) if known else None
+            tp = TopicPartition(name, found.partition)
+            newest = self._epochs.get(tp, -1)
+            if found.leader_epoch < 0:
+                self._epochs.pop(tp, None)
+            elif found.leader_epoch >= newest:
+                self._epochs[tp] = found.leader_epoch
+            elif previous is not None:
+                found = previous  # rule 3
+            else:
+                continue
+            taken.partitions[found.partition] = found
+        self._topics[name] = taken
+        return stale
+
+    @staticmethod
+    def _partition(topic: str, partition: MetadataResponsePartition, api_version: int) -> PartitionMetadata:
+        return PartitionMetadata(
+            topic,
+            partition.partition_index,
+            partition.leader_id,
+            partition.leader_epoch if api_version >= _RELIABLE_EPOCHS_VERSION else -1,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
+            tuple(partition.offline_replicas),
+            partition.error_code,
+        )
+
+    def _drop_topic(self, name: str, *, keep_epochs: bool = False) -> None:
+        topic = self._topics.pop(name)
+        self._names.pop(topic.topic_id, None)
+        if keep_epochs:
+            return
+        for number in topic.partitions:
+            self._epochs.pop(TopicPartition(name, number), None)
+
+    def update_leaders(
+        self, leaders: Mapping[TopicPartition, tuple[int, int]], brokers: Iterable[BrokerMetadata] = ()
+    ) -> set[TopicPartition]:
+        """Take leaders named in another response (KIP-951).
+
+        Args:
+            leaders: ``(node id, leader epoch)`` by partition; what is not newer than what is known is ignored.
+            brokers: where they listen, as far as the response says.
+
+        Returns:
+            The partitions that changed.
+        """
+        for broker in brokers:
+            self._brokers[broker.node_id] = broker
+        changed: set[TopicPartition] = set()
+        for tp, (leader, epoch) in leaders.items():
+            topic = self._topics.get(tp.topic)
+            known = topic.partitions.get(tp.partition) if topic else None
+            if topic is None or known is None or leader < 0 or leader not in self._brokers:
+                continue
+            if epoch <= max(known.leader_epoch, self._epochs.get(tp, -1)):
+                continue
+            topic.partitions[tp.partition] = known._replace(leader=leader, leader_epoch=epoch, error_code=0)
+            self._epochs[tp] = epoch
+            changed.add(tp)
+        return changed
+
+    def see_epoch(self, tp: TopicPartition, epoch: int) -> bool:
+        """A leader epoch was seen elsewhere (a record, a committed offset).
+
+        Returns:
+            Whether it is newer than what is known; then the leader known so far is not used any more, and an update
+            is asked for.
+        """
+        if epoch < 0 or epoch <= self._epochs.get(tp, -1):
+            return False
+        if tp not in self._epochs and self.partition(tp) is None:
+            return False
+        self._epochs[tp] = epoch
+        self.request_update()
+        return True
+
+    # -- what is known -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_bootstrap(self) -> bool:
+        """Whether the brokers are the bootstrap addresses still."""
+        return self._is_bootstrap
+
+    def brokers(self) -> list[BrokerMetadata]:
+        """The brokers; bootstrap addresses, with negative ids, while nothing better is known."""
+        return list(self._brokers.values())
+
+    def broker(self, node_id: int) -> BrokerMetadata | None:
+        """Where a broker listens; None if it is not known."""
+        return self._brokers.get(node_id)
+
+    def topics(self) -> list[str]:
+        """Names of the topics known, sorted; without internal ones if those are excluded."""
+        hide = self._exclude_internal_topics
+        return sorted(topic.name for topic in self._topics.values() if not (hide and topic.is_internal))
+
+    def topic(self, name: str) -> TopicMetadata | None:
+        """All that is known of a topic."""
+        return self._topics.get(name)
+
+    def partitions_for(self, topic: str) -> list[PartitionMetadata] | None:
+        """The partitions of a topic by number; None if it is not known."""
+        found = self._topics.get(topic)
+        return None if found is None else [found.partitions[number] for number in sorted(found.partitions)]
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has; 0 if it is not known."""
+        found = self._topics.get(topic)
+        return len(found.partitions) if found else 0
+
+    def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
+        """What the last response said of a partition, even if it is known to be out of date."""
+        topic = self._topics.get(tp[0])
+        return topic.partitions.get(tp[1]) if topic else None
+
+    def leader(self, tp: TopicPartition) -> PartitionMetadata | None:
+        """The partition, if it has a leader that we may ask; None otherwise (then ask for an update)."""
+        topic = self._topics.get(tp[0])
+        found = topic.partitions.get(tp[1]) if topic else None
+        if found is None or found.leader not in self._brokers:
+            return None
+        if 0 <= found.leader_epoch < self._epochs.get(tp, -1):
+            return None
+        return found
+
+    def leader_epoch(self, tp: TopicPartition) -> int:
+        """The newest leader epoch seen of a partition, -1 if none."""
+        return self._epochs.get(tp, -1)
+
+    def topic_id(self, topic: str) -> bytes:
+        """Id of a topic, 16 bytes; zeros if it is not known."""
+        found = self._topics.get(topic)
+        return found.topic_id if found else ZERO_UUID
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Name of the topic that has an id; None if it is not known."""
+        return self._names.get(topic_id)
+
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""
+        code = self.topic_errors.get(topic)
+        return errors.for_code(code, topic) if code is not None else None
+
+    def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
+        """The error to raise to a user for topics that may not be read or cannot exist; each is told once."""
+        for code in (errors.TopicAuthorizationFailedError.errno, errors.InvalidTopicError.errno):
+            names = sorted(name for name, found in self.topic_errors.items() if found == code and matters(name))
+            if names:
+                for name in names:
+                    del self.topic_errors[name]
+                return errors.for_code(code, ", ".join(names))
+        return None

@@ -1,0 +1,167 @@
+"""SASL mechanisms: what a client says at each step. The exchange of messages is in :mod:`.connection`.
+
+A mechanism object serves one authentication. PLAIN (RFC 4616), SCRAM-SHA-256 and -512 (RFC 5802, KIP-84) and
+OAUTHBEARER (RFC 7628, KIP-255) are here; another one is a class with the same three members, made by the function
+that :class:`~pyconsumer.network.client.NetworkClient` is given as ``sasl``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pyconsumer.config import ClientConfig
+from pyconsumer.errors import AuthenticationError, ConfigurationError
+
+__all__ = ["OAuthBearer", "Plain", "SaslMechanism", "Scram", "mechanism_factory"]
+
+
+class SaslMechanism(Protocol):
+    """One authentication, seen from the client."""
+
+    name: str
+    """As the broker calls it."""
+
+    def first(self) -> bytes:
+        """The first message to the broker."""
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        """The answer to a message of the broker; None when nothing is left to say.
+
+        Raises:
+            AuthenticationError: the broker did not prove what it must, or refused.
+        """
+
+
+class Plain:
+    """User name and password in the clear; use it over TLS."""
+
+    name = "PLAIN"
+
+    def __init__(self, username: str, password: str) -> None:
+        self._message = b"\0".join([b"", username.encode(), password.encode()])
+
+    def first(self) -> bytes:
+        return self._message
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        return None
+
+
+class Scram:
+    """Password never sent; the broker proves that it knows it too.
+
+    Args:
+        name: ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``.
+        nonce: our random text; a fresh one by default.
+    """
+
+    # Kafka's own floor and a bound on the work that a server may ask for.
+    _ITERATIONS = (4096, 10_000_000)
+
+    def __init__(self, name: str, username: str, password: str, *, nonce: str = "") -> None:
+        self.name = name
+        self._hash = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[name]
+        self._password = password.encode()
+        user = username.replace("=", "=3D").replace(",", "=2C")
+        self._nonce = nonce or secrets.token_urlsafe(24)
+        self._bare = f"n={user},r={self._nonce}"
+        self._server_signature: bytes | None = None
+        self._verified = False
+
+    def first(self) -> bytes:
+        return f"n,,{self._bare}".encode()
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        if self._server_signature is None:
+            return self._final(challenge)
+        if self._verified:
+            return None
+        fields = _fields(challenge)
+        if "e" in fields:
+            raise AuthenticationError(f"{self.name}: the broker refused: {fields['e']}", stage="SASL")
+        if not hmac.compare_digest(_unbase64(fields.get("v", "")), self._server_signature):
+            raise AuthenticationError(f"{self.name}: the broker does not know the password either", stage="SASL")
+        self._verified = True
+        return None
+
+    def _final(self, challenge: bytes) -> bytes:
+        fields = _fields(challenge)
+        try:
+            nonce, salt, iterations = fields["r"], _unbase64(fields["s"]), int(fields["i"])
+        except (KeyError, ValueError):
+            raise AuthenticationError(f"{self.name}: the broker's message makes no sense", stage="SASL") from None
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise AuthenticationError(f"{self.name}: the broker's nonce does not go on from ours", stage="SASL")
+        low, high = self._ITERATIONS
+        if not low <= iterations <= high:
+            raise AuthenticationError(
+                f"{self.name}: {iterations} iterations are not within {low} to {high}", stage="SASL"
+            )
+        salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
+        without_proof = f"c=biws,r={nonce}"
+        signed = f"{self._bare},{challenge.decode()},{without_proof}".encode()
+        client_key = self._hmac(salted, b"Client Key")
+        signature = self._hmac(hashlib.new(self._hash, client_key).digest(), signed)
+        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+    def _hmac(self, key: bytes, data: bytes) -> bytes:
+        return hmac.new(key, data, self._hash).digest()
+
+
+class OAuthBearer:
+    """A token that someone else vouches for.
+
+    Args:
+        provider: an object with ``token() -> str``, or a function; asked for a fresh token at each authentication.
+            With ``extensions() -> Mapping[str, str]`` it may add SASL extensions (KIP-342).
+    """
+
+    name = "OAUTHBEARER"
+
+    def __init__(self, provider: Any) -> None:
+        self._provider = provider
+
+    def first(self) -> bytes:
+        token = self._provider.token() if hasattr(self._provider, "token") else self._provider()
+        if not isinstance(token, str) or not token:
+            raise AuthenticationError("sasl_oauth_token_provider gave no token", stage="SASL")
+        extensions = self._provider.extensions() if hasattr(self._provider, "extensions") else {}
+        pairs = "".join(f"\x01{key}={value}" for key, value in extensions.items())
+        return f"n,,\x01auth=Bearer {token}{pairs}\x01\x01".encode()
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        # A challenge means refusal, with the reason as JSON; the client must say one byte, then the error comes.
+        return b"\x01" if challenge else None
+
+
+def mechanism_factory(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
+    """A function that makes a mechanism for each authentication, as the settings say; None without SASL."""
+    if not config.uses_sasl:
+        return None
+    name = config.sasl_mechanism
+    if name == "OAUTHBEARER":
+        return lambda: OAuthBearer(config.sasl_oauth_token_provider)
+    username, password = config.sasl_plain_username or "", config.sasl_plain_password or ""
+    if name == "PLAIN":
+        return lambda: Plain(username, password)
+    if name in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        return lambda: Scram(name, username, password)
+    raise ConfigurationError(f"sasl_mechanism {name} is not supported")
+
+
+def _fields(message: bytes) -> dict[str, str]:
+    try:
+        return dict(part.split("=", 1) for part in message.decode().split(","))
+    except (ValueError, UnicodeDecodeError):
+        return {}
+
+
+def _unbase64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

@@ -1,0 +1,92 @@
+"""The selector, and the socket pair that interrupts its wait."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import contextlib
+import socket
+import threading
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+__all__ = ["EVENT_READ", "EVENT_WRITE", "Selector", "Waker", "new_selector"]
+
+EVENT_READ = 1
+EVENT_WRITE = 2
+
+
+class Selector(Protocol):
+    """What is used of a selector. ``select`` gives ``(key, events)`` pairs; ``key.data`` is what was registered."""
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
+
+    def unregister(self, fileobj: Any) -> Any: ...
+
+    def select(self, timeout: float | None = None) -> Iterable[tuple[Any, int]]: ...
+
+    def close(self) -> None: ...
+
+
+def new_selector() -> Selector:
+    """The best selector of this system, chosen now, so that a monkey-patched runtime gets one that works there."""
+    selector: Selector = _selectors2().DefaultSelector()
+    return selector
+
+
+def _selectors2() -> Any:
+    try:
+        import selectors2
+    except ImportError:
+        # selectors2 2.0.2 asks for collections.Mapping, which Python 3.10 moved: lend it while it is imported.
+        with _IMPORTING:
+            missing = not hasattr(collections, "Mapping")
+            if missing:
+                collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]
+            try:
+                import selectors2
+            finally:
+                if missing:
+                    del collections.Mapping  # type: ignore[attr-defined]
+    return selectors2
+
+
+_IMPORTING = threading.Lock()
+
+
+class Waker:
+    """Makes a selector's wait return, from any thread and from a signal handler.
+
+    One byte at most lies in the socket pair: the flag says that it is there. :meth:`clear` takes the byte before it
+    lowers the flag, so a wake between the two writes nothing and is covered by the wait that returns just now.
+    """
+
+    __slots__ = ("_reader", "_set", "_writer")
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self._set = False
+
+    def fileno(self) -> int:
+        return self._reader.fileno()
+
+    def wake(self) -> None:
+        """End the present wait, or the next one. After :meth:`close` it does nothing."""
+        if not self._set:
+            self._set = True
+            with contextlib.suppress(OSError):  # full: a byte is there; closed: nobody waits
+                self._writer.send(b"\0")
+
+    def clear(self) -> None:
+        """Get ready for the next wake; called by the thread that waits, when its wait has returned."""
+        with contextlib.suppress(OSError):
+            self._reader.recv(64)
+        self._set = False
+
+    def close(self) -> None:
+        self._reader.close()
+        self._writer.close()
