@@ -1,0 +1,1 @@
+"""The group coordinator on a fake clock, with a log in memory."""

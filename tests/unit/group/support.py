@@ -1,0 +1,399 @@
+"""A coordinator of one broker in a test: its log in memory, its time moved by hand, its clients played by the test."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.coordinator import GroupCoordinator
+from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.join import JoinRequest
+from pyconsumer.broker.group.member import MemberMetadata, Protocols
+from pyconsumer.broker.group.offsets import CommittedOffset
+from pyconsumer.broker.group.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
+from pyconsumer.broker.group.state import GroupState
+from pyconsumer.broker.group.storage import AppendResult, KeyValue
+from pyconsumer.broker.timer import Timer
+from pyconsumer.clock import ManualClock
+from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
+from pyconsumer.protocol.offsets_topic import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
+from pyconsumer.protocol.records import (
+    BatchBuilder,
+    ControlRecordType,
+    build_end_transaction_marker,
+    iter_records,
+)
+from pyconsumer.structs import TopicPartition
+
+T = TypeVar("T")
+
+NOT_LEADER = 6
+PARTITIONS = 5
+GROUP = "g1"
+TP0 = TopicPartition("t", 0)
+TP1 = TopicPartition("t", 1)
+
+
+class MemoryStorage:
+    """``__consumer_offsets`` in memory, as Kafka's record batches.
+
+    ``hold`` keeps appends open until :meth:`release`; ``fail_with`` makes the following ones fail.
+    """
+
+    def __init__(self, clock: ManualClock, partitions: int = PARTITIONS) -> None:
+        self.partitions = partitions
+        self.clock = clock
+        self.batches: dict[int, list[bytes]] = {number: [] for number in range(partitions)}
+        self.next_offset = dict.fromkeys(range(partitions), 0)
+        self.leads = set(range(partitions))
+        self.hold = False
+        self.fail_with = 0
+        self.held: list[tuple[Deferred[AppendResult], AppendResult]] = []
+        self.appended: list[tuple[int, list[KeyValue]]] = []
+        self.raises: Exception | None = None
+
+    def partition_count(self) -> int:
+        return self.partitions
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[KeyValue],
+        now_ms: int,
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+    ) -> Deferred[AppendResult]:
+        assert records
+        assert now_ms == self.clock.wall_ms()
+        if self.raises is not None:
+            raise self.raises
+        result: Deferred[AppendResult] = Deferred()
+        if partition not in self.leads:
+            result.set(AppendResult(NOT_LEADER))
+            return result
+        if self.fail_with:
+            outcome = AppendResult(self.fail_with)
+        else:
+            outcome = AppendResult(0, self.write(partition, records, producer_id, producer_epoch))
+        if self.hold:
+            self.held.append((result, outcome))
+        else:
+            result.set(outcome)
+        return result
+
+    def write(
+        self, partition: int, records: Sequence[KeyValue], producer_id: int = -1, producer_epoch: int = -1
+    ) -> int:
+        """Put a batch into the log without anybody waiting for it; return its base offset."""
+        builder = BatchBuilder()
+        for key, value in records:
+            assert builder.try_append(self.clock.wall_ms(), key, value) is not None
+        base = self.next_offset[partition]
+        transactional = producer_id >= 0
+        self.batches[partition].append(
+            builder.build(base, producer_id, producer_epoch, 0 if transactional else -1, transactional)
+        )
+        self.next_offset[partition] = base + len(records)
+        self.appended.append((partition, list(records)))
+        return base
+
+    def write_marker(self, partition: int, producer_id: int, *, commit: bool) -> None:
+        base = self.next_offset[partition]
+        self.next_offset[partition] = base + 1
+        self.batches[partition].append(
+            build_end_transaction_marker(
+                ControlRecordType.COMMIT if commit else ControlRecordType.ABORT,
+                producer_id=producer_id,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                timestamp_ms=self.clock.wall_ms(),
+                base_offset=base,
+            )
+        )
+
+    def release(self, index: int = 0, error_code: int | None = None) -> None:
+        """Let one held append end."""
+        waiter, outcome = self.held.pop(index)
+        waiter.set(outcome if error_code is None else AppendResult(error_code))
+
+    def release_all(self) -> None:
+        while self.held:
+            self.release()
+
+    def read(self, partition: int) -> Iterator[bytes | memoryview]:
+        if partition in self.leads:
+            yield from self.batches[partition]
+
+    def records(self, partition: int) -> list[tuple[Any, Any]]:
+        """Everything in the log, decoded; control records left out."""
+        found = []
+        for batch in self.batches[partition]:
+            for record in iter_records(batch):
+                if record.is_control:
+                    continue
+                assert record.key is not None
+                key = decode_key(record.key)
+                value: OffsetCommitValue | GroupMetadataValue | None = None
+                if record.value is not None:
+                    decode = decode_offset_value if isinstance(key, OffsetCommitKey) else decode_group_value
+                    value = decode(record.value)
+                found.append((key, value))
+        return found
+
+    def registrations(self, partition: int) -> list[GroupMetadataValue | None]:
+        return [value for key, value in self.records(partition) if isinstance(key, GroupMetadataKey)]
+
+    def offset_records(self, partition: int) -> list[tuple[OffsetCommitKey, OffsetCommitValue | None]]:
+        return [(key, value) for key, value in self.records(partition) if isinstance(key, OffsetCommitKey)]
+
+
+def subscription(*topics: str, user_data: bytes | None = None) -> bytes:
+    return ConsumerProtocolSubscription(topics=list(topics), user_data=user_data).encode_with_version(0)
+
+
+RANGE: Protocols = (("range", subscription("t")),)
+
+
+@dataclasses.dataclass
+class Client:
+    """A member as the test plays it."""
+
+    member_id: str
+    generation: int
+    group_instance_id: str | None = None
+    protocols: Protocols = RANGE
+    leader: str = ""
+
+
+class World:
+    """One coordinator that owns every partition of the internal topic."""
+
+    def __init__(self, *, start: bool = True, storage: MemoryStorage | None = None, **config: int) -> None:
+        self.clock = storage.clock if storage is not None else ManualClock(100.0)
+        self.storage = storage or MemoryStorage(self.clock)
+        self.timer = Timer()
+        self.config = GroupConfig(**config)
+        self.coordinator = GroupCoordinator(self.config, self.storage, self.timer, self.clock)
+        self.manager = self.coordinator.manager
+        self.ids = 0
+        self.coordinator._joins._new_uuid = self._new_uuid
+        if start:
+            self.coordinator.start()
+            self.lead()
+
+    def _new_uuid(self) -> str:
+        self.ids += 1
+        return f"uuid{self.ids}"
+
+    def lead(self, epoch: int = 1, partitions: Iterable[int] | None = None) -> None:
+        for partition in range(self.storage.partitions) if partitions is None else partitions:
+            self.coordinator.on_become_leader(partition, epoch)
+        self.advance(0.1)
+
+    def restarted(self, **config: int) -> World:
+        """Another broker over the same log, after everything was loaded."""
+        return World(storage=self.storage, **config)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, and run what is due in order."""
+        end = self.clock.now() + seconds
+        while True:
+            due = self.timer.next_deadline()
+            if due is None or due > end + 1e-9:
+                break
+            self.clock.advance_to(due)
+            self.timer.run_due(self.clock.now())
+        self.clock.advance_to(end)
+
+    def partition(self, group: str = GROUP) -> int:
+        return self.coordinator.partition_for(group)
+
+    def group(self, group: str = GROUP) -> GroupMetadata:
+        found = self.manager.get_group(group)
+        assert found is not None
+        return found
+
+    @property
+    def state(self) -> GroupState:
+        return self.group().state
+
+    # Requests
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = GROUP,
+        client_id: str = "c",
+        instance: str | None = None,
+        protocols: Protocols = RANGE,
+        protocol_type: str = "consumer",
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        require_id: bool = False,
+        skip: bool = True,
+        reason: str | None = None,
+    ) -> Deferred[JoinResult]:
+        return self.coordinator.join_group(
+            JoinRequest(
+                group_id=group,
+                member_id=member_id,
+                group_instance_id=instance,
+                require_known_member_id=require_id,
+                can_skip_assignment=skip,
+                client_id=client_id,
+                client_host="/127.0.0.1",
+                rebalance_timeout_ms=rebalance_ms,
+                session_timeout_ms=session_ms,
+                protocol_type=protocol_type,
+                protocols=protocols,
+                reason=reason,
+            )
+        )
+
+    def sync(
+        self,
+        client: Client,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        group: str = GROUP,
+        generation: int | None = None,
+        **more: Any,
+    ) -> Deferred[SyncResult]:
+        return self.coordinator.sync_group(
+            group,
+            client.generation if generation is None else generation,
+            client.member_id,
+            assignments or {},
+            group_instance_id=client.group_instance_id,
+            **more,
+        )
+
+    def heartbeat(self, client: Client, *, group: str = GROUP, generation: int | None = None) -> int:
+        return self.coordinator.heartbeat(
+            group,
+            client.generation if generation is None else generation,
+            client.member_id,
+            client.group_instance_id,
+        )
+
+    def leave(self, *clients: Client, group: str = GROUP) -> list[int]:
+        result = self.coordinator.leave_group(
+            group, [LeavingMember(client.member_id, client.group_instance_id) for client in clients]
+        )
+        assert result.error_code == 0
+        return [member.error_code for member in result.members]
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        client: Client | None = None,
+        *,
+        group: str = GROUP,
+        **more: Any,
+    ) -> Deferred[dict[TopicPartition, int]]:
+        values = {tp: CommittedOffset(value) if isinstance(value, int) else value for tp, value in offsets.items()}
+        if client is not None:
+            more = {
+                "generation_id": client.generation,
+                "member_id": client.member_id,
+                "group_instance_id": client.group_instance_id,
+            } | more
+        return self.coordinator.commit_offsets(group, values, **more)
+
+    def fetch(
+        self,
+        partitions: Sequence[TopicPartition] | None = None,
+        *,
+        group: str = GROUP,
+        stable: bool = False,
+    ) -> dict[TopicPartition, FetchedOffset]:
+        error_code, found = value_of(self.coordinator.fetch_offsets(group, partitions, require_stable=stable))
+        assert error_code == 0
+        return found
+
+    def offset(self, partition: TopicPartition = TP0, *, group: str = GROUP) -> int:
+        return self.fetch([partition], group=group)[partition].offset
+
+    # Whole flows
+
+    def stable(
+        self,
+        count: int = 1,
+        *,
+        group: str = GROUP,
+        protocols: Protocols = RANGE,
+        instances: Sequence[str | None] = (),
+        **join: Any,
+    ) -> list[Client]:
+        """A stable group of so many members, the first of them the leader. Assignments are ``a0``, ``a1``, ..."""
+        waiting = []
+        for index in range(count):
+            instance = instances[index] if index < len(instances) else None
+            waiting.append((self.join(group=group, instance=instance, protocols=protocols, **join), instance))
+        self.advance(self.config.group_initial_rebalance_delay_ms / 1000 * (count + 1))
+        clients = []
+        for answer, instance in waiting:
+            result = value_of(answer)
+            assert result.error_code == 0
+            clients.append(Client(result.member_id, result.generation_id, instance, protocols, result.leader))
+        self.sync_all(clients, group=group)
+        return clients
+
+    def sync_all(self, clients: Sequence[Client], *, group: str = GROUP) -> list[SyncResult]:
+        """Followers first, then the leader with an assignment for each."""
+        assignments = {client.member_id: b"a%d" % index for index, client in enumerate(clients)}
+        answers = {}
+        leader = self.group(group).leader_id
+        for client in sorted(clients, key=lambda client: client.member_id == leader):
+            answers[client.member_id] = self.sync(client, assignments if client.member_id == leader else {}, group=group)
+        return [value_of(answers[client.member_id]) for client in clients]
+
+    def rejoin(self, client: Client, **more: Any) -> Deferred[JoinResult]:
+        return self.join(client.member_id, instance=client.group_instance_id, protocols=client.protocols, **more)
+
+
+def value_of(deferred: Deferred[T]) -> T:
+    assert deferred.done, "the request is still parked"
+    return deferred.value
+
+
+def client_of(deferred: Deferred[JoinResult], instance: str | None = None) -> Client:
+    result = value_of(deferred)
+    assert result.error_code == 0, result
+    return Client(result.member_id, result.generation_id, instance, leader=result.leader)
+
+
+def member(
+    member_id: str = "m",
+    *,
+    group: str = GROUP,
+    instance: str | None = None,
+    protocols: Protocols = RANGE,
+    protocol_type: str = "consumer",
+    rebalance_ms: int = 60_000,
+    session_ms: int = 10_000,
+) -> MemberMetadata:
+    return MemberMetadata(
+        member_id,
+        group,
+        group_instance_id=instance,
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout_ms=rebalance_ms,
+        session_timeout_ms=session_ms,
+        protocol_type=protocol_type,
+        supported_protocols=protocols,
+    )
