@@ -17,6 +17,9 @@ from tests.support.proxy import KafkaProxy
 _RUN = uuid.uuid4().hex[:6]
 _NUMBERS = itertools.count(1)
 
+#: A killed Apache Kafka starts again only when its controller has given up the dead one: after 3 s rather than 9.
+_SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give ``cluster_kind`` its values: both brokers, unless ``embedded_only`` or ``smoke`` says otherwise."""
@@ -34,15 +37,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def _clusters(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Cluster]]:
+def _clusters(certificates: Certificates) -> Iterator[Callable[[str], Cluster]]:
     """Started clusters by kind, each for the rest of the run."""
     running: dict[str, Cluster] = {}
 
     def get(kind: str) -> Cluster:
         if kind not in running:
-            needs_certificates = kind != "embedded"
-            found: Certificates | None = request.getfixturevalue("certificates") if needs_certificates else None
-            running[kind] = start_cluster(kind, certificates=found)
+            running[kind] = start_cluster(kind, certificates)
         return running[kind]
 
     yield get
@@ -75,17 +76,17 @@ def apache_old(_clusters: Callable[[str], Cluster]) -> Cluster:
 
 
 @pytest.fixture
-def new_cluster(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
-    """Starts clusters for one test: ``new_cluster(kind, brokers=1, config={}, data_dir=None)``.
+def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
+    """Starts clusters for one test: ``new_cluster(kind, brokers=1, config={}, data_dir=None, server_pem=None)``.
 
     For tests that break, restart or configure a broker. ``kind`` is usually the fixture ``cluster_kind``.
     """
     started: list[Cluster] = []
 
     def start(kind: str, **options: Any) -> Cluster:
-        if kind != "embedded" and "certificates" not in options:
-            options["certificates"] = request.getfixturevalue("certificates")
-        made = start_cluster(kind, **options)
+        if kind != "embedded":
+            options["config"] = _SOON_GIVEN_UP | options.get("config", {})
+        made = start_cluster(kind, certificates, **options)
         started.append(made)
         return made
 

@@ -55,33 +55,33 @@ def test_clients_stay_behind_the_proxy(
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("listener", LISTENERS)
-def test_apache_kafka_has_a_listener_of_each_protocol(
-    apache: Cluster, kafka_tools: KafkaTools, listener: str, tmp_path: Path
+def test_there_is_a_listener_of_each_protocol(
+    cluster: Cluster, kafka_tools: KafkaTools, listener: str, tmp_path: Path
 ) -> None:
     settings: dict[str, object] = {"security.protocol": listener}
     if listener.endswith("SSL"):
-        assert apache.certificates is not None
-        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": apache.certificates.ca_pem}
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": cluster.certificates.ca_pem}
     if listener.startswith("SASL"):
-        user = apache.server.credentials
+        user = cluster.credentials
         module = "org.apache.kafka.common.security.plain.PlainLoginModule"
         login = f'{module} required username="{user.username}" password="{user.password}";'
         settings |= {"sasl.mechanism": "PLAIN", "sasl.jaas.config": login}
     (tmp_path / "client.properties").write_text(properties(settings))
     kafka_tools.run(
         "TopicCommand",
-        *("--bootstrap-server", apache.server.address(listener)),
+        *("--bootstrap-server", cluster.address(listener)),
         *("--command-config", str(tmp_path / "client.properties")),
         "--list",
     )
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
-def test_apache_kafka_keeps_its_topics_over_a_restart(new_cluster: Callable[..., Cluster], topic_name: str) -> None:
-    cluster = new_cluster("apache")
+def test_topics_outlive_a_kill(
+    cluster_kind: str, new_cluster: Callable[..., Cluster], topic_name: str, tmp_path: Path
+) -> None:
+    cluster = new_cluster(cluster_kind, data_dir=tmp_path / "data")
     cluster.create_topic(topic_name)
-    cluster.server.pause()
-    cluster.server.start()
+    cluster.kill()
+    cluster.restart()
     with cluster.raw() as client:
         assert set(client.leaders(topic_name)) == {0}
