@@ -358,7 +358,9 @@ class World:
         answers = {}
         leader = self.group(group).leader_id
         for client in sorted(clients, key=lambda client: client.member_id == leader):
-            answers[client.member_id] = self.sync(client, assignments if client.member_id == leader else {}, group=group)
+            answers[client.member_id] = self.sync(
+                client, assignments if client.member_id == leader else {}, group=group
+            )
         return [value_of(answers[client.member_id]) for client in clients]
 
     def rejoin(self, client: Client, **more: Any) -> Deferred[JoinResult]:
