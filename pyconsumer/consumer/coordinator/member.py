@@ -135,6 +135,10 @@ class GroupMember(ABC):
         """Whether something waits to be raised."""
         return bool(self._errors)
 
+    def take_error(self) -> KafkaError | None:
+        """The oldest error to raise, or None."""
+        return self._errors.popleft() if self._errors else None
+
     def on_poll(self, now: float) -> None:
         """The application polled: it is alive."""
         self.timer.poll(now)

@@ -84,7 +84,7 @@ OFFSET_COMMIT: Final[Mapping[int, Reaction]] = _COORDINATOR | {
 }
 
 OFFSET_FETCH: Final[Mapping[int, Reaction]] = _COORDINATOR | {
-    3: _R.RAISE,
+    3: _R.RAISE,  # an offset of a topic that does not exist: no retry makes it exist
     14: _R.BACK_OFF,
     29: _R.COLLECT,
     30: _R.RAISE,

@@ -1,0 +1,425 @@
+"""Committing offsets: the rules, and the calls as generators.
+
+Rules
+
+1. A member commits for the generation in which it is stable, and only once its application knows that generation's
+   partitions. A commit that is repeated names the same generation as before, or fails.
+2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
+   broken connection, a topic not known yet. All others go to the caller.
+3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
+   queue, and leave in order when it is found; if the search fails, they fail.
+4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
+   ``poll``, ``commit``, ``commit_async`` or ``close``.
+5. Automatic commits take the positions: what the previous poll handed out, and nothing later.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pyconsumer.consumer.coordinator.link import CoordinatorLink
+from pyconsumer.consumer.coordinator.offset_requests import (
+    commit_request,
+    commit_results,
+    last_version_without_ids,
+    topic_ids,
+)
+from pyconsumer.consumer.coordinator.reactions import OFFSET_COMMIT, Reaction, react
+from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation
+from pyconsumer.errors import (
+    CommitFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    RetriableCommitFailedError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.peer import ClientResponse
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["AutoCommit", "CommitCallback", "OffsetCommitter", "Offsets", "pause", "timed_out"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], object]
+
+
+class AutoCommit:
+    """When to commit by itself. A core.
+
+    Args:
+        interval: ``auto_commit_interval_ms`` in seconds; None: never.
+    """
+
+    def __init__(self, interval: float | None, now: float) -> None:
+        self.interval = interval
+        self.next_at = math.inf if interval is None else now + interval
+
+    @property
+    def enabled(self) -> bool:
+        return self.interval is not None
+
+    def restart(self, now: float) -> None:
+        """Begin a new interval: offsets were sent, or a rebalance is over."""
+        if self.interval is not None:
+            self.next_at = now + self.interval
+
+    def retry(self, now: float, pause: float) -> None:
+        """A commit failed for a passing reason: sooner than after a whole interval."""
+        if self.interval is not None:
+            self.next_at = now + min(pause, self.interval)
+
+
+class _Queued(NamedTuple):
+    """An asynchronous commit that waits for the coordinator."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    future: RequestFuture[None]
+
+
+class OffsetCommitter:
+    """Commits and fetches offsets of one group.
+
+    Args:
+        link: to the coordinator.
+        is_member: whether the group assigns our partitions; otherwise commits name no generation.
+        topic_id: id of a topic, zeros if unknown.
+        refresh_metadata: asks for newer metadata.
+        auto_commit: when to commit by itself.
+        backoff: pauses between attempts.
+        on_commit: told of each commit that succeeded.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        *,
+        is_member: Callable[[], bool],
+        topic_id: Callable[[str], bytes],
+        refresh_metadata: Callable[[], object],
+        auto_commit: AutoCommit,
+        backoff: Backoff,
+        on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
+    ) -> None:
+        self.auto_commit = auto_commit
+        self.pending_async = 0
+        self._link = link
+        self._core = link.core
+        self._is_member = is_member
+        self._topic_id = topic_id
+        self._refresh_metadata = refresh_metadata
+        self._backoff = backoff
+        self._on_commit = on_commit
+        self._queue: deque[_Queued] = deque()
+        self._callbacks: deque[Callable[[], object]] = deque()
+        link.on_lookup_done = self._on_lookup_done
+
+    # -- committing --------------------------------------------------------------------------------------------------
+
+    def commit(self, offsets: Offsets, deadline: float) -> Steps[None]:
+        """Commit, wait for it, repeat it while that is safe.
+
+        Raises:
+            CommitFailedError: the member is not in the group's present generation.
+            RebalanceInProgressError: a rebalance is under way; poll, then commit again.
+            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            ValueError: an offset is negative.
+        """
+        wanted = _checked(offsets)
+        self.run_callbacks()
+        if not wanted:
+            yield from self.flush(deadline)
+            return
+        first: Generation | None = None
+        failures = 0
+        cause: KafkaError | None = None
+        while True:
+            known = yield from self._link.ensure(deadline)
+            if not known:
+                raise self._timeout("the group's coordinator", cause)
+            generation = self._generation()
+            if first is not None and generation != first:
+                raise self._commit_failed(first)
+            first = generation
+            future = self._send(wanted, generation)
+            while not future.done:
+                if self._link.clock.now() >= deadline:
+                    raise self._timeout("the answer to OffsetCommit", cause)
+                yield Wait(future, deadline)
+            self.run_callbacks()
+            cause = future.exception
+            if cause is None:
+                self._committed(wanted)
+                return
+            if not cause.retriable:
+                raise cause
+            yield from self._pause(failures, deadline, cause)
+            failures += 1
+
+    def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> RequestFuture[None]:
+        """Commit without waiting; the callback gets the offsets and None or the error.
+
+        Errors that may pass come as ``RetriableCommitFailedError``.
+        """
+        wanted = _checked(offsets)
+        self.run_callbacks()
+        future: RequestFuture[None] = RequestFuture()
+        self.pending_async += 1
+        future.add_callback(lambda done: self._async_done(wanted, callback, done.exception))
+        if not wanted:
+            future.complete(None)
+        elif self._link.find() and not self._queue:
+            self._send(wanted, None).chain(future)
+        else:
+            self._queue.append(_Queued(wanted, future))
+        return future
+
+    def commit_automatically(self, offsets: Offsets, now: float) -> None:
+        """Begin an automatic commit, and the next interval."""
+        self.auto_commit.restart(now)
+        if not offsets:
+            return
+        log.debug("[%s] committing automatically: %s", self._core.settings.group_id, offsets)
+
+        def done(committed: object, error: KafkaError | None) -> None:
+            if isinstance(error, RetriableCommitFailedError):
+                self.auto_commit.retry(self._link.clock.now(), self._backoff.delay(0))
+                self._link.changed()
+                log.debug("[%s] automatic commit failed for now: %s", self._core.settings.group_id, error.__cause__)
+            elif error is not None:
+                log.warning("[%s] automatic commit failed: %s", self._core.settings.group_id, error)
+
+        self.commit_async(offsets, done)
+
+    def flush(self, deadline: float) -> Steps[None]:
+        """Wait until the asynchronous commits begun so far are through, and run their callbacks."""
+        while self.pending_async and self._link.clock.now() < deadline:
+            if self._queue:
+                known = yield from self._link.ensure(deadline)
+                if not known:
+                    break
+                continue
+            yield Wait(None, deadline)
+        self.run_callbacks()
+
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether callbacks wait for the user's thread."""
+        return bool(self._callbacks)
+
+    def run_callbacks(self) -> None:
+        """Run the waiting callbacks, in order. What one raises comes out; the rest runs the next time."""
+        while self._callbacks:
+            self._callbacks.popleft()()
+
+    def _async_done(
+        self,
+        offsets: dict[TopicPartition, OffsetAndMetadata],
+        callback: CommitCallback | None,
+        error: KafkaError | None,
+    ) -> None:
+        self.pending_async -= 1
+        if error is None:
+            self._callbacks.append(lambda: self._committed(offsets))
+        elif error.retriable:
+            wrapped = RetriableCommitFailedError(f"offsets were not committed, commit again: {error}")
+            wrapped.__cause__ = error
+            error = wrapped
+        told = error
+        if callback is not None:
+            self._callbacks.append(lambda: callback(offsets, told))
+        elif told is not None:
+            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.group_id, told)
+        self._link.changed()
+
+    def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        if self._on_commit is not None:
+            self._on_commit(offsets)
+
+    def _on_lookup_done(self, error: KafkaError | None) -> None:
+        """Send what waited for the coordinator, or let it fail."""
+        queue, self._queue = self._queue, deque()
+        for queued in queue:
+            if error is None:
+                self._send(queued.offsets, None).chain(queued.future)
+            else:
+                queued.future.fail(error)
+
+    def _generation(self) -> Generation:
+        """The generation to commit for.
+
+        Raises:
+            CommitFailedError, RebalanceInProgressError: there is none.
+        """
+        if not self._is_member():
+            return NO_GENERATION
+        with self._link.lock:
+            if self._core.may_commit:
+                return self._core.generation
+            rebalancing, current = self._core.rebalancing, self._core.generation
+        if rebalancing:
+            raise RebalanceInProgressError(
+                "the group is rebalancing: call poll() to take part in it, then commit again"
+            )
+        raise self._commit_failed(current)
+
+    def _send(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], generation: Generation | None
+    ) -> RequestFuture[None]:
+        result: RequestFuture[None] = RequestFuture()
+        if generation is None:
+            try:
+                generation = self._generation()
+            except KafkaError as error:
+                return RequestFuture.failure(error)
+        sent = generation
+        node = self._core.coordinator
+        if node is None:
+            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+        group = self._core.settings
+        ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
+        future = self._link.send(
+            node,
+            OffsetCommitRequest,
+            lambda version: commit_request(
+                version,
+                group_id=group.group_id,
+                generation=sent,
+                group_instance_id=group.group_instance_id if sent.joined else None,
+                offsets=offsets,
+                ids=ids,
+            ),
+            max_version=None if ids is not None else last_version_without_ids,
+        )
+
+        def answered(done: RequestFuture[ClientResponse]) -> None:
+            try:
+                if done.exception is not None:
+                    self._link.failed(node.node_id, done.exception)
+                    raise done.exception
+                self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
+            except KafkaError as error:
+                result.fail(error)
+            else:
+                with self._link.lock:
+                    self._core.lookup.answered()
+                result.complete(None)
+
+        future.add_callback(answered)
+        return result
+
+    def _judge(self, codes: Mapping[TopicPartition, int], sent: Generation, node_id: int) -> None:
+        """Raise what an OffsetCommit response means, if it is not success."""
+        forbidden = set()
+        for tp, code in codes.items():
+            if code == 0:
+                continue
+            reaction = react(OFFSET_COMMIT, code)
+            if reaction is Reaction.COLLECT:
+                forbidden.add(tp.topic)
+                continue
+            error: KafkaError = for_code(code, f"committing {tp} for group {self._core.settings.group_id}")
+            if reaction is Reaction.REFRESH_METADATA:
+                self._refresh_metadata()
+            elif reaction is Reaction.REDISCOVER:
+                with self._link.lock:
+                    self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._link.clock.now())
+                self._link.changed()
+            elif reaction not in (Reaction.RAISE, Reaction.BACK_OFF):
+                error = self._lost_membership(reaction, sent, error)
+            raise error
+        if forbidden:
+            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
+
+    def _lost_membership(self, reaction: Reaction, sent: Generation, error: KafkaError) -> KafkaError:
+        with self._link.lock:
+            current = sent == self._core.generation
+            rebalancing = self._core.rebalancing
+            if reaction is Reaction.REJOIN or (rebalancing and not current):
+                result: KafkaError = RebalanceInProgressError(
+                    "the group is rebalancing: call poll() to take part in it, then commit again"
+                )
+            elif reaction is Reaction.FENCED and current:
+                result = error
+            else:
+                result = self._commit_failed(sent, error)
+            if sent.joined:
+                self._core.on_commit_refused(reaction, sent, error)
+        self._link.changed()
+        return result
+
+    def _commit_failed(self, sent: Generation, cause: KafkaError | None = None) -> CommitFailedError:
+        """What happened, with whom, and which setting to change."""
+        core = self._core
+        limit = core.settings.rebalance_timeout
+        away = self._link.clock.now() - core.timer.last_poll
+        if not self._is_member():
+            text = (
+                f"offsets were not committed: group {core.settings.group_id} has members that subscribe to topics;"
+                " a consumer with partitions assigned by hand needs a group_id of its own"
+            )
+        else:
+            advice = (
+                "Call poll() more often: raise max_poll_interval_ms, or lower max_poll_records."
+                if away >= limit
+                else "If heartbeats came too late, raise session_timeout_ms; if poll() is called too rarely,"
+                " raise max_poll_interval_ms or lower max_poll_records."
+            )
+            text = (
+                f"offsets were not committed: the commit was for {sent} of group {core.settings.group_id}, and now it"
+                f" is {core.generation}: the group has gone on without this member, and its partitions may have another"
+                f" owner. The last poll() was {away:.1f} s ago; max_poll_interval_ms allows {limit:g} s. {advice}"
+            )
+        failed = CommitFailedError(text)
+        failed.__cause__ = cause
+        return failed
+
+    def _pause(self, failures: int, deadline: float, cause: KafkaError) -> Steps[None]:
+        yield from pause(self._link, self._backoff.delay(failures), deadline, cause)
+
+    def _timeout(self, what: str, cause: KafkaError | None) -> KafkaTimeoutError:
+        return timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
+
+
+def pause(link: CoordinatorLink, seconds: float, deadline: float, cause: KafkaError) -> Steps[None]:
+    """Wait before the next attempt; if that is after the deadline, raise.
+
+    Raises:
+        KafkaTimeoutError: from ``cause``.
+    """
+    until = link.clock.now() + seconds
+    if until >= deadline:
+        raise timed_out(f"group {link.core.settings.group_id}: no time is left for another attempt", "", cause)
+    while link.clock.now() < until:
+        yield Wait(None, until)
+
+
+def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
+    """An error that says what did not happen, what it waited for last, and what went wrong before."""
+    text = what
+    if waiting_for:
+        text += f"; waiting for {waiting_for}"
+    if cause is not None:
+        text += f"; the last attempt failed with {type(cause).__name__}: {cause}"
+    error = KafkaTimeoutError(text)
+    error.__cause__ = cause
+    return error
+
+
+def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for tp, offset in offsets.items():
+        if offset.offset < 0:
+            raise ValueError(f"the offset to commit for {tp} is {offset.offset}; it must not be negative")
+        checked[TopicPartition(*tp)] = offset
+    return checked
