@@ -8,17 +8,15 @@ test or a simulation on a fake clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.security import ANONYMOUS, Session
 
 __all__ = ["ANONYMOUS", "RequestContext", "drive", "settle"]
 
 T = TypeVar("T")
-
-#: Principal of a client that did not say who it is.
-ANONYMOUS = "User:ANONYMOUS"
 
 
 @dataclass(slots=True)
@@ -33,7 +31,7 @@ class RequestContext:
         principal: who sent it, such as ``User:alice``.
         now: monotonic seconds when it was taken up.
         wall_ms: the same in ms since the epoch.
-        software: name and version of the client, from its ApiVersions request; empty if unknown.
+        session: what is known of the connection.
     """
 
     api_key: int
@@ -45,7 +43,7 @@ class RequestContext:
     principal: str
     now: float
     wall_ms: int
-    software: str = ""
+    session: Session = field(default_factory=Session)
 
 
 class _Await:

@@ -1,0 +1,32 @@
+"""An embedded Kafka cluster: real sockets, Kafka's protocol and file formats, a real group coordinator.
+
+It stands in for Apache Kafka on one machine, for developing, testing and learning::
+
+    with EmbeddedCluster(config={"num.partitions": 3}) as cluster:
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+
+It is not for production: one machine has one disk and one power cord.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyconsumer.broker.cluster import ClusterFaults, EmbeddedCluster
+    from pyconsumer.broker.process import run_broker
+
+__all__ = ["ClusterFaults", "EmbeddedCluster", "run_broker"]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported on first use: the rules of groups, for example, can be used without the rest.
+    if name in ("ClusterFaults", "EmbeddedCluster"):
+        from pyconsumer.broker import cluster
+
+        return getattr(cluster, name)
+    if name == "run_broker":
+        from pyconsumer.broker.process import run_broker
+
+        return run_broker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,238 @@
+"""One broker: its partitions and coordinators, and the dispatch of requests to handlers.
+
+It opens no socket and knows no event loop. A server (or a test) hands it decoded requests and a :class:`Timer` that is
+run by somebody. All brokers of a cluster share the controller, the timer and the faults.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
+from pyconsumer.broker.faults import Faults
+from pyconsumer.broker.fetch_sessions import FetchSessions
+from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.coordinator import GroupCoordinator
+from pyconsumer.broker.group_storage import LogGroupStorage
+from pyconsumer.broker.log.manager import LogManager
+from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.timer import Timer
+from pyconsumer.clock import Clock
+from pyconsumer.errors import NotLeaderOrFollowerError, UnknownTopicOrPartitionError
+from pyconsumer.structs import BrokerMetadata, TopicPartition
+
+__all__ = ["Broker", "Endpoints"]
+
+_log = logging.getLogger(__name__)
+
+#: Addresses of all brokers that are alive, by listener name.
+Endpoints = Callable[[str], list[BrokerMetadata]]
+
+
+class Broker:
+    """A node.
+
+    Args:
+        folder: its data; None keeps it in memory.
+        endpoints: tells where all brokers listen.
+        soon: runs a call after the current one.
+
+    Attributes:
+        partitions: the replicas on this node.
+        group_coordinator: that of consumer groups.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        folder: Path | None,
+        config: BrokerConfig,
+        controller: Controller,
+        clock: Clock,
+        timer: Timer,
+        faults: Faults,
+        endpoints: Endpoints,
+        soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self.node_id = node_id
+        self.config = config
+        self.controller = controller
+        self.clock = clock
+        self.timer = timer
+        self.faults = faults
+        self.endpoints = endpoints
+        self.soon = soon
+        self.logs = LogManager(folder, clock)
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
+        settings = {name: config.value(name) for name in BROKER_SETTINGS}
+        self.group_coordinator = GroupCoordinator(
+            GroupConfig.from_settings(settings), LogGroupStorage(self), timer, clock
+        )
+        self._producer_ids = iter(range(0))
+
+    # --- life
+
+    def start(self) -> None:
+        """Open all logs, recovering those that need it, and lead what the controller says."""
+        known = {
+            f"{name}-{index}"
+            for name, topic in self.controller.topics.items()
+            for index in range(len(topic.partitions))
+        }
+        self.logs.remove_strays(known.__contains__)
+        self.controller.on_change.append(self.apply_topic)
+        self.controller.on_broker_config.append(self._apply_broker_config)
+        self._apply_broker_config()
+        self.group_coordinator.start()
+        for name in list(self.controller.topics):
+            self.apply_topic(name)
+        self.logs.clean = False  # from now on logs are new
+
+    def stop(self, *, flush: bool = True) -> None:
+        """End in good order: nothing has to be recovered at the next start."""
+        self._leave()
+        self.logs.close(self.high_watermarks(), flush=flush)
+        self.partitions.clear()
+
+    def abandon(self) -> None:
+        """End as if the process had been killed: nothing more is written."""
+        self._leave()
+        self.logs.abandon()
+        self.partitions.clear()
+
+    def _leave(self) -> None:
+        self.controller.on_change.remove(self.apply_topic)
+        self.controller.on_broker_config.remove(self._apply_broker_config)
+        self.group_coordinator.shutdown()
+        for partition in self.partitions.values():
+            partition.close()
+
+    def _apply_broker_config(self) -> None:
+        configs = self.controller.broker_configs
+        self.config.set_dynamic(configs.get("", {}), configs.get(str(self.node_id), {}))
+        for tp, partition in self.partitions.items():
+            partition.log.config = TopicConfig.of(self.controller.topics[tp.topic].config, self.config)
+
+    # --- partitions
+
+    def apply_topic(self, name: str) -> None:
+        """Bring this node's replicas of a topic in line with what the controller says."""
+        topic = self.controller.topics.get(name)
+        if topic is None:
+            gone = [tp for tp in self.partitions if tp.topic == name]
+            for tp in gone:
+                self._remove(tp)
+            if gone:
+                self.group_coordinator.on_partitions_deleted(gone)
+            return
+        config = TopicConfig.of(topic.config, self.config)
+        for index, state in enumerate(topic.partitions):
+            if self.node_id not in state.replicas:
+                continue
+            tp = TopicPartition(name, index)
+            partition = self.partitions.get(tp)
+            if partition is None:
+                log = self.logs.open(tp, topic.topic_id, config)
+                partition = self.partitions[tp] = Partition(self.node_id, tp, topic.topic_id, log)
+                known = self.logs.high_watermarks.get(tp, 0)
+                partition.high_watermark = min(max(known, log.log_start_offset), log.log_end_offset)
+            partition.log.config = config
+            if state.leader_epoch != partition.leader_epoch:
+                was_leader = partition.is_leader
+                partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr)
+                if name == OFFSETS_TOPIC:
+                    self._apply_coordinator(partition, was_leader)
+
+    def _apply_coordinator(self, partition: Partition, was_leader: bool) -> None:
+        if partition.is_leader:
+            self.group_coordinator.on_become_leader(partition.tp.partition, partition.leader_epoch)
+        elif was_leader:
+            self.group_coordinator.on_resign(partition.tp.partition, partition.leader_epoch)
+
+    def _remove(self, tp: TopicPartition) -> None:
+        partition = self.partitions.pop(tp)
+        if tp.topic == OFFSETS_TOPIC and partition.is_leader:
+            self.group_coordinator.on_resign(tp.partition, None)
+        partition.close()
+        self.logs.remove(tp)
+
+    def partition(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """The partition to serve a client from, which this node leads.
+
+        Args:
+            current_leader_epoch: what the client believes, -1 if it does not say.
+
+        Raises:
+            UnknownTopicOrPartitionError, NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError:
+                with the codes that Kafka gives.
+        """
+        partition = self.partitions.get(TopicPartition(topic, index))
+        if partition is None:
+            known = self.controller.topics.get(topic)
+            if known is not None and 0 <= index < len(known.partitions):
+                raise NotLeaderOrFollowerError(f"{topic}-{index} has no replica on node {self.node_id}")
+            raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
+        partition.check_leader(current_leader_epoch)
+        return partition
+
+    def high_watermarks(self) -> dict[TopicPartition, int]:
+        return {tp: partition.high_watermark for tp, partition in self.partitions.items()}
+
+    # --- what handlers ask
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic, None if there is no such topic."""
+        topic = self.controller.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id, None if there is none."""
+        return self.controller.name_of(topic_id)
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions a topic has, None if there is no such topic."""
+        found = self.controller.topics.get(topic)
+        return None if found is None else len(found.partitions)
+
+    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        """The broker that leads a partition of ``__consumer_offsets``, as the client can reach it; None without one."""
+        topic = self.controller.ensure_internal(OFFSETS_TOPIC)
+        leader = topic.partitions[partition].leader
+        for node in self.endpoints(context.listener):
+            if node.node_id == leader:
+                return node
+        return None
+
+    # --- producers
+
+    def next_producer_id(self) -> int:
+        """A producer id that no producer of this cluster has had."""
+        for producer_id in self._producer_ids:
+            return producer_id
+        self._producer_ids = iter(self.controller.allocate_producer_ids())
+        return next(self._producer_ids)
+
+    # --- work from time to time; a host calls these
+
+    def delete_old_segments(self) -> None:
+        """Apply retention.ms and retention.bytes, and what else is looked at as often."""
+        for partition in self.partitions.values():
+            if partition.log.config.delete:
+                removed = partition.log.delete_old_segments(partition.high_watermark)
+                if removed:
+                    _log.info(
+                        "%s: removed %d old segments; starts at %d",
+                        partition.tp,
+                        removed,
+                        partition.log.log_start_offset,
+                    )
+
+    def checkpoint(self) -> None:
+        """Write recovery points, log start offsets and high watermarks."""
+        self.logs.checkpoint(self.high_watermarks())

@@ -1,0 +1,509 @@
+"""Broker and topic settings under Kafka's own names, with Kafka 4.3's defaults and bounds.
+
+Settings are layered as in Kafka: a topic's own value, then values set while running (for one broker, then for all
+brokers), then those given at start, then the default. Many a topic setting has a broker setting under another name as
+its default; some of those come in several units, of which the finest that is set wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pyconsumer.broker.settings import (
+    ConfigSource,
+    ConfigType,
+    Setting,
+    Value,
+    between,
+    format_value,
+    nearest,
+    one_of,
+    parse_value,
+    some_of,
+)
+from pyconsumer.errors import ConfigurationError
+
+__all__ = [
+    "BROKER_SETTINGS",
+    "TOPIC_SETTINGS",
+    "BrokerConfig",
+    "Resolved",
+    "TopicConfig",
+    "parse_topic_config",
+    "resolve_topic",
+]
+
+_BOOLEAN, _STRING, _INT, _SHORT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.SHORT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+_MAX_LONG = 2**63 - 1
+_MAX_INT = 2**31 - 1
+_DAY_MS = 86_400_000
+
+_COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_POLICY = some_of("compact", "delete")
+_TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
+
+
+def _gzip_level(value: Value) -> str | None:
+    return None if value == -1 or 1 <= value <= 9 else "must be between 1 and 9, or -1"
+
+
+# --- topic settings
+
+_TOPIC_TABLE = (
+    Setting(
+        "cleanup.policy",
+        _LIST,
+        ["delete"],
+        "delete: drop old segments; compact: keep the last value of each key.",
+        _POLICY,
+    ),
+    Setting(
+        "compression.gzip.level", _INT, -1, "Level when compression.type is gzip; -1 is the codec's own.", _gzip_level
+    ),
+    Setting("compression.lz4.level", _INT, 9, "Level when compression.type is lz4.", between(1, 17), used=False),
+    Setting(
+        "compression.type", _STRING, "producer", "How batches are stored; producer keeps what was sent.", _COMPRESSION
+    ),
+    Setting("compression.zstd.level", _INT, 3, "Level when compression.type is zstd.", between(-131072, 22)),
+    Setting("delete.retention.ms", _LONG, _DAY_MS, "How long a compacted topic keeps tombstones.", between(0)),
+    Setting(
+        "file.delete.delay.ms", _LONG, 60_000, "Delay before a deleted segment's file goes.", between(0), used=False
+    ),
+    Setting("flush.messages", _LONG, _MAX_LONG, "Force to disk after so many records.", between(1)),
+    Setting("flush.ms", _LONG, _MAX_LONG, "Force to disk after so many ms.", between(0)),
+    Setting("follower.replication.throttled.replicas", _LIST, [], "Throttled follower replicas.", used=False),
+    Setting("index.interval.bytes", _INT, 4096, "Bytes of log between two index entries.", between(0)),
+    Setting("leader.replication.throttled.replicas", _LIST, [], "Throttled leader replicas.", used=False),
+    Setting("max.compaction.lag.ms", _LONG, _MAX_LONG, "Longest time that a record may stay uncompacted.", between(1)),
+    Setting("max.message.bytes", _INT, 1_048_588, "Largest record batch that is accepted, in bytes.", between(0)),
+    Setting(
+        "message.timestamp.after.max.ms",
+        _LONG,
+        3_600_000,
+        "How far a timestamp may lie ahead of the broker's.",
+        between(0),
+    ),
+    Setting(
+        "message.timestamp.before.max.ms",
+        _LONG,
+        _MAX_LONG,
+        "How far a timestamp may lie behind the broker's.",
+        between(0),
+    ),
+    Setting(
+        "message.timestamp.type",
+        _STRING,
+        "CreateTime",
+        "CreateTime (the producer's) or LogAppendTime.",
+        _TIMESTAMP_TYPE,
+    ),
+    Setting(
+        "min.cleanable.dirty.ratio", _DOUBLE, 0.5, "Share of dirty log from which compaction starts.", between(0, 1)
+    ),
+    Setting("min.compaction.lag.ms", _LONG, 0, "Shortest time that a record stays uncompacted.", between(0)),
+    Setting("min.insync.replicas", _INT, 1, "Replicas that must have a record for acks=all.", between(1)),
+    Setting("preallocate", _BOOLEAN, False, "Reserve a segment's file at once.", used=False),
+    Setting(
+        "retention.bytes", _LONG, -1, "Size of a partition beyond which old segments go; -1: no bound.", between(-1)
+    ),
+    Setting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go; -1: never.", between(-1)),
+    Setting("segment.bytes", _INT, 2**30, "Size at which a segment is closed.", between(2**20)),
+    Setting("segment.index.bytes", _INT, 10 * 2**20, "Largest size of an index file.", between(4)),
+    Setting("segment.jitter.ms", _LONG, 0, "Random part taken off segment.ms.", between(0)),
+    Setting("segment.ms", _LONG, 7 * _DAY_MS, "Age at which a segment is closed.", between(1)),
+    Setting("unclean.leader.election.enable", _BOOLEAN, False, "Whether a replica out of sync may become leader."),
+)
+#: Not shown by DescribeConfigs, as in Kafka: overrides segment.bytes without its lower bound.
+_INTERNAL_TOPIC_TABLE = (
+    Setting("internal.segment.bytes", _INT, None, "Size at which a segment is closed, for tests.", between(14)),
+)
+TOPIC_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _TOPIC_TABLE}
+_ALL_TOPIC_SETTINGS = TOPIC_SETTINGS | {setting.name: setting for setting in _INTERNAL_TOPIC_TABLE}
+
+#: Broker settings that give a topic setting its default, strongest first, each with the factor to the topic's unit.
+_SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
+    "cleanup.policy": (("log.cleanup.policy", 1),),
+    "compression.gzip.level": (("compression.gzip.level", 1),),
+    "compression.lz4.level": (("compression.lz4.level", 1),),
+    "compression.type": (("compression.type", 1),),
+    "compression.zstd.level": (("compression.zstd.level", 1),),
+    "delete.retention.ms": (("log.cleaner.delete.retention.ms", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
+    "flush.messages": (("log.flush.interval.messages", 1),),
+    "flush.ms": (("log.flush.interval.ms", 1), ("log.flush.scheduler.interval.ms", 1)),
+    "index.interval.bytes": (("log.index.interval.bytes", 1),),
+    "max.compaction.lag.ms": (("log.cleaner.max.compaction.lag.ms", 1),),
+    "max.message.bytes": (("message.max.bytes", 1),),
+    "message.timestamp.after.max.ms": (("log.message.timestamp.after.max.ms", 1),),
+    "message.timestamp.before.max.ms": (("log.message.timestamp.before.max.ms", 1),),
+    "message.timestamp.type": (("log.message.timestamp.type", 1),),
+    "min.cleanable.dirty.ratio": (("log.cleaner.min.cleanable.ratio", 1),),
+    "min.compaction.lag.ms": (("log.cleaner.min.compaction.lag.ms", 1),),
+    "min.insync.replicas": (("min.insync.replicas", 1),),
+    "preallocate": (("log.preallocate", 1),),
+    "retention.bytes": (("log.retention.bytes", 1),),
+    "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)),
+    "segment.bytes": (("log.segment.bytes", 1),),
+    "segment.index.bytes": (("log.index.size.max.bytes", 1),),
+    "segment.jitter.ms": (("log.roll.jitter.ms", 1), ("log.roll.jitter.hours", 3_600_000)),
+    "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", 3_600_000)),
+    "unclean.leader.election.enable": (("unclean.leader.election.enable", 1),),
+}
+
+# --- broker settings
+
+
+def _topic_default(name: str, synonym: str, default: Value = ...) -> Setting:
+    """The broker setting that is the default of a topic setting."""
+    topic = TOPIC_SETTINGS[name]
+    return Setting(
+        synonym, topic.type, topic.default if default is ... else default, topic.doc, topic.check, topic.used
+    )
+
+
+_BROKER_TABLE = (
+    *(_topic_default(topic, names[0][0]) for topic, names in _SYNONYMS.items() if len(names) == 1),
+    _topic_default("flush.ms", "log.flush.interval.ms", None),
+    _topic_default("flush.ms", "log.flush.scheduler.interval.ms"),
+    _topic_default("retention.ms", "log.retention.ms", None),
+    Setting("log.retention.minutes", _INT, None, "log.retention.ms in minutes.", between(-1)),
+    Setting("log.retention.hours", _INT, 168, "log.retention.ms in hours.", between(-1)),
+    _topic_default("segment.ms", "log.roll.ms", None),
+    Setting("log.roll.hours", _INT, 168, "log.roll.ms in hours.", between(1)),
+    _topic_default("segment.jitter.ms", "log.roll.jitter.ms", None),
+    Setting("log.roll.jitter.hours", _INT, 0, "log.roll.jitter.ms in hours.", between(0)),
+    Setting("auto.create.topics.enable", _BOOLEAN, True, "Whether asking for a topic that is not there creates it."),
+    Setting(
+        "auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas.", used=False
+    ),
+    Setting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
+    Setting("broker.rack", _STRING, None, "Rack of the broker, told to clients."),
+    Setting("connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after so many ms; -1: never."),
+    Setting("connections.max.reauth.ms", _LONG, 0, "Session lifetime told to SASL clients; 0: none (KIP-368)."),
+    Setting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
+    Setting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
+    Setting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
+    Setting("fetch.max.bytes", _INT, 55 * 2**20, "Largest answer to a fetch, in bytes.", between(1024)),
+    Setting("group.consumer.assignors", _LIST, ["uniform", "range"], "Server-side assignors of KIP-848.", used=False),
+    Setting("group.consumer.heartbeat.interval.ms", _INT, 5_000, "Heartbeat interval of KIP-848 groups.", between(1)),
+    Setting("group.consumer.max.heartbeat.interval.ms", _INT, 15_000, "Its largest value for a group.", between(1)),
+    Setting(
+        "group.consumer.max.session.timeout.ms", _INT, 60_000, "Largest session timeout of a KIP-848 group.", between(1)
+    ),
+    Setting("group.consumer.max.size", _INT, _MAX_INT, "Most members of a KIP-848 group.", between(1)),
+    Setting(
+        "group.consumer.min.heartbeat.interval.ms", _INT, 5_000, "Least heartbeat interval of a group.", between(1)
+    ),
+    Setting("group.consumer.min.session.timeout.ms", _INT, 45_000, "Least session timeout of a group.", between(1)),
+    Setting("group.consumer.session.timeout.ms", _INT, 45_000, "Session timeout of KIP-848 groups.", between(1)),
+    Setting(
+        "group.coordinator.rebalance.protocols",
+        _LIST,
+        ["classic"],
+        "Group protocols that are served.",
+        some_of("classic", "consumer"),
+    ),
+    Setting(
+        "group.initial.rebalance.delay.ms", _INT, 3_000, "How long an empty group waits for more members.", between(0)
+    ),
+    Setting("group.max.session.timeout.ms", _INT, 1_800_000, "Longest session timeout that a member may ask for."),
+    Setting("group.max.size", _INT, _MAX_INT, "Most members of a group.", between(1)),
+    Setting("group.min.session.timeout.ms", _INT, 6_000, "Shortest session timeout that a member may ask for."),
+    Setting("log.cleaner.backoff.ms", _LONG, 15_000, "Time between two looks for logs to compact.", between(0)),
+    Setting("log.cleaner.dedupe.buffer.size", _LONG, 134_217_728, "Memory of the cleaner.", used=False),
+    Setting("log.cleaner.enable", _BOOLEAN, True, "Whether compacted topics are compacted."),
+    Setting("log.cleaner.threads", _INT, 1, "Threads of the cleaner.", between(0), used=False),
+    Setting(
+        "log.flush.offset.checkpoint.interval.ms", _INT, 60_000, "How often recovery points are written.", between(0)
+    ),
+    Setting(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        _INT,
+        60_000,
+        "How often log start offsets are written.",
+        between(0),
+    ),
+    Setting(
+        "log.initial.task.delay.ms", _LONG, 30_000, "Delay of the first retention check after a start.", between(0)
+    ),
+    Setting("log.retention.check.interval.ms", _LONG, 300_000, "Time between two looks for old segments.", between(1)),
+    Setting("max.connections", _INT, _MAX_INT, "Most connections at a time.", between(0)),
+    Setting("max.connections.per.ip", _INT, _MAX_INT, "Most connections from one address.", between(0)),
+    Setting("max.incremental.fetch.session.cache.slots", _INT, 1_000, "Fetch sessions that are kept.", between(0)),
+    Setting("num.io.threads", _INT, 8, "Threads that handle requests.", between(1), used=False),
+    Setting("num.network.threads", _INT, 3, "Threads that read and write sockets.", between(1), used=False),
+    Setting("num.partitions", _INT, 1, "Partitions of a topic for which no count is named.", between(1)),
+    Setting("num.recovery.threads.per.data.dir", _INT, 2, "Threads of recovery.", between(1), used=False),
+    Setting("num.replica.fetchers", _INT, 1, "Threads that fetch from leaders.", between(1), used=False),
+    Setting("offset.metadata.max.bytes", _INT, 4096, "Longest metadata of a committed offset.", between(0)),
+    Setting("offsets.commit.timeout.ms", _INT, 5_000, "How long a commit waits for replicas.", between(1)),
+    Setting("offsets.load.buffer.size", _INT, 5 * 2**20, "Bytes read at a time when groups are loaded.", between(1)),
+    Setting(
+        "offsets.retention.check.interval.ms", _LONG, 600_000, "Time between two looks for old offsets.", between(1)
+    ),
+    Setting("offsets.retention.minutes", _INT, 10_080, "Minutes after which offsets of a dead group go.", between(1)),
+    Setting(
+        "offsets.topic.compression.codec", _INT, 0, "Number of the codec for __consumer_offsets.", one_of(0, 1, 2, 3, 4)
+    ),
+    Setting("offsets.topic.num.partitions", _INT, 50, "Partitions of __consumer_offsets.", between(1)),
+    Setting(
+        "offsets.topic.replication.factor",
+        _SHORT,
+        3,
+        "Replicas of __consumer_offsets, at most one per broker.",
+        between(1),
+    ),
+    Setting("offsets.topic.segment.bytes", _INT, 104_857_600, "Segment size of __consumer_offsets.", between(1)),
+    Setting(
+        "producer.id.expiration.check.interval.ms",
+        _INT,
+        600_000,
+        "Time between two looks for idle producers.",
+        between(1),
+    ),
+    Setting("producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)),
+    Setting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
+    Setting("queued.max.requests", _INT, 500, "Waiting requests.", between(1), used=False),
+    Setting(
+        "replica.fetch.max.bytes", _INT, 2**20, "Bytes per partition that a follower fetches.", between(0), used=False
+    ),
+    Setting("replica.high.watermark.checkpoint.interval.ms", _LONG, 5_000, "How often high watermarks are written."),
+    Setting("replica.lag.time.max.ms", _LONG, 30_000, "Lag after which a follower leaves the ISR.", between(1)),
+    Setting("sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")),
+    Setting(
+        "sasl.server.max.receive.size", _INT, 524_288, "Largest request before a client is authenticated.", between(1)
+    ),
+    Setting("socket.listen.backlog.size", _INT, 50, "Connections waiting to be accepted.", between(1)),
+    Setting("socket.receive.buffer.bytes", _INT, 102_400, "SO_RCVBUF; -1: the system's.", between(-1), used=False),
+    Setting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
+    Setting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
+    Setting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1)),
+    Setting(
+        "transaction.state.log.load.buffer.size",
+        _INT,
+        5 * 2**20,
+        "Bytes read at a time when transactions are loaded.",
+        between(1),
+    ),
+    Setting("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of __transaction_state.", between(1)),
+    Setting("transaction.state.log.num.partitions", _INT, 50, "Partitions of __transaction_state.", between(1)),
+    Setting("transaction.state.log.replication.factor", _SHORT, 3, "Replicas of __transaction_state.", between(1)),
+    Setting(
+        "transaction.state.log.segment.bytes", _INT, 104_857_600, "Segment size of __transaction_state.", between(1)
+    ),
+    Setting(
+        "transactional.id.expiration.ms",
+        _INT,
+        7 * _DAY_MS,
+        "Idle time after which a transactional id is forgotten.",
+        between(1),
+    ),
+)
+BROKER_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}
+
+#: Broker settings that IncrementalAlterConfigs may change while the broker runs.
+_DYNAMIC = frozenset(name for names in _SYNONYMS.values() for name, factor in names if factor == 1) | {
+    "max.connections",
+    "max.connections.per.ip",
+    "producer.id.expiration.ms",
+}
+
+
+class Resolved(NamedTuple):
+    """A setting's value, and every layer that has one, strongest first."""
+
+    value: Value
+    source: ConfigSource
+    synonyms: list[tuple[str, Value, ConfigSource]]
+
+
+class BrokerConfig:
+    """The settings of one broker.
+
+    Args:
+        given: those given at start, by Kafka's names, as text or Python values.
+
+    Raises:
+        ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
+    """
+
+    def __init__(self, given: Mapping[str, object] | None = None) -> None:
+        self._static: dict[str, Value] = self.parse(given or {})
+        self._default_dynamic: dict[str, Value] = {}
+        self._dynamic: dict[str, Value] = {}
+
+    @staticmethod
+    def parse(given: Mapping[str, object]) -> dict[str, Value]:
+        """Typed values of broker settings; errors as for the class."""
+        values = {}
+        for name, value in given.items():
+            setting = BROKER_SETTINGS.get(name)
+            if setting is None:
+                raise ConfigurationError(f"Unknown broker setting {name!r}{nearest(name, BROKER_SETTINGS)}")
+            values[name] = parse_value(setting, value)
+        return values
+
+    @staticmethod
+    def is_dynamic(name: str) -> bool:
+        """Whether a setting may be changed while the broker runs."""
+        return name in _DYNAMIC
+
+    def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
+        """Replace the values that were set while running, for all brokers and for this one."""
+        self._default_dynamic = self.parse(for_all)
+        self._dynamic = self.parse(for_this)
+
+    def resolve(self, name: str) -> Resolved:
+        """The value of a broker setting and where it comes from. ``KeyError`` for an unknown name."""
+        layers = self._layers(name)
+        return Resolved(layers[0][1], layers[0][2], layers)
+
+    def _layers(self, name: str) -> list[tuple[str, Value, ConfigSource]]:
+        setting = BROKER_SETTINGS[name]
+        found: list[tuple[str, Value, ConfigSource]] = []
+        if name in self._dynamic:
+            found.append((name, self._dynamic[name], ConfigSource.DYNAMIC_BROKER))
+        if name in self._default_dynamic:
+            found.append((name, self._default_dynamic[name], ConfigSource.DYNAMIC_DEFAULT_BROKER))
+        if name in self._static:
+            found.append((name, self._static[name], ConfigSource.STATIC_BROKER))
+        if setting.default is not None or not found:
+            found.append((name, setting.default, ConfigSource.DEFAULT))
+        return found
+
+    def value(self, name: str) -> Value:
+        """The value of a setting, None if it is not set. ``KeyError`` for an unknown name."""
+        for layer in (self._dynamic, self._default_dynamic, self._static):
+            if name in layer:
+                return layer[name]
+        return BROKER_SETTINGS[name].default
+
+    def integer(self, name: str) -> int:
+        """The value of a setting that is a whole number and always set."""
+        return int(self.value(name))
+
+    def boolean(self, name: str) -> bool:
+        """The value of a boolean setting."""
+        return bool(self.value(name))
+
+    def strings(self, name: str) -> list[str]:
+        """The value of a list setting."""
+        return list(self.value(name))
+
+    def text(self, name: str) -> str | None:
+        """A setting as Kafka writes it, None if it is not set."""
+        return format_value(self.value(name))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """What a log needs to know of its topic's settings, resolved against the broker's. Names as in Kafka."""
+
+    compact: bool = False
+    delete: bool = True
+    compression_type: str = "producer"
+    gzip_level: int = -1
+    zstd_level: int = 3
+    delete_retention_ms: int = _DAY_MS
+    flush_messages: int = _MAX_LONG
+    flush_ms: int = _MAX_LONG
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = _MAX_LONG
+    max_message_bytes: int = 1_048_588
+    timestamp_after_max_ms: int = 3_600_000
+    timestamp_before_max_ms: int = _MAX_LONG
+    log_append_time: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    retention_bytes: int = -1
+    retention_ms: int = 7 * _DAY_MS
+    segment_bytes: int = 2**30
+    segment_index_bytes: int = 10 * 2**20
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * _DAY_MS
+
+    @classmethod
+    def of(cls, own: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
+        """From a topic's own settings over the broker's defaults."""
+        typed = parse_topic_config(own)
+
+        def get(name: str) -> Value:
+            return typed[name] if name in typed else _topic_layers(name, broker)[0][1]
+
+        policy = get("cleanup.policy")
+        return cls(
+            compact="compact" in policy,
+            delete="delete" in policy,
+            compression_type=get("compression.type"),
+            gzip_level=get("compression.gzip.level"),
+            zstd_level=get("compression.zstd.level"),
+            delete_retention_ms=get("delete.retention.ms"),
+            flush_messages=get("flush.messages"),
+            flush_ms=get("flush.ms"),
+            index_interval_bytes=get("index.interval.bytes"),
+            max_compaction_lag_ms=get("max.compaction.lag.ms"),
+            max_message_bytes=get("max.message.bytes"),
+            timestamp_after_max_ms=get("message.timestamp.after.max.ms"),
+            timestamp_before_max_ms=get("message.timestamp.before.max.ms"),
+            log_append_time=get("message.timestamp.type") == "LogAppendTime",
+            min_cleanable_dirty_ratio=get("min.cleanable.dirty.ratio"),
+            min_compaction_lag_ms=get("min.compaction.lag.ms"),
+            min_insync_replicas=get("min.insync.replicas"),
+            retention_bytes=get("retention.bytes"),
+            retention_ms=get("retention.ms"),
+            segment_bytes=typed.get("internal.segment.bytes") or get("segment.bytes"),
+            segment_index_bytes=get("segment.index.bytes"),
+            segment_jitter_ms=get("segment.jitter.ms"),
+            segment_ms=get("segment.ms"),
+        )
+
+
+def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
+    """Typed values of topic settings.
+
+    Raises:
+        ConfigurationError: an unknown name (the nearest known one is proposed) or an illegal value.
+    """
+    values = {}
+    for name, value in given.items():
+        setting = _ALL_TOPIC_SETTINGS.get(name)
+        if setting is None:
+            raise ConfigurationError(f"Unknown topic config name: {name}{nearest(name, TOPIC_SETTINGS)}")
+        values[name] = parse_value(setting, value)
+    low, high = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", _MAX_LONG)
+    if low > high:
+        raise ConfigurationError(f"min.compaction.lag.ms ({low}) is greater than max.compaction.lag.ms ({high})")
+    return values
+
+
+def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
+    """The value of a topic setting and where it comes from. ``KeyError`` for an unknown name."""
+    layers: list[tuple[str, Value, ConfigSource]] = []
+    if name in own:
+        layers.append((name, parse_value(_ALL_TOPIC_SETTINGS[name], own[name]), ConfigSource.TOPIC))
+    layers += _topic_layers(name, broker)
+    return Resolved(layers[0][1], layers[0][2], layers)
+
+
+def _topic_layers(name: str, broker: BrokerConfig) -> list[tuple[str, Value, ConfigSource]]:
+    """What the broker's settings and the default say of a topic setting."""
+    found: list[tuple[str, Value, ConfigSource]] = []
+    for synonym, factor in _SYNONYMS.get(name, ()):
+        for label, value, source in broker._layers(synonym):
+            if value is not None:
+                found.append((label, value * factor if factor != 1 and value > 0 else value, source))
+    # Within the same unit a value set while running is stronger than one given at start; a coarser unit is weaker.
+    explicit = [layer for layer in found if layer[2] is not ConfigSource.DEFAULT]
+    defaults = [layer for layer in found if layer[2] is ConfigSource.DEFAULT]
+    if not found:
+        return [(name, _ALL_TOPIC_SETTINGS[name].default, ConfigSource.DEFAULT)]
+    return explicit + defaults
+
+
+def internal_topic_config(settings: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Settings of an internal topic as text."""
+    return {name: str(format_value(value)) for name, value in settings}

@@ -1,0 +1,85 @@
+"""An answer to a request that was not carried out, with an error code wherever the protocol has room for one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pyconsumer.protocol.messages import response_type
+from pyconsumer.protocol.schema import Message, Struct, WireType
+
+__all__ = ["error_answer"]
+
+#: Where a request's list has another name than the response's, by the response's message and field.
+_SOURCES = {
+    ("ProduceResponse", "responses"): "topic_data",
+    ("TopicProduceResponse", "partition_responses"): "partition_data",
+    ("FetchResponse", "responses"): "topics",
+    ("DeleteTopicsResponse", "responses"): "topics",
+    ("CreatePartitionsResponse", "results"): "topics",
+    ("DescribeConfigsResponse", "results"): "resources",
+    ("IncrementalAlterConfigsResponse", "responses"): "resources",
+    ("LeaveGroupResponse", "members"): "members",
+    ("FindCoordinatorResponse", "coordinators"): "coordinator_keys",
+    ("DescribeGroupsResponse", "groups"): "groups",
+    ("DeleteGroupsResponse", "results"): "groups_names",
+}
+#: Fields with the same meaning under different names, response's first.
+_ALIASES = {
+    "partition_index": ("partition_index", "index", "partition"),
+    "index": ("index", "partition_index", "partition"),
+    "partition": ("partition", "partition_index", "index"),
+    "name": ("name", "topic"),
+    "topic": ("topic", "name"),
+}
+
+
+def error_answer(request: Message, version: int, error_code: int) -> Message:
+    """The response to ``request`` in which everything has failed with ``error_code``."""
+    response = response_type(request.API_KEY)()
+    _fill(response, request, version, error_code)
+    return response
+
+
+def _fill(target: Struct, source: Any, version: int, error_code: int) -> None:
+    owner = type(target).__name__
+    for spec in target.FIELDS:
+        if version not in spec.versions:
+            continue
+        if spec.name == "error_code":
+            target.error_code = error_code  # type: ignore[attr-defined]
+        elif spec.is_array:
+            items = getattr(source, _SOURCES.get((owner, spec.name), spec.name), None)
+            if spec.name == "responses" and not items and getattr(source, "topic_names", None):
+                items = source.topic_names
+            if isinstance(items, list) and not isinstance(spec.type, WireType):
+                setattr(target, spec.name, [_element(spec.type, item, version, error_code) for item in items])
+        elif isinstance(spec.type, WireType):
+            _copy(target, spec.name, source)
+    if owner == "CreatableTopicResult":
+        target.configs = None  # type: ignore[attr-defined]
+
+
+def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> Struct:
+    element = kind()
+    if isinstance(source, (str, int)):  # a list of names or numbers
+        for spec in kind.FIELDS:
+            plain = isinstance(spec.type, WireType) and spec.type.name == (
+                "string" if isinstance(source, str) else "int32"
+            )
+            if plain and spec.name not in ("error_message", "host") and version in spec.versions:
+                setattr(element, spec.name, source)
+                break
+        source = None
+    _fill(element, source, version, error_code)
+    return element
+
+
+def _copy(target: Struct, name: str, source: Any) -> None:
+    if source is None or name in ("records", "base_offset", "log_append_time_ms", "log_start_offset", "high_watermark"):
+        return
+    known = {item.name for item in dataclasses.fields(source)}
+    for alias in _ALIASES.get(name, (name,)):
+        if alias in known:
+            setattr(target, name, getattr(source, alias))
+            return

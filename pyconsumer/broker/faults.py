@@ -1,0 +1,156 @@
+"""Faults that a test asks a broker to commit, by API, node, topic and count.
+
+A rule is looked up once for each request, after its header and body were read. What each kind does:
+
+``error``            the request is not carried out; the answer holds an error code wherever it has room for one
+``delay``            the request is carried out; the answer leaves later
+``drop_request``     not carried out and never answered
+``drop_response``    carried out and never answered (what a client's timeout and idempotence are for)
+``disconnect``       not carried out; the connection is closed
+``cut``              carried out; half of the answer leaves, then the connection is reset
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.api_keys import API, ApiKey
+from pyconsumer.protocol.schema import Message
+
+__all__ = ["KINDS", "FaultRule", "Faults", "api_key_of", "topics_of"]
+
+KINDS: Final = ("error", "delay", "drop_request", "drop_response", "disconnect", "cut")
+
+
+def api_key_of(api: str | int) -> int:
+    """The number of an API given as Kafka's name (``Fetch``), an ``ApiKey`` name (``FETCH``) or a number."""
+    if isinstance(api, int):
+        return int(ApiKey(api))
+    plain = api.replace("_", "").lower()
+    for key, info in API.items():
+        if info.name.lower() == plain:
+            return int(key)
+    raise ConfigurationError(f"there is no API {api!r}")
+
+
+@dataclass(slots=True)
+class FaultRule:
+    """One fault. ``count`` requests suffer it, None: all until it is removed. ``hits`` says how many did."""
+
+    rule_id: int
+    kind: str
+    api: int
+    node: int | None = None
+    topic: str | None = None
+    count: int | None = 1
+    error_code: int = -1
+    delay_ms: int = 0
+    client_id: str | None = None
+    hits: int = field(default=0)
+
+    @property
+    def active(self) -> bool:
+        return self.count is None or self.hits < self.count
+
+    def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
+        return (
+            self.active
+            and self.api == api_key
+            and self.node in (None, node)
+            and self.client_id in (None, client_id)
+            and (self.topic is None or self.topic in topics)
+        )
+
+
+class Faults:
+    """The rules of a cluster, in the order in which they were added; the first that matches is committed."""
+
+    def __init__(self) -> None:
+        self._rules: dict[int, FaultRule] = {}
+        self._ids = itertools.count(1)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def __iter__(self) -> Iterator[FaultRule]:
+        return iter(list(self._rules.values()))
+
+    def add(
+        self,
+        kind: str,
+        api: str | int,
+        *,
+        node: int | None = None,
+        topic: str | None = None,
+        client_id: str | None = None,
+        count: int | None = 1,
+        error_code: int = -1,
+        delay_ms: int = 0,
+    ) -> int:
+        """Add a rule and return its id.
+
+        Args:
+            kind: one of :data:`KINDS`.
+            api: Kafka's name of the API, or its number.
+            node, topic, client_id: only requests to this node, that name this topic, of this client.
+            count: how many requests; None: all.
+            error_code: for ``error``.
+            delay_ms: for ``delay``.
+        """
+        if kind not in KINDS:
+            raise ConfigurationError(f"there is no fault {kind!r}; there are {', '.join(KINDS)}")
+        rule = FaultRule(next(self._ids), kind, api_key_of(api), node, topic, count, error_code, delay_ms, client_id)
+        self._rules[rule.rule_id] = rule
+        return rule.rule_id
+
+    def remove(self, rule_id: int) -> None:
+        """Remove a rule; nothing happens if it is not there."""
+        self._rules.pop(rule_id, None)
+
+    def clear(self) -> None:
+        """Remove all rules."""
+        self._rules.clear()
+
+    def hits(self, rule_id: int) -> int:
+        """How many requests have suffered a rule."""
+        return self._rules[rule_id].hits
+
+    def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:
+        """The rule that a request suffers, which is counted; None if there is none."""
+        for rule in self._rules.values():
+            if rule.matches(api_key, node, client_id, topics):
+                rule.hits += 1
+                return rule
+        return None
+
+
+def topics_of(request: Message, names: dict[bytes, str]) -> set[str]:
+    """The topics that a request names, by name or (``names``) by id."""
+    found: set[str] = set()
+    _collect(request, names, found)
+    return found
+
+
+def _collect(value: Any, names: dict[bytes, str], found: set[str]) -> None:
+    if isinstance(value, list):
+        for item in value:
+            _collect(item, names, found)
+        return
+    fields = getattr(value, "FIELDS", None)
+    if not fields:
+        return
+    kind = type(value).__name__
+    for spec in fields:
+        item = getattr(value, spec.name)
+        if spec.name == "topic_names" and isinstance(item, list):
+            found.update(item)
+        elif isinstance(item, str) and (spec.name == "topic" or (spec.name == "name" and "Topic" in kind)):
+            found.add(item)
+        elif spec.name == "topic_id" and isinstance(item, bytes) and item in names:
+            found.add(names[item])
+        elif isinstance(item, list) or hasattr(item, "FIELDS"):
+            _collect(item, names, found)

@@ -1,0 +1,192 @@
+"""Fetch sessions, the broker's side (KIP-227): what a client fetches is remembered, and only changes are sent.
+
+A request is *full* (epoch 0: lists everything and asks for a session; -1: lists everything and wants none, or ends one)
+or *incremental* (epoch n: lists changes to the session; n must be the one after the last).  The answer to an
+incremental request leaves out partitions of which there is nothing new.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pyconsumer.errors import (
+    FetchSessionIdNotFoundError,
+    FetchSessionTopicIdError,
+    InvalidFetchSessionEpochError,
+)
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+__all__ = ["CachedPartition", "FetchContext", "FetchSessions", "PartitionKey"]
+
+FINAL_EPOCH: Final = -1
+INITIAL_EPOCH: Final = 0
+#: A session that was not used for so long may be given up for a new one.
+_EVICT_AFTER_S: Final = 120.0
+
+#: Topic name (before version 13, else empty), topic id, partition.
+PartitionKey = tuple[str, bytes, int]
+
+
+@dataclass(slots=True)
+class CachedPartition:
+    """A partition of a session: what the client asks for, and what it was told last."""
+
+    wanted: FetchPartition
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+    def is_news(self, answer: PartitionData) -> bool:
+        """Whether an answer must be sent; remembers it as sent."""
+        news = (
+            bool(answer.records)
+            or answer.high_watermark != self.high_watermark
+            or answer.log_start_offset != self.log_start_offset
+            or answer.preferred_read_replica >= 0
+            or answer.diverging_epoch.epoch >= 0
+        )
+        self.high_watermark = answer.high_watermark
+        self.log_start_offset = answer.log_start_offset
+        if answer.error_code:
+            self.high_watermark = -1  # so that the end of the error is sent as well
+            news = True
+        return news
+
+
+class _Session:
+    __slots__ = ("by_id", "epoch", "last_used", "partitions", "session_id")
+
+    def __init__(self, session_id: int, by_id: bool, now: float) -> None:
+        self.session_id = session_id
+        self.by_id = by_id
+        self.epoch = 1
+        self.last_used = now
+        self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
+
+
+class FetchContext:
+    """What one fetch request is about. ``partitions`` are to be read in this order."""
+
+    def __init__(
+        self, partitions: list[tuple[PartitionKey, CachedPartition]], session: _Session | None, full: bool
+    ) -> None:
+        self.partitions = partitions
+        self._session = session
+        self._full = full
+
+    @property
+    def session_id(self) -> int:
+        return self._session.session_id if self._session is not None else 0
+
+    def select(self, answers: Iterable[tuple[PartitionKey, PartitionData]]) -> list[tuple[PartitionKey, PartitionData]]:
+        """Those answers that must be sent. Partitions with data go to the end of the line for the next request."""
+        session = self._session
+        if session is None:
+            return list(answers)
+        sent = []
+        for key, answer in answers:
+            cached = session.partitions.get(key)
+            if cached is None:
+                continue
+            if cached.is_news(answer) or self._full:
+                sent.append((key, answer))
+                if answer.records:
+                    session.partitions.move_to_end(key)
+        return sent
+
+
+class FetchSessions:
+    """The sessions of one broker.
+
+    Args:
+        slots: most sessions (``max.incremental.fetch.session.cache.slots``). A client that gets none fetches in full.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: OrderedDict[int, _Session] = OrderedDict()
+        self._random = random.Random()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def context(self, request: FetchRequest, version: int, now: float) -> FetchContext:
+        """What a request asks for.
+
+        Raises:
+            FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError: the client must begin
+                a new session.
+        """
+        by_id = version >= 13
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            if request.session_id:
+                self._sessions.pop(request.session_id, None)
+            listed = [(key, CachedPartition(wanted)) for key, wanted in _listed(request)]
+            session = None
+            if request.session_epoch == INITIAL_EPOCH and listed:
+                session = self._create(by_id, len(listed), now)
+            if session is not None:
+                session.partitions.update(listed)
+            return FetchContext(listed, session, full=True)
+        return self._continue(request, by_id, now)
+
+    def _continue(self, request: FetchRequest, by_id: bool, now: float) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionIdNotFoundError(f"there is no fetch session {request.session_id}")
+        if session.by_id != by_id:
+            raise FetchSessionTopicIdError("the session names topics in another way than the request")
+        if session.epoch != request.session_epoch:
+            raise InvalidFetchSessionEpochError(
+                f"fetch session {request.session_id} expects epoch {session.epoch}, not {request.session_epoch}"
+            )
+        for key, wanted in _listed(request):
+            cached = session.partitions.get(key)
+            if cached is None:
+                session.partitions[key] = CachedPartition(wanted)
+            else:
+                cached.wanted = wanted
+        for topic in request.forgotten_topics_data:
+            for index in topic.partitions:
+                session.partitions.pop((topic.topic, topic.topic_id, index), None)
+        session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
+        session.last_used = now
+        self._sessions.move_to_end(session.session_id)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchContext([], None, full=False)
+        return FetchContext(list(session.partitions.items()), session, full=False)
+
+    def _create(self, by_id: bool, size: int, now: float) -> _Session | None:
+        if len(self._sessions) >= self._slots and not self._evict(size, now):
+            return None
+        session_id = self._random.randint(1, 0x7FFFFFFF)
+        while session_id in self._sessions:
+            session_id = self._random.randint(1, 0x7FFFFFFF)
+        session = self._sessions[session_id] = _Session(session_id, by_id, now)
+        return session
+
+    def _evict(self, size: int, now: float) -> bool:
+        """Make room: give up the session that was used longest ago if it is old, or a smaller one."""
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.last_used > _EVICT_AFTER_S:
+            del self._sessions[oldest.session_id]
+            return True
+        smallest = min(self._sessions.values(), key=lambda session: len(session.partitions))
+        if len(smallest.partitions) < size:
+            del self._sessions[smallest.session_id]
+            return True
+        return False
+
+
+def _listed(request: FetchRequest) -> list[tuple[PartitionKey, FetchPartition]]:
+    return [
+        ((topic.topic, topic.topic_id, wanted.partition), wanted)
+        for topic in request.topics
+        for wanted in topic.partitions
+    ]

@@ -1,0 +1,67 @@
+"""One module for each API, named as its message module. Each has one coroutine::
+
+    async def handle(broker: Broker, request: SomeRequest, context: RequestContext) -> Message
+
+Handlers are thin: they check, call the log, the controller or a coordinator, and build the answer. What they wait for,
+they wait for by :func:`pyconsumer.broker.context.settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from pyconsumer.protocol.api_keys import API, ApiKey
+from pyconsumer.protocol.messages import request_type
+from pyconsumer.protocol.schema import Message
+
+__all__ = ["SERVED", "Handler", "handler_of"]
+
+#: The APIs that work; only these are advertised. Those of transactions are not there yet.
+SERVED: tuple[ApiKey, ...] = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.LEAVE_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.LIST_GROUPS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.DELETE_GROUPS,
+    ApiKey.OFFSET_DELETE,
+)
+
+HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
+
+
+class Handler(NamedTuple):
+    """What serves an API: the class of its requests, the versions, the coroutine function."""
+
+    request: type[Message]
+    min_version: int
+    max_version: int
+    handle: HandlerFunction
+
+
+_handlers: dict[int, Handler] = {}
+
+
+def handler_of(api_key: int) -> Handler | None:
+    """The handler of an API, None if it is not served."""
+    found = _handlers.get(api_key)
+    if found is None and api_key in SERVED:
+        info = API[ApiKey(api_key)]
+        module = import_module(f"{__name__}.{info.module}")
+        found = _handlers[api_key] = Handler(request_type(api_key), info.min_version, info.max_version, module.handle)
+    return found

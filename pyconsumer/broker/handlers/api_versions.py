@@ -1,0 +1,34 @@
+"""ApiVersions: what this broker serves, also told to clients that ask in a version from the future (KIP-511)."""
+
+from __future__ import annotations
+
+import re
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.handlers import SERVED
+from pyconsumer.errors import InvalidRequestError, UnsupportedVersionError
+from pyconsumer.protocol.api_keys import API, ApiKey
+from pyconsumer.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+__all__ = ["handle", "unsupported_version_answer"]
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+_ALL = [ApiVersion(int(key), API[key].min_version, API[key].max_version) for key in sorted(SERVED)]
+
+
+async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+    """Answer with the APIs that are served; INVALID_REQUEST for a client that names itself in a wrong way."""
+    if context.api_version >= 3:
+        names = (request.client_software_name, request.client_software_version)
+        if not all(_SOFTWARE.fullmatch(name) for name in names):
+            return ApiVersionsResponse(error_code=InvalidRequestError.errno)
+        context.session.software = " ".join(names)
+    return ApiVersionsResponse(api_keys=_ALL)
+
+
+def unsupported_version_answer() -> ApiVersionsResponse:
+    """The answer, in version 0, to a version that is not known: which ones of ApiVersions are."""
+    only = [entry for entry in _ALL if entry.api_key == ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(error_code=UnsupportedVersionError.errno, api_keys=only)

@@ -1,0 +1,64 @@
+"""CreateTopics, also only on trial (``validate_only``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import TopicState
+from pyconsumer.broker.settings import format_value
+from pyconsumer.errors import BrokerResponseError, InvalidRequestError
+from pyconsumer.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+__all__ = ["handle"]
+
+
+async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+    """Create the topics that can be; the others are answered with the controller's errors."""
+    counts = Counter(topic.name for topic in request.topics)
+    planned: list[TopicState] = []
+    results = []
+    for topic in request.topics:
+        try:
+            if counts[topic.name] > 1:
+                raise InvalidRequestError("Duplicate topic name.")
+            plan = _plan(broker, topic)
+        except BrokerResponseError as error:
+            text = str(error.args[0]) if error.args else None
+            results.append(CreatableTopicResult(topic.name, error_code=error.errno, error_message=text, configs=None))
+            continue
+        planned.append(plan)
+        results.append(_created(broker, plan, validate_only=request.validate_only))
+    if planned and not request.validate_only:
+        broker.controller.create_topics(planned)
+    return CreateTopicsResponse(topics=results)
+
+
+def _plan(broker: Broker, topic: CreatableTopic) -> TopicState:
+    config = {item.name: item.value for item in topic.configs if item.value is not None}
+    assignments = {item.partition_index: item.broker_ids for item in topic.assignments}
+    return broker.controller.plan_topic(topic.name, topic.num_partitions, topic.replication_factor, config, assignments)
+
+
+def _created(broker: Broker, plan: TopicState, *, validate_only: bool) -> CreatableTopicResult:
+    configs = []
+    for name in TOPIC_SETTINGS:
+        found = resolve_topic(name, plan.config, broker.config)
+        configs.append(CreatableTopicConfigs(name, format_value(found.value), False, int(found.source), False))
+    return CreatableTopicResult(
+        plan.name,
+        bytes(16) if validate_only else plan.topic_id,
+        0,
+        None,
+        num_partitions=len(plan.partitions),
+        replication_factor=len(plan.partitions[0].replicas),
+        configs=configs,
+    )

@@ -1,0 +1,182 @@
+"""Fetch: batches as they lie in the log, from many partitions at once, at once or when there is enough (KIP-74)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
+from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.purgatory import DelayedFetch
+from pyconsumer.errors import (
+    BrokerResponseError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    UnknownTopicIdError,
+)
+from pyconsumer.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+__all__ = ["handle"]
+
+_READ_COMMITTED = 1
+_LEADERSHIP_ERRORS = frozenset({6, 74, 75})
+
+
+class _Read:
+    """One pass over the partitions of a request."""
+
+    __slots__ = ("answers", "complete", "partitions", "size_bytes")
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[PartitionKey, PartitionData]] = []
+        self.partitions: list[Partition] = []
+        self.size_bytes = 0
+        #: Something in it should not wait: an error, or data beyond what was read.
+        self.complete = False
+
+
+async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
+    """Read; if there are fewer than ``min_bytes``, wait for more, up to ``max_wait_ms``, and read again."""
+    try:
+        fetch = broker.fetch_sessions.context(request, context.api_version, context.now)
+    except BrokerResponseError as error:
+        return FetchResponse(error_code=error.errno)
+    if not fetch.partitions:
+        return FetchResponse(session_id=fetch.session_id)
+    read = _read(broker, request, fetch, context)
+    if not read.complete and read.size_bytes < request.min_bytes and request.max_wait_ms > 0:
+        wait = DelayedFetch(
+            broker.timer,
+            broker.soon,
+            context.now + request.max_wait_ms / 1000,
+            read.partitions,
+            request.min_bytes - read.size_bytes,
+        )
+        try:
+            await settle(wait.deferred)
+        finally:
+            wait.cancel()
+        read = _read(broker, request, fetch, context)
+    answers = fetch.select(read.answers)
+    response = FetchResponse(session_id=fetch.session_id, responses=_by_topic(answers))
+    if read.complete and context.api_version >= 16:
+        named = {answer.current_leader.leader_id for _, answer in answers}
+        response.node_endpoints = [
+            NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in named
+        ]
+    return response
+
+
+def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: RequestContext) -> _Read:
+    read = _Read()
+    room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
+    committed_only = request.isolation_level == _READ_COMMITTED
+    by_id = context.api_version >= 13
+    for key, cached in fetch.partitions:
+        answer = _read_partition(broker, key, cached, by_id, room, committed_only, read)
+        if answer.records:
+            size = len(answer.records)
+            read.size_bytes += size
+            room = max(0, room - size)
+        read.answers.append((key, answer))
+    return read
+
+
+def _read_partition(
+    broker: Broker,
+    key: PartitionKey,
+    cached: CachedPartition,
+    by_id: bool,
+    room: int,
+    committed_only: bool,
+    read: _Read,
+) -> PartitionData:
+    wanted = cached.wanted
+    name: str | None = key[0]
+    try:
+        if by_id:
+            name = broker.topic_name(key[1])
+            if name is None:
+                raise UnknownTopicIdError("there is no topic with this id")
+        assert name is not None
+        partition = broker.partition(name, wanted.partition, wanted.current_leader_epoch)
+        if wanted.last_fetched_epoch >= 0:
+            diverging = _diverging(partition, wanted)
+            if diverging is not None:
+                read.complete = True
+                return _answer(partition, wanted, b"", committed_only, diverging)
+        end = partition.last_stable_offset if committed_only else partition.high_watermark
+        records = partition.log.read(
+            wanted.fetch_offset, min(wanted.partition_max_bytes, room), end, at_least_one=not read.size_bytes
+        )
+    except BrokerResponseError as error:
+        read.complete = True
+        return _failed(broker, name, wanted, error)
+    except OSError as error:
+        read.complete = True
+        return _failed(broker, name, wanted, KafkaStorageError(str(error)))
+    read.partitions.append(partition)
+    if not records and wanted.fetch_offset < end:
+        read.complete = True  # there is more than the limits let through
+    return _answer(partition, wanted, records, committed_only)
+
+
+def _answer(
+    partition: Partition,
+    wanted: FetchPartition,
+    records: bytes,
+    committed_only: bool,
+    diverging: EpochEndOffset | None = None,
+) -> PartitionData:
+    answer = PartitionData(
+        wanted.partition,
+        0,
+        partition.high_watermark,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        aborted_transactions=[] if committed_only else None,
+        records=records,
+    )
+    if diverging is not None:
+        answer.diverging_epoch = diverging
+    return answer
+
+
+def _diverging(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
+    """Where the reader's log and this one part, None if they don't (KIP-595)."""
+    epoch, end = partition.log.epochs.end_offset(wanted.last_fetched_epoch, partition.log.log_end_offset)
+    if end < 0:
+        raise OffsetOutOfRangeError(f"leader epoch {wanted.last_fetched_epoch} is not known")
+    if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
+        return EpochEndOffset(epoch, end)
+    return None
+
+
+def _failed(broker: Broker, topic: str | None, wanted: FetchPartition, error: BrokerResponseError) -> PartitionData:
+    answer = PartitionData(wanted.partition, error.errno, -1, records=b"")
+    answer.aborted_transactions = None
+    topics = broker.controller.topics
+    if error.errno in _LEADERSHIP_ERRORS and topic in topics and 0 <= wanted.partition < len(topics[topic].partitions):
+        state = topics[topic].partitions[wanted.partition]
+        answer.current_leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
+    return answer
+
+
+def _by_topic(answers: list[tuple[PartitionKey, PartitionData]]) -> list[FetchableTopicResponse]:
+    """Neighbours of one topic share an entry; the order is kept."""
+    topics: list[FetchableTopicResponse] = []
+    last: tuple[str, bytes] | None = None
+    for (name, topic_id, _), answer in answers:
+        if (name, topic_id) != last:
+            last = (name, topic_id)
+            topics.append(FetchableTopicResponse(name, topic_id))
+        topics[-1].partitions.append(answer)
+    return topics

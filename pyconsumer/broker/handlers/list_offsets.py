@@ -1,0 +1,76 @@
+"""ListOffsets: where a log begins and ends, and the first record at or after a time (KIP-79, KIP-207, KIP-734)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.partition import Partition
+from pyconsumer.errors import BrokerResponseError, InvalidRequestError, KafkaStorageError, UnsupportedVersionError
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+__all__ = ["handle"]
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+
+#: The version from which a special timestamp is known.
+_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+
+async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
+    """Answer for each partition."""
+    seen: set[tuple[str, int]] = set()
+    twice = {
+        key
+        for topic in request.topics
+        for part in topic.partitions
+        if (key := (topic.name, part.partition_index)) in seen or seen.add(key)  # type: ignore[func-returns-value]
+    }
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for wanted in topic.partitions:
+            try:
+                if (topic.name, wanted.partition_index) in twice:
+                    raise InvalidRequestError("the partition is asked for twice")
+                if wanted.timestamp < 0 and context.api_version < _SINCE.get(wanted.timestamp, 0):
+                    raise UnsupportedVersionError(f"timestamp {wanted.timestamp} needs a newer version")
+                partition = broker.partition(topic.name, wanted.partition_index, wanted.current_leader_epoch)
+                answers.append(_find(partition, wanted, committed_only=request.isolation_level == 1))
+            except BrokerResponseError as error:
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
+            except OSError:
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, KafkaStorageError.errno))
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(partition: Partition, wanted: ListOffsetsPartition, *, committed_only: bool) -> ListOffsetsPartitionResponse:
+    log, index = partition.log, wanted.partition_index
+    end = partition.last_stable_offset if committed_only else partition.high_watermark
+    if wanted.timestamp == LATEST:
+        return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
+    if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        epoch = log.epochs.epoch_of(log.log_start_offset)
+        return ListOffsetsPartitionResponse(index, 0, -1, log.log_start_offset, epoch)
+    if wanted.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return ListOffsetsPartitionResponse(index)  # there is no tiered storage
+    if wanted.timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp()
+    elif wanted.timestamp < 0:
+        raise InvalidRequestError(f"timestamp {wanted.timestamp} has no meaning")
+    else:
+        found = log.offset_for_timestamp(wanted.timestamp)
+    if found is None or found.offset >= end:
+        return ListOffsetsPartitionResponse(index)
+    return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)

@@ -1,0 +1,113 @@
+"""Metadata: brokers, topics and who leads their partitions; topics that are asked for may be created."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
+from pyconsumer.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    KafkaError,
+    LeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from pyconsumer.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.protocol.primitives import ZERO_UUID
+
+__all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "handle"]
+
+
+def _bits(*operations: int) -> int:
+    return sum(1 << operation for operation in operations)
+
+
+#: What anybody may do, as there are no access rules: bits of Kafka's ``AclOperation``.
+TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
+CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
+
+
+async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+    """Answer for the topics asked for: all of them if the list is null (version 0: empty)."""
+    controller = broker.controller
+    wanted = request.topics
+    if wanted is None or (context.api_version == 0 and not wanted):
+        topics = [_topic(broker, topic) for topic in list(controller.topics.values())]
+    else:
+        topics = [_asked(broker, topic, request.allow_auto_topic_creation, context.api_version) for topic in wanted]
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if not topic.error_code:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
+    response = MetadataResponse(
+        brokers=[MetadataResponseBroker(*node) for node in broker.endpoints(context.listener)],
+        cluster_id=controller.cluster_id,
+        controller_id=controller.controller_id,
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _asked(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, version: int) -> MetadataResponseTopic:
+    controller = broker.controller
+    name = wanted.name
+    if wanted.topic_id != ZERO_UUID:
+        known = controller.name_of(wanted.topic_id)
+        if known is None:
+            return MetadataResponseTopic(UnknownTopicIdError.errno, name if version < 12 else None, wanted.topic_id)
+        name = known
+    if name is None:
+        return MetadataResponseTopic(InvalidRequestError.errno, "" if version < 12 else None)
+    topic = controller.topics.get(name)
+    if topic is None:
+        try:
+            topic = _create(broker, name, may_create)
+        except BrokerResponseError as error:
+            return MetadataResponseTopic(error.errno, name, is_internal=name in INTERNAL_TOPICS)
+    return _topic(broker, topic)
+
+
+def _create(broker: Broker, name: str, may_create: bool) -> TopicState:
+    check_topic_name(name)
+    if not may_create or not broker.config.boolean("auto.create.topics.enable"):
+        raise UnknownTopicOrPartitionError(name)
+    try:
+        if name in INTERNAL_TOPICS:
+            return broker.controller.ensure_internal(name)
+        return broker.controller.create_topic(name)
+    except TopicAlreadyExistsError:
+        return broker.controller.topic(name)
+    except KafkaError as error:
+        if isinstance(error, BrokerResponseError):
+            raise
+        raise UnknownTopicOrPartitionError(str(error)) from None
+
+
+def _topic(broker: Broker, topic: TopicState) -> MetadataResponseTopic:
+    alive = broker.controller.brokers
+    partitions = []
+    for index, state in enumerate(topic.partitions):
+        has_leader = state.leader in alive
+        partitions.append(
+            MetadataResponsePartition(
+                0 if has_leader else LeaderNotAvailableError.errno,
+                index,
+                state.leader if has_leader else -1,
+                state.leader_epoch,
+                list(state.replicas),
+                [node for node in state.isr if node in alive],
+                [node for node in state.replicas if node not in alive],
+            )
+        )
+    return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.name in INTERNAL_TOPICS, partitions)

@@ -1,0 +1,31 @@
+"""SaslAuthenticate: the client shows who it is (KIP-152), also again before its session ends (KIP-368)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.errors import IllegalSaslStateError, SaslAuthenticationFailedError
+from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+__all__ = ["handle"]
+
+
+async def handle(broker: Broker, request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
+    """SASL_AUTHENTICATION_FAILED ends the connection."""
+    session = context.session
+    if session.users is None or session.mechanism is None:
+        text = "SaslAuthenticate must follow a SaslHandshake"
+        return SaslAuthenticateResponse(IllegalSaslStateError.errno, text)
+    user, problem = session.users.authenticate(request.auth_bytes)
+    if user is not None and session.logged_in and session.principal != f"User:{user}":
+        user, problem = None, "Cannot change principals during re-authentication"
+    if user is None:
+        session.close_after = True
+        return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, problem)
+    session.login(user)
+    lifetime_ms = broker.config.integer("connections.max.reauth.ms")
+    if lifetime_ms > 0 and context.api_version >= 1:
+        session.expires_at = context.now + lifetime_ms / 1000
+    else:
+        session.expires_at = None
+    return SaslAuthenticateResponse(0, None, b"", lifetime_ms if session.expires_at is not None else 0)

@@ -1,0 +1,24 @@
+"""SaslHandshake: the client names its mechanism. Version 0 is followed by tokens without a header."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.errors import IllegalSaslStateError, UnsupportedSaslMechanismError
+from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+__all__ = ["handle"]
+
+
+async def handle(broker: Broker, request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+    """ILLEGAL_SASL_STATE on a listener without SASL; UNSUPPORTED_SASL_MECHANISM ends the connection."""
+    session = context.session
+    mechanisms = broker.config.strings("sasl.enabled.mechanisms")
+    if session.users is None or session.mechanism is not None or (session.logged_in and session.expires_at is None):
+        return SaslHandshakeResponse(IllegalSaslStateError.errno, mechanisms)
+    if request.mechanism not in mechanisms:
+        session.close_after = True
+        return SaslHandshakeResponse(UnsupportedSaslMechanismError.errno, mechanisms)
+    session.mechanism = request.mechanism
+    session.raw_tokens = context.api_version == 0
+    return SaslHandshakeResponse(0, mechanisms)

@@ -1,0 +1,131 @@
+"""Small text files in Kafka's formats: leader epochs of a log, and offsets of all logs in a folder."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+from pyconsumer.broker.log.storage import Storage
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["LeaderEpochs", "format_offsets", "parse_offsets"]
+
+_EPOCHS_FILE = "leader-epoch-checkpoint"
+
+
+class LeaderEpochs:
+    """Which leader epoch began at which offset, kept in ``leader-epoch-checkpoint`` (KIP-101).
+
+    An epoch is entered when its first batch is appended.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._epochs: list[int] = []
+        self._starts: list[int] = []
+        content = storage.read_small(_EPOCHS_FILE)
+        if content is not None:
+            try:
+                self._parse(content.decode())
+            except (ValueError, UnicodeDecodeError):
+                self._epochs, self._starts = [], []  # derived data: recovery makes it again
+
+    def _parse(self, text: str) -> None:
+        lines = text.split("\n")
+        if lines[0] != "0":
+            raise ValueError("unknown version")
+        for line in lines[2 : 2 + int(lines[1])]:
+            epoch, start = line.split()
+            self._epochs.append(int(epoch))
+            self._starts.append(int(start))
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, -1 if there is none."""
+        return self._epochs[-1] if self._epochs else -1
+
+    def entries(self) -> list[tuple[int, int]]:
+        """Pairs of epoch and first offset, oldest first."""
+        return list(zip(self._epochs, self._starts, strict=True))
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """Note that a batch of ``epoch`` is appended at ``start_offset``; only a greater epoch changes anything."""
+        if self._epochs and epoch <= self._epochs[-1]:
+            return
+        while self._starts and self._starts[-1] >= start_offset:  # epochs without a batch
+            self._starts.pop()
+            self._epochs.pop()
+        self._epochs.append(epoch)
+        self._starts.append(start_offset)
+        self._write()
+
+    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The greatest known epoch not above ``epoch``, and the offset where it ends; (-1, -1) if unknown (KIP-320)."""
+        if not self._epochs or epoch < 0:
+            return -1, -1
+        if epoch == self._epochs[-1]:
+            return epoch, log_end_offset
+        if epoch > self._epochs[-1]:
+            return -1, -1
+        index = bisect_right(self._epochs, epoch)
+        if index == 0:
+            return epoch, self._starts[0]
+        return self._epochs[index - 1], self._starts[index]
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch of the batch at ``offset``, -1 if unknown."""
+        index = bisect_right(self._starts, offset)
+        return self._epochs[index - 1] if index else -1
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """Forget epochs that begin at or after the new end of the log."""
+        count = len(self._starts)
+        while count and self._starts[count - 1] >= end_offset:
+            count -= 1
+        if count < len(self._starts):
+            del self._starts[count:]
+            del self._epochs[count:]
+            self._write()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """Forget epochs that end before the new start of the log."""
+        index = bisect_right(self._starts, start_offset) - 1
+        if index > 0:
+            del self._starts[:index]
+            del self._epochs[:index]
+        if self._starts and self._starts[0] < start_offset:
+            self._starts[0] = start_offset
+            index = 1
+        if index > 0:
+            self._write()
+
+    def rebuild(self, batches: list[tuple[int, int]]) -> None:
+        """Replace everything by (epoch, first offset) pairs found in the log."""
+        if batches != self.entries():
+            self._epochs = [epoch for epoch, _ in batches]
+            self._starts = [start for _, start in batches]
+            self._write()
+
+    def _write(self) -> None:
+        lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries())]
+        # Not forced to disk: after a crash of the machine recovery finds the epochs in the batches.
+        self._storage.write_small(_EPOCHS_FILE, ("\n".join(lines) + "\n").encode(), sync=False)
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """The content of a checkpoint file: version 0, the count, then ``topic partition offset`` lines."""
+    lines = ["0", str(len(offsets))]
+    lines += (f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items()))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
+    """What :func:`format_offsets` wrote; ``ValueError`` if it is something else."""
+    lines = content.decode().split("\n")
+    if lines[0] != "0":
+        raise ValueError("a checkpoint file of a version that is not known")
+    offsets = {}
+    for line in lines[2 : 2 + int(lines[1])]:
+        topic, partition, offset = line.split()
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets

@@ -1,0 +1,216 @@
+"""Compaction: of each key only the last record stays (KIP-58, KIP-354, KIP-534 for tombstones).
+
+Only closed segments are touched. The part behind the last compaction is dirty; it is compacted when it is large enough
+against the rest. Batches are rewritten record by record, each record's bytes as they are: what this module does not
+know (record types of a newer version, for example) survives. Base and last offset of a batch stay, so offsets do too.
+
+A tombstone stays until ``delete.retention.ms`` after the compaction that first saw it, so that readers notice it; the
+batch carries that time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.segment import Segment
+from pyconsumer.broker.log.storage import Storage
+from pyconsumer.broker.log.validation import rebuild_batch
+from pyconsumer.clock import Clock
+from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.primitives import encode_varint, read_varint
+from pyconsumer.protocol.records import compression
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, DELETE_HORIZON_FLAG, BatchInfo, scan
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.broker.partition import Partition
+
+__all__ = ["LogCleaner", "clean_log"]
+
+_log = logging.getLogger(__name__)
+
+Buffer = bytes | bytearray | memoryview
+
+#: Keys that are remembered in one run; the rest of the dirty part waits for the next.
+MAX_KEYS: Final = 2_000_000
+_ATTRIBUTES: Final = 21
+_BASE_TIMESTAMP: Final = 27
+_MAX_TIMESTAMP: Final = 35
+_RECORD_COUNT: Final = 57
+
+
+class LogCleaner:
+    """Compacts the logs of a broker, one in each run: the dirtiest."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._cleaned_to: dict[TopicPartition, int] = {}
+
+    def run(self, partitions: Iterable[Partition]) -> TopicPartition | None:
+        """Compact the log that needs it most; return which, None if none does."""
+        best: tuple[float, Partition] | None = None
+        for partition in partitions:
+            if partition.log.config.compact:
+                ratio = self._dirty_ratio(partition.log)
+                if ratio > 0 and (best is None or ratio > best[0]):
+                    best = ratio, partition
+        if best is None:
+            return None
+        tp, log = best[1].tp, best[1].log
+        self._cleaned_to[tp] = clean_log(log, self._clock.wall_ms(), self._cleaned_to.get(tp, 0))
+        return tp
+
+    def _dirty_ratio(self, log: PartitionLog) -> float:
+        """Share of the closed segments that was not compacted; 0 if there is nothing to do yet."""
+        closed = cleanable_segments(log, self._clock.wall_ms())
+        first_dirty = self._cleaned_to.get(log.topic_partition, 0)
+        total = sum(segment.size_bytes for segment in closed)
+        dirty = sum(segment.size_bytes for segment in closed if segment.next_offset > first_dirty)
+        if not dirty:
+            return 0.0
+        ratio = dirty / total
+        oldest = min(segment.first_timestamp for segment in closed if segment.next_offset > first_dirty)
+        overdue = self._clock.wall_ms() - oldest > log.config.max_compaction_lag_ms
+        return ratio if overdue or ratio >= log.config.min_cleanable_dirty_ratio else 0.0
+
+
+def cleanable_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
+    """The closed segments, up to the first that is younger than ``min.compaction.lag.ms``."""
+    limit = now_ms - log.config.min_compaction_lag_ms
+    found = []
+    for segment in log.segments[:-1]:
+        if log.config.min_compaction_lag_ms and segment.max_timestamp > limit:
+            break
+        found.append(segment)
+    return found
+
+
+def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
+    """Compact the closed segments; return the offset up to which the log is compacted now."""
+    segments = cleanable_segments(log, now_ms)
+    last_of: dict[bytes, int] = {}
+    end = first_dirty
+    try:
+        for segment in segments:
+            if segment.next_offset > first_dirty:
+                _collect(segment, first_dirty, last_of)
+                end = segment.next_offset
+                if len(last_of) > MAX_KEYS:
+                    break
+        group: list[Segment] = []
+        size = 0
+        for segment in segments:
+            if segment.base_offset >= end:
+                break
+            too_large = size + segment.size_bytes > log.config.segment_bytes
+            too_far = bool(group) and segment.next_offset - group[0].base_offset > 0x7FFFFFFF
+            if group and (too_large or too_far):
+                _rewrite(log, group, last_of, now_ms)
+                group, size = [], 0
+            group.append(segment)
+            size += segment.size_bytes
+        if group:
+            _rewrite(log, group, last_of, now_ms)
+    except CorruptRecordError as error:
+        _log.error("%s is not compacted: %s", log.topic_partition, error)
+        return log.log_end_offset  # don't try the same again until the next start
+    return end
+
+
+def _collect(segment: Segment, first_dirty: int, last_of: dict[bytes, int]) -> None:
+    for info, data in segment.batches():
+        if info.is_control or info.last_offset < first_dirty:
+            continue
+        for offset, key, _, _ in _records(info, _plain(info, data)):
+            if key is not None:
+                last_of[key] = offset
+
+
+def _plain(info: BatchInfo, data: Buffer) -> bytes:
+    return compression.decompress(info.codec, memoryview(data)[BATCH_OVERHEAD:])
+
+
+def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None, bool, bytes]]:
+    """Offset, key, whether it is a tombstone, and all bytes of each record."""
+    position = 0
+    for _ in range(info.record_count):
+        length, start = read_varint(plain, position, 5)
+        end = start + length
+        if length < 0 or end > len(plain):
+            raise CorruptRecordError("a record is longer than its batch", offset=info.base_offset)
+        _, at = read_varint(plain, start + 1, 10)
+        delta, at = read_varint(plain, at, 5)
+        key_length, at = read_varint(plain, at, 5)
+        key = plain[at : at + key_length] if key_length >= 0 else None
+        value_length, _ = read_varint(plain, at + max(key_length, 0), 5)
+        yield info.base_offset + delta, key, value_length < 0, plain[position:end]
+        position = end
+
+
+def _rewrite(log: PartitionLog, group: list[Segment], last_of: dict[bytes, int], now_ms: int) -> None:
+    """Put one segment with what is still wanted in the place of a group of them."""
+    storage: Storage = log.storage
+    fresh = Segment(storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
+    keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
+    for segment in group:
+        for info, data in segment.batches():
+            kept = _retain(log, info, data, last_of, now_ms, keep_empty=info.last_offset in keep_last)
+            if kept is not None:
+                headers = [found._replace(position=0) for found in scan(kept)]
+                fresh.append(headers, (kept,))
+    if not fresh.size_bytes and len(log.segments) == len(group):
+        fresh.remove()
+        return
+    if fresh.size_bytes:
+        fresh.seal()
+        fresh.flush()
+        log.replace(group, fresh)
+    else:
+        fresh.remove()
+        log.replace(group, None)
+
+
+def _retain(
+    log: PartitionLog, info: BatchInfo, data: bytes, last_of: dict[bytes, int], now_ms: int, *, keep_empty: bool
+) -> Buffer | None:
+    """What stays of a batch, None if nothing does."""
+    if info.is_control:
+        return data
+    horizon = info.delete_horizon_ms
+    expired = horizon is not None and now_ms >= horizon
+    kept, tombstones, dropped = [], False, False
+    for offset, key, is_tombstone, raw in _records(info, _plain(info, data)):
+        newest = key is not None and last_of.get(key, offset) <= offset
+        if newest and not (is_tombstone and expired):
+            kept.append(raw)
+            tombstones = tombstones or is_tombstone
+        else:
+            dropped = True
+    first_seen = tombstones and horizon is None
+    if not dropped and not first_seen:
+        return data
+    if not kept and not keep_empty:
+        return None
+    header = bytearray(data[:BATCH_OVERHEAD])
+    header[_RECORD_COUNT : _RECORD_COUNT + 4] = len(kept).to_bytes(4, "big")
+    attributes = info.attributes
+    if first_seen:
+        # The time takes the place of the base timestamp, which the records' timestamps count from.
+        new_base = now_ms + log.config.delete_retention_ms
+        kept = [_rebase(raw, info.first_timestamp - new_base) for raw in kept]
+        header[_BASE_TIMESTAMP : _BASE_TIMESTAMP + 8] = new_base.to_bytes(8, "big", signed=True)
+        attributes |= DELETE_HORIZON_FLAG
+    if not kept:
+        return rebuild_batch(header, b"", attributes, compression.Codec.NONE)
+    return rebuild_batch(header, b"".join(kept), attributes, info.codec)
+
+
+def _rebase(raw: bytes, shift_ms: int) -> bytes:
+    """A record whose timestamp counts from another base."""
+    _, start = read_varint(raw, 0, 5)
+    delta, rest = read_varint(raw, start + 1, 10)
+    body = raw[start : start + 1] + encode_varint(delta + shift_ms) + raw[rest:]
+    return encode_varint(len(body)) + body

@@ -1,0 +1,261 @@
+"""The two indexes of a segment, in Kafka's file formats.
+
+* Offset index, 8 bytes an entry: i32 offset relative to the segment's base (the *last* offset of a batch), i32 position
+  where that batch begins.
+* Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. It says: every record with a greater
+  timestamp lies after that offset. Timestamps rise strictly.
+
+Entries live in memory as arrays; the file is written in large pieces and at the latest when the segment is flushed or
+closed. An index can always be rebuilt from its segment, so a lost tail costs nothing but that.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from contextlib import closing
+
+from pyconsumer.broker.log.storage import Storage
+
+__all__ = ["OffsetIndex", "TimeIndex"]
+
+_WRITE_AT = 256  # entries that may wait to be written
+_SWAP = sys.byteorder == "little"
+
+
+def _big_endian(values: array[int]) -> bytes:
+    if _SWAP:
+        values = array(values.typecode, values)
+        values.byteswap()
+    return values.tobytes()
+
+
+class _IndexFile:
+    """The file of an index. It is open only while it is read or written, so that many logs need few descriptors."""
+
+    __slots__ = ("_name", "_storage", "size")
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._name = name
+        self.size = 0
+
+    def load(self) -> bytes:
+        """Everything in the file, which is created."""
+        if not self._storage.durable:
+            return b""
+        with closing(self._storage.open(self._name)) as file:
+            self.size = file.size
+            return file.read(0, file.size)
+
+    def put(self, position: int, data: bytes) -> None:
+        """Let the file end with ``data`` at ``position``."""
+        if self._storage.durable:
+            with closing(self._storage.open(self._name)) as file:
+                file.truncate(position)
+                file.append([data])
+            self.size = position + len(data)
+
+    def truncate(self, size: int) -> None:
+        """Cut the file if it is longer."""
+        if self._storage.durable and self.size > size:
+            with closing(self._storage.open(self._name)) as file:
+                file.truncate(size)
+            self.size = size
+
+    def sync(self) -> None:
+        """Force the file to disk."""
+        if self._storage.durable:
+            with closing(self._storage.open(self._name)) as file:
+                file.flush()
+
+    def rename(self, name: str) -> None:
+        """Give the file another name."""
+        if self._storage.durable:
+            self._storage.rename(self._name, name)
+        self._name = name
+
+    def remove(self) -> None:
+        self._storage.remove(self._name)
+
+
+class OffsetIndex:
+    """From an offset to a position at or before it.
+
+    Args:
+        name: the file; ``base_offset``: the segment's. Entries in the file are loaded.
+    """
+
+    def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
+        self._base = base_offset
+        self.file = _IndexFile(storage, name)
+        self._offsets = array("i")
+        self._positions = array("i")
+        self._written = 0
+        data = self.file.load()
+        if data:
+            self._load(data)
+
+    def _load(self, data: bytes) -> None:
+        entries = array("i")
+        entries.frombytes(data[: len(data) // 8 * 8])
+        if _SWAP:
+            entries.byteswap()
+        offsets, positions = entries[::2], entries[1::2]
+        count = len(offsets)
+        for index in range(1, count):  # Kafka fills the file of an active segment with zeros
+            if offsets[index] <= offsets[index - 1]:
+                count = index
+                break
+        self._offsets, self._positions, self._written = offsets[:count], positions[:count], count
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        return 8 * len(self._offsets)
+
+    @property
+    def last_entry(self) -> tuple[int, int]:
+        """Offset and position of the last entry; the base offset and 0 if there is none."""
+        if not self._offsets:
+            return self._base, 0
+        return self._base + self._offsets[-1], self._positions[-1]
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch whose last offset is ``offset`` begins at ``position``."""
+        self._offsets.append(offset - self._base)
+        self._positions.append(position)
+        if len(self._offsets) - self._written >= _WRITE_AT:
+            self.write()
+
+    def position_before(self, offset: int) -> int:
+        """The position of the last indexed batch whose last offset is not after ``offset``; 0 if there is none."""
+        index = bisect_right(self._offsets, min(offset - self._base, 0x7FFFFFFF)) - 1
+        return self._positions[index] if index >= 0 else 0
+
+    def position_at_or_before(self, position: int) -> int:
+        """The greatest indexed position that is not after ``position``; 0 if there is none."""
+        index = bisect_right(self._positions, position) - 1
+        return self._positions[index] if index >= 0 else 0
+
+    def truncate_to_position(self, position: int) -> None:
+        """Drop entries of batches that begin at or after ``position``."""
+        count = len(self._positions)
+        while count and self._positions[count - 1] >= position:
+            count -= 1
+        del self._offsets[count:]
+        del self._positions[count:]
+        if count < self._written:
+            self.file.truncate(8 * count)
+            self._written = count
+
+    def reset(self) -> None:
+        """Drop everything, also in the file."""
+        del self._offsets[:]
+        del self._positions[:]
+        self._written = 0
+        self.file.truncate(0)
+
+    def write(self) -> None:
+        """Pass what is not in the file yet to the system."""
+        if self._written == len(self._offsets):
+            return
+        entries = array("i", bytes(8 * (len(self._offsets) - self._written)))
+        entries[::2] = self._offsets[self._written :]
+        entries[1::2] = self._positions[self._written :]
+        self.file.put(8 * self._written, _big_endian(entries))
+        self._written = len(self._offsets)
+
+    def flush(self) -> None:
+        """Force everything to disk."""
+        self.write()
+        self.file.sync()
+
+
+class TimeIndex:
+    """From a timestamp to an offset before which no record with a greater timestamp lies. Arguments as above."""
+
+    def __init__(self, storage: Storage, name: str, base_offset: int) -> None:
+        self._base = base_offset
+        self.file = _IndexFile(storage, name)
+        self._timestamps = array("q")
+        self._offsets = array("i")
+        self._written = 0
+        data = self.file.load()
+        if data:
+            self._load(data)
+
+    def _load(self, data: bytes) -> None:
+        for position in range(0, len(data) // 12 * 12, 12):
+            timestamp = int.from_bytes(data[position : position + 8], "big", signed=True)
+            offset = int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
+            if self._timestamps and timestamp <= self._timestamps[-1]:
+                break
+            self._timestamps.append(timestamp)
+            self._offsets.append(offset)
+        self._written = len(self._timestamps)
+
+    def __len__(self) -> int:
+        return len(self._timestamps)
+
+    @property
+    def size_bytes(self) -> int:
+        return 12 * len(self._timestamps)
+
+    @property
+    def last_entry(self) -> tuple[int, int]:
+        """Timestamp and offset of the last entry; -1 and the base offset if there is none."""
+        if not self._timestamps:
+            return -1, self._base
+        return self._timestamps[-1], self._base + self._offsets[-1]
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Note the greatest timestamp so far and the offset of its batch; nothing happens unless it is greater."""
+        if self._timestamps and timestamp <= self._timestamps[-1]:
+            return
+        self._timestamps.append(timestamp)
+        self._offsets.append(offset - self._base)
+        if len(self._timestamps) - self._written >= _WRITE_AT:
+            self.write()
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset at or before the first record whose timestamp is ``timestamp`` or greater."""
+        index = bisect_right(self._timestamps, timestamp - 1) - 1
+        return self._base + self._offsets[index] if index >= 0 else self._base
+
+    def truncate_to_offset(self, offset: int) -> None:
+        """Drop entries of batches that end at or after ``offset``."""
+        count = len(self._offsets)
+        while count and self._base + self._offsets[count - 1] >= offset:
+            count -= 1
+        del self._timestamps[count:]
+        del self._offsets[count:]
+        if count < self._written:
+            self.file.truncate(12 * count)
+            self._written = count
+
+    def reset(self) -> None:
+        """Drop everything, also in the file."""
+        del self._timestamps[:]
+        del self._offsets[:]
+        self._written = 0
+        self.file.truncate(0)
+
+    def write(self) -> None:
+        """Pass what is not in the file yet to the system."""
+        if self._written == len(self._timestamps):
+            return
+        data = b"".join(
+            timestamp.to_bytes(8, "big", signed=True) + offset.to_bytes(4, "big", signed=True)
+            for timestamp, offset in zip(self._timestamps[self._written :], self._offsets[self._written :], strict=True)
+        )
+        self.file.put(12 * self._written, data)
+        self._written = len(self._timestamps)
+
+    def flush(self) -> None:
+        """Force everything to disk."""
+        self.write()
+        self.file.sync()

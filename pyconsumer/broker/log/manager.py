@@ -1,0 +1,181 @@
+"""All logs of one broker: their folders, checkpoints, and the work that is done from time to time.
+
+A broker's folder holds one folder for each partition (``topic-0``), the checkpoint files of Kafka, and after a stop in
+good order the marker ``.kafka_cleanshutdown``, which is removed at the next start.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log.checkpoints import format_offsets, parse_offsets
+from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.recovery import open_log
+from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, replace_file
+from pyconsumer.clock import Clock
+from pyconsumer.protocol.primitives import uuid_to_str
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["LogManager"]
+
+_log = logging.getLogger(__name__)
+
+_CLEAN_MARKER = ".kafka_cleanshutdown"
+_RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+_LOG_STARTS = "log-start-offset-checkpoint"
+_HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+
+class LogManager:
+    """The logs in ``folder``, or in memory if it is None.
+
+    Attributes:
+        clean: the last stop was in good order.
+        high_watermarks: those of the last checkpoint.
+    """
+
+    def __init__(self, folder: Path | None, clock: Clock) -> None:
+        self.folder = folder
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._clock = clock
+        self.clean = False
+        self._recovery_points: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            marker = folder / _CLEAN_MARKER
+            self.clean = marker.exists()
+            marker.unlink(missing_ok=True)
+            self._recovery_points = self._load(_RECOVERY_POINTS)
+            self._log_starts = self._load(_LOG_STARTS)
+            self.high_watermarks = self._load(_HIGH_WATERMARKS)
+
+    def _load(self, name: str) -> dict[TopicPartition, int]:
+        assert self.folder is not None
+        try:
+            return parse_offsets((self.folder / name).read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (ValueError, UnicodeDecodeError) as error:
+            _log.warning("%s is damaged and not used: %s", self.folder / name, error)
+            return {}
+
+    def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
+        """Open the log of a partition, which is made if it is not there."""
+        storage: Storage
+        if self.folder is None:
+            storage = MemoryStorage()
+        else:
+            storage = FileStorage(self.folder / f"{tp.topic}-{tp.partition}")
+            if storage.read_small("partition.metadata") is None:
+                content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
+                storage.write_small("partition.metadata", content, sync=False)
+        log = self.logs[tp] = open_log(
+            storage,
+            tp,
+            config,
+            self._clock,
+            clean=self.clean,
+            recovery_point=self._recovery_points.get(tp, 0),
+            log_start_offset=self._log_starts.get(tp, 0),
+        )
+        return log
+
+    def remove(self, tp: TopicPartition) -> None:
+        """Remove a log with its folder."""
+        log = self.logs.pop(tp, None)
+        self._recovery_points.pop(tp, None)
+        self._log_starts.pop(tp, None)
+        self.high_watermarks.pop(tp, None)
+        if log is None:
+            return
+        log.abandon()
+        if self.folder is not None:
+            folder = self.folder / f"{tp.topic}-{tp.partition}"
+            doomed = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}-delete")
+            folder.rename(doomed)
+            shutil.rmtree(doomed, ignore_errors=True)
+
+    def remove_strays(self, known: Callable[[str], bool]) -> None:
+        """Remove folders of partitions that don't exist any more (deleted just before a crash).
+
+        Args:
+            known: says whether a folder's name is that of a partition.
+        """
+        if self.folder is None:
+            return
+        for folder in self.folder.iterdir():
+            if folder.is_dir() and (folder / "partition.metadata").exists() and not known(folder.name):
+                _log.info("removing %s: there is no such partition any more", folder)
+                shutil.rmtree(folder, ignore_errors=True)
+
+    # --- from time to time
+
+    def checkpoint(self, high_watermarks: dict[TopicPartition, int]) -> None:
+        """Write the checkpoint files."""
+        if self.folder is None:
+            return
+        self._write(_RECOVERY_POINTS, {tp: log.recovery_point for tp, log in self.logs.items()})
+        self._write(
+            _LOG_STARTS,
+            {
+                tp: log.log_start_offset
+                for tp, log in self.logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            },
+        )
+        self._write(_HIGH_WATERMARKS, high_watermarks)
+
+    def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        assert self.folder is not None
+        replace_file(self.folder / name, format_offsets(offsets), sync=False)
+
+    def write_log_starts(self) -> None:
+        """Write the log start offsets at once: records that were deleted must not come back."""
+        if self.folder is not None:
+            self._write(
+                _LOG_STARTS, {tp: log.log_start_offset for tp, log in self.logs.items() if log.log_start_offset}
+            )
+
+    def flushers(self) -> list[tuple[PartitionLog, int, list[Callable[[], None]]]]:
+        """What is to be forced to disk in another thread: log, its recovery point afterwards, calls."""
+        found = []
+        for log in self.logs.values():
+            point, calls = log.flushers()
+            if calls:
+                found.append((log, point, calls))
+        return found
+
+    def flush_due(self) -> None:
+        """Force logs to disk whose ``flush.ms`` has passed."""
+        for log in self.logs.values():
+            log.flush_if_due()
+
+    def expire_producers(self, expiration_ms: int) -> None:
+        """Forget idle producers."""
+        now_ms = self._clock.wall_ms()
+        for log in self.logs.values():
+            log.producers.expire(now_ms, expiration_ms)
+
+    # --- the end
+
+    def close(self, high_watermarks: dict[TopicPartition, int], *, flush: bool = True) -> None:
+        """Close all logs in good order and leave the marker of it."""
+        for log in self.logs.values():
+            log.close(flush=flush)
+        if self.folder is not None:
+            self.checkpoint(high_watermarks)
+            replace_file(self.folder / _CLEAN_MARKER, b'{"version":0}', sync=flush)
+        self.logs.clear()
+
+    def abandon(self) -> None:
+        """Close files and write nothing, as if the process had been killed."""
+        for log in self.logs.values():
+            log.abandon()
+        self.logs.clear()

@@ -1,0 +1,428 @@
+"""The log of one partition: what may be appended, what a reader gets, when segments begin and when they go.
+
+The high watermark is not known here: it belongs to the partition's replicas. Callers say up to which offset may be read
+or deleted. Single-threaded; only the calls returned by :meth:`PartitionLog.flushers` may run elsewhere.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log.checkpoints import LeaderEpochs
+from pyconsumer.broker.log.producer_state import ProducerState
+from pyconsumer.broker.log.segment import Segment
+from pyconsumer.broker.log.storage import Storage, segment_name
+from pyconsumer.broker.log.validation import check_batches, place, recompress
+from pyconsumer.clock import Clock
+from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
+from pyconsumer.protocol.records import iter_records
+from pyconsumer.protocol.records.batch import BatchInfo, scan
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
+
+Buffer = bytes | bytearray | memoryview
+
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+_TIME_INDEX_ENTRY = 12
+_OFFSET_INDEX_ENTRY = 8
+
+
+class AppendResult(NamedTuple):
+    """Where batches went: offsets of the first and last record, log append time in ms (-1 with CreateTime).
+
+    ``duplicate``: nothing was stored, the answer is that of the original (KIP-98). ``size_bytes`` is what was stored.
+    """
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    duplicate: bool
+    size_bytes: int
+
+
+class FoundOffset(NamedTuple):
+    """A record found by time: its offset, timestamp in ms and leader epoch."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """A log whose segments were opened, and recovered where needed, by :func:`~.recovery.open_log`.
+
+    Attributes:
+        config: the topic's settings; may be replaced at any time.
+        log_start_offset: first offset that readers may see.
+        recovery_point: everything before it is on disk for certain.
+        producers, epochs: what the batches say of idempotent producers and of leader epochs.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        clock: Clock,
+        *,
+        segments: list[Segment],
+        producers: ProducerState,
+        epochs: LeaderEpochs,
+        log_start_offset: int,
+        recovery_point: int,
+    ) -> None:
+        self.storage = storage
+        self.topic_partition = topic_partition
+        self.config = config
+        self.producers = producers
+        self.epochs = epochs
+        self.log_start_offset = log_start_offset
+        self.recovery_point = recovery_point
+        self._clock = clock
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        self._active = segments[-1]
+        self._last_flush = clock.now()
+        self._jitter_ms = self._choose_jitter()
+
+    # --- what is there
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record will get."""
+        return self._active.next_offset
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All segments, oldest first; the last one is appended to."""
+        return list(self._segments)
+
+    # --- appending
+
+    def append(self, records: Buffer, leader_epoch: int, *, from_client: bool = True) -> AppendResult:
+        """Check batches, give them offsets, and write them.
+
+        Args:
+            records: whole batches, one from a client. A ``bytearray`` or a writable view is changed in place.
+            leader_epoch: written into the batches.
+
+        Raises:
+            KafkaError: with Kafka's code: see :mod:`.validation` and :mod:`.producer_state`. Nothing was stored.
+            OSError: the disk refused. Nothing was stored.
+        """
+        config, now_ms = self.config, self._clock.wall_ms()
+        batches = check_batches(records, config, now_ms, from_client=from_client)
+        if batches[0].producer_id >= 0 or len(batches) > 1:
+            known = self.producers.check(batches)
+            if known is not None:
+                return AppendResult(known.first_offset, known.last_offset, self._append_time(known.timestamp), True, 0)
+        if config.compression_type != "producer":
+            changed = recompress(records, batches, config)
+            if changed is not None:
+                records = changed
+                batches = check_batches(records, config, now_ms, from_client=False)
+        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
+            records = bytearray(records)
+        first_offset = self.log_end_offset
+        append_time_ms = now_ms if config.log_append_time else None
+        placed = place(records, batches, first_offset, leader_epoch, append_time_ms)
+        self._write(placed, records, now_ms)
+        self.producers.add(placed)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, first_offset)
+        return AppendResult(
+            first_offset, placed[-1].last_offset, -1 if append_time_ms is None else append_time_ms, False, len(records)
+        )
+
+    def _append_time(self, timestamp: int) -> int:
+        return timestamp if self.config.log_append_time else -1
+
+    def _write(self, batches: list[BatchInfo], records: Buffer, now_ms: int) -> None:
+        if self._must_roll(len(records), batches[-1].last_offset, batches[0].max_timestamp, now_ms):
+            self.roll()
+        active = self._active
+        if not active.size_bytes:
+            active.created_ms = now_ms
+        active.append(batches, (records,))
+        if self.config.flush_messages < _MAX_RELATIVE_OFFSET and (
+            active.next_offset - self.recovery_point >= self.config.flush_messages
+        ):
+            self.flush()
+
+    def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        active, config = self._active, self.config
+        if not active.size_bytes:
+            return False
+        if active.first_timestamp >= 0 and timestamp >= 0:
+            waited = timestamp - active.first_timestamp
+        else:
+            waited = now_ms - active.created_ms
+        return (
+            active.size_bytes + size > config.segment_bytes
+            or waited > config.segment_ms - self._jitter_ms
+            or last_offset - active.base_offset > _MAX_RELATIVE_OFFSET
+            or active.offset_index.size_bytes + _OFFSET_INDEX_ENTRY > config.segment_index_bytes
+            or active.time_index.size_bytes + 2 * _TIME_INDEX_ENTRY > config.segment_index_bytes
+        )
+
+    def _choose_jitter(self) -> int:
+        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return random.randrange(most) if most > 0 else 0
+
+    def roll(self) -> None:
+        """Begin a new segment at the log end offset, with a snapshot of the producers."""
+        offset = self.log_end_offset
+        self._active.seal()
+        self.write_snapshot()
+        self._active = Segment(self.storage, offset, self.config.index_interval_bytes, self._clock.wall_ms())
+        self._segments.append(self._active)
+        self._bases.append(offset)
+        self._jitter_ms = self._choose_jitter()
+
+    def write_snapshot(self) -> None:
+        """Write the producers' state as of the log end offset."""
+        if self.storage.durable and len(self.producers):
+            name = segment_name(self.log_end_offset, "snapshot")
+            self.storage.write_small(name, self.producers.snapshot(), sync=False)
+
+    # --- reading
+
+    def read(self, offset: int, max_bytes: int, end_offset: int, *, at_least_one: bool) -> bytes:
+        """Batches from the one that holds ``offset`` on, as they lie in one segment.
+
+        Args:
+            max_bytes: most bytes; the last batch may be cut off by it.
+            end_offset: batches that begin at or after it are not given (high watermark or last stable offset).
+            at_least_one: the first batch is given whole even if it is larger than ``max_bytes`` (KIP-74).
+
+        Returns:
+            the bytes; empty if there is nothing to read.
+
+        Raises:
+            OffsetOutOfRangeError: before the log start offset or after the log end offset.
+        """
+        if offset >= end_offset and self.log_start_offset <= offset <= self.log_end_offset:
+            return b""
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and"
+                f" {self.log_end_offset}"
+            )
+        index = bisect_right(self._bases, offset) - 1
+        while 0 <= index < len(self._segments):
+            segment = self._segments[index]
+            found = segment.locate(offset)
+            if found is not None:
+                position, first_size = found
+                room = self._end_position(segment, end_offset) - position
+                if room <= 0:
+                    return b""
+                wanted = max(max_bytes, first_size) if at_least_one else max_bytes
+                return segment.read(position, min(wanted, room)) if wanted > 0 else b""
+            index += 1
+        return b""
+
+    @staticmethod
+    def _end_position(segment: Segment, end_offset: int) -> int:
+        if end_offset >= segment.next_offset:
+            return segment.size_bytes
+        found = segment.locate(end_offset)
+        return segment.size_bytes if found is None else found[0]
+
+    def raw(self, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
+        """Everything from the log start offset to the end, in pieces of whole batches."""
+        offset = self.log_start_offset
+        while offset < self.log_end_offset:
+            data = self.read(offset, piece_bytes, self.log_end_offset, at_least_one=True)
+            batches = scan(data)
+            if not batches:
+                return
+            yield data[: batches[-1].end_position]
+            offset = batches[-1].next_offset
+
+    # --- by time
+
+    def offset_for_timestamp(self, timestamp: int) -> FoundOffset | None:
+        """The first record whose timestamp is ``timestamp`` (ms) or greater, None if there is none."""
+        for segment in self._segments:
+            if segment.max_timestamp < timestamp or segment.next_offset <= self.log_start_offset:
+                continue
+            start = segment.locate(segment.time_index.offset_before(timestamp))
+            for info in segment.headers(start[0] if start is not None else 0):
+                if info.max_timestamp >= timestamp and info.last_offset >= self.log_start_offset:
+                    found = self._first_record(segment, info, timestamp)
+                    if found is not None:
+                        return found
+        return None
+
+    def offset_of_max_timestamp(self) -> FoundOffset | None:
+        """The first record with the greatest timestamp of the log, None if it is empty (KIP-734)."""
+        live = [
+            segment for segment in self._segments if segment.next_offset > self.log_start_offset and segment.size_bytes
+        ]
+        if not live:
+            return None
+        segment = max(live, key=lambda each: each.max_timestamp)  # the first of equals
+        start = segment.locate(segment.max_timestamp_offset)
+        for info in segment.headers(start[0] if start is not None else 0):
+            if info.max_timestamp >= segment.max_timestamp:
+                return self._first_record(segment, info, info.max_timestamp)
+        return None
+
+    def _first_record(self, segment: Segment, info: BatchInfo, timestamp: int) -> FoundOffset | None:
+        try:
+            for record in iter_records(segment.read(info.position, info.size_bytes)):
+                if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
+                    return FoundOffset(record.offset, record.timestamp, info.partition_leader_epoch)
+        except CorruptRecordError:
+            # The header promised it; a client that reads on finds the damage.
+            return FoundOffset(max(info.base_offset, self.log_start_offset), timestamp, info.partition_leader_epoch)
+        return None
+
+    # --- removing
+
+    def advance_log_start_offset(self, offset: int) -> None:
+        """Hide everything before ``offset``; segments that are hidden as a whole are removed."""
+        if offset <= self.log_start_offset:
+            return
+        self.log_start_offset = offset
+        self.epochs.truncate_from_start(offset)
+        self._remove_oldest(lambda segment, following: following <= self.log_start_offset)
+
+    def delete_old_segments(self, end_offset: int) -> int:
+        """Remove segments by retention.ms and retention.bytes, all of them before ``end_offset``; return how many."""
+        removed = 0
+        config = self.config
+        if config.delete:
+            if config.retention_ms >= 0:
+                limit = self._clock.wall_ms() - config.retention_ms
+                removed += self._retire(end_offset, lambda segment: self._age_stamp(segment) < limit)
+            if config.retention_bytes >= 0:
+                excess = self.size_bytes - config.retention_bytes
+
+                def too_large(segment: Segment) -> bool:
+                    nonlocal excess
+                    if excess < segment.size_bytes or not segment.size_bytes:
+                        return False
+                    excess -= segment.size_bytes
+                    return True
+
+                removed += self._retire(end_offset, too_large)
+        return removed
+
+    @staticmethod
+    def _age_stamp(segment: Segment) -> int:
+        return segment.max_timestamp if segment.max_timestamp >= 0 else segment.created_ms
+
+    def _retire(self, end_offset: int, wanted: Callable[[Segment], bool]) -> int:
+        count = 0
+        for segment in self._segments:
+            if segment.next_offset > end_offset or not segment.size_bytes or not wanted(segment):
+                break
+            count += 1
+        if count and count == len(self._segments):
+            self.roll()  # the active one goes as well; there is always one to append to
+        if count:
+            self.log_start_offset = max(self.log_start_offset, self._bases[count])
+            self.epochs.truncate_from_start(self.log_start_offset)
+            self._drop(count)
+        return count
+
+    def _remove_oldest(self, wanted: Callable[[Segment, int], bool]) -> None:
+        count = 0
+        while count < len(self._segments) - 1 and wanted(self._segments[count], self._bases[count + 1]):
+            count += 1
+        self._drop(count)
+
+    def _drop(self, count: int) -> None:
+        gone, self._segments = self._segments[:count], self._segments[count:]
+        del self._bases[:count]
+        for segment in gone:
+            segment.remove()
+            if segment.base_offset != self.log_end_offset:
+                self.storage.remove(segment_name(segment.base_offset, "snapshot"))
+
+    def replace(self, old: list[Segment], new: Segment | None) -> None:
+        """Put a compacted segment in the place of neighbours; it was written under the suffix ``.cleaned``.
+
+        A crash at any point leaves either the old ones or the new one: the rename to ``.swap`` decides.
+        """
+        start = self._segments.index(old[0])
+        if new is not None:
+            new.rename(".swap")
+            self.storage.sync()
+        for segment in old:
+            segment.remove()
+        if new is not None:
+            new.rename("")
+            self.storage.sync()
+        self._segments[start : start + len(old)] = [new] if new is not None else []
+        self._bases = [segment.base_offset for segment in self._segments]
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log so that it ends at ``offset`` or, within a batch, before that batch."""
+        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+            self._segments.pop().remove()
+            self._bases.pop()
+        self._active = self._segments[-1]
+        found = self._active.locate(offset)
+        if found is not None:
+            self._active.truncate_to_position(found[0])
+        self.epochs.truncate_from_end(self.log_end_offset)
+        self.recovery_point = min(self.recovery_point, self.log_end_offset)
+        self.producers.clear()
+        for segment in self._segments:
+            self.producers.add(segment.headers())
+
+    # --- safety on disk
+
+    def flush(self) -> None:
+        """Force everything to disk."""
+        for segment in self._segments:
+            if segment.next_offset > self.recovery_point or segment is self._active:
+                segment.flush()
+        self.recovery_point = self.log_end_offset
+        self._last_flush = self._clock.now()
+
+    def flush_if_due(self) -> None:
+        """Force everything to disk if ``flush.ms`` has passed since the last time."""
+        unflushed = self.log_end_offset > self.recovery_point
+        if unflushed and (self._clock.now() - self._last_flush) * 1000 >= self.config.flush_ms:
+            self.flush()
+
+    def flushers(self) -> tuple[int, list[Callable[[], None]]]:
+        """Calls that force all closed segments to disk, for another thread, and the recovery point after them."""
+        point = self._active.base_offset
+        calls = [segment.flusher() for segment in self._segments if segment is not self._active]
+        return point, [call for call in calls if call is not None]
+
+    def close(self, *, flush: bool = True) -> None:
+        """Complete everything that the next start needs; without ``flush`` it is not forced to disk."""
+        self.write_snapshot()
+        for segment in self._segments:
+            segment.seal()
+        if flush:
+            self.flush()
+        for segment in self._segments:
+            segment.close()
+
+    def abandon(self) -> None:
+        """Close files and write nothing more, as if the process had been killed."""
+        for segment in self._segments:
+            segment.abandon()
+
+    def remove(self) -> None:
+        """Remove everything."""
+        for segment in self._segments:
+            segment.remove()
+        for name in self.storage.names():
+            self.storage.remove(name)

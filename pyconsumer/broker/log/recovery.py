@@ -1,0 +1,241 @@
+"""Opening a log: from nothing, after a clean stop, or after a crash.
+
+After a crash nothing behind the recovery point is trusted. Batches there are read one by one, with their checksums; at
+the first that is torn or damaged the log ends, and what follows is cut off. Everything that was acknowledged had been
+passed to the system before, so a crash of the process loses none of it. Indexes, leader epochs and the producers'
+state are made again from the batches.
+
+Files that an interrupted compaction left: ``.cleaned`` is incomplete and goes, ``.swap`` is complete and takes its place.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log.checkpoints import LeaderEpochs
+from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.producer_state import ProducerState
+from pyconsumer.broker.log.segment import Segment
+from pyconsumer.broker.log.storage import Storage, segment_bases, segment_name
+from pyconsumer.clock import Clock
+from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, check_crc, scan_until_damage
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["open_log"]
+
+_log = logging.getLogger(__name__)
+
+_PIECE_BYTES = 4 << 20
+#: How much of the tail is searched for the batches that a snapshot does not hold.
+_REFILL_BYTES = 4 << 20
+
+
+def open_log(
+    storage: Storage,
+    topic_partition: TopicPartition,
+    config: TopicConfig,
+    clock: Clock,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+) -> PartitionLog:
+    """Open the log in a folder, which may be empty.
+
+    Args:
+        clean: it was closed in good order, so that nothing has to be checked.
+        recovery_point, log_start_offset: from the checkpoints; 0 if there are none.
+    """
+    _finish_compaction(storage)
+    bases = segment_bases(storage.names())
+    if bases and log_start_offset > bases[-1] and _is_behind(storage, bases[-1], log_start_offset, config, clock):
+        # The log start offset was raised beyond a log end that was lost with the machine: nothing is left to read.
+        for base in bases:
+            _open_segment(storage, base, config, clock).remove()
+        bases = []
+    segments = [_open_segment(storage, base, config, clock) for base in bases or [max(0, log_start_offset)]]
+    epochs = LeaderEpochs(storage)
+    if clean:
+        for segment in segments:
+            segment.load_bounds()
+    else:
+        _recover(segments, recovery_point, topic_partition)
+    end = segments[-1].next_offset
+    epochs.truncate_from_end(end)
+    if not clean:
+        _complete_epochs(epochs, segments, recovery_point)
+    producers = _load_producers(storage, segments, end, clean)
+    start = max(log_start_offset, segments[0].base_offset)
+    return PartitionLog(
+        storage,
+        topic_partition,
+        config,
+        clock,
+        segments=segments,
+        producers=producers,
+        epochs=epochs,
+        log_start_offset=min(start, end),
+        recovery_point=end if clean else min(recovery_point, end),
+    )
+
+
+def _open_segment(storage: Storage, base: int, config: TopicConfig, clock: Clock) -> Segment:
+    return Segment(storage, base, config.index_interval_bytes, clock.wall_ms())
+
+
+def _is_behind(storage: Storage, last_base: int, start: int, config: TopicConfig, clock: Clock) -> bool:
+    segment = _open_segment(storage, last_base, config, clock)
+    segment.rebuild_indexes()
+    segment.abandon()
+    return segment.next_offset < start
+
+
+def _finish_compaction(storage: Storage) -> None:
+    names = storage.names()
+    for name in names:
+        if name.endswith((".cleaned", ".deleted", ".tmp")):
+            storage.remove(name)
+    swapped = [name.removesuffix(".log.swap") for name in names if name.endswith(".log.swap")]
+    for base in swapped:
+        data = storage.open(f"{base}.log.swap")
+        last = max((info.last_offset for info in _scan_file(data.read(0, data.size))), default=int(base))
+        data.close()
+        for other in segment_bases(storage.names()):
+            if int(base) <= other <= last:
+                for suffix in ("log", "index", "timeindex"):
+                    storage.remove(segment_name(other, suffix))
+        for suffix in ("index", "timeindex"):
+            storage.remove(f"{base}.{suffix}.swap")
+        storage.rename(f"{base}.log.swap", f"{base}.log")
+
+
+def _scan_file(data: bytes) -> list[BatchInfo]:
+    return scan_until_damage(data)[0]
+
+
+# --- after a crash
+
+
+def _recover(segments: list[Segment], recovery_point: int, topic_partition: TopicPartition) -> None:
+    """Check everything behind the recovery point; cut the log at the first damage."""
+    for index, segment in enumerate(segments):
+        following = segments[index + 1].base_offset if index + 1 < len(segments) else None
+        if following is not None and following <= recovery_point:
+            _trust(segment)
+            continue
+        valid = _valid_bytes(segment)
+        cut = segment.size_bytes - valid
+        segment.truncate_to_position(valid)
+        if cut:
+            lost = segments[index + 1 :]
+            _log.warning(
+                "%s: cut %d bytes behind the last whole batch at offset %d%s",
+                topic_partition,
+                cut,
+                segment.next_offset,
+                f" and {len(lost)} segments after it" if lost else "",
+            )
+            for later in lost:
+                later.remove()
+            del segments[index + 1 :]
+            return
+
+
+def _trust(segment: Segment) -> None:
+    """A segment that was on disk before the crash: only its indexes may be missing."""
+    try:
+        if not len(segment.offset_index) and segment.size_bytes > _PIECE_BYTES:
+            segment.rebuild_indexes()
+        else:
+            segment.load_bounds()
+    except CorruptRecordError:
+        segment.rebuild_indexes()
+
+
+def _valid_bytes(segment: Segment) -> int:
+    """How many bytes of a segment are whole batches with right checksums and rising offsets."""
+    position, next_offset = 0, segment.base_offset
+    want = _PIECE_BYTES
+    while position < segment.size_bytes:
+        piece = segment.read(position, want)
+        found, damage = scan_until_damage(piece)
+        for info in found:
+            if info.magic != 2 or info.base_offset < next_offset or not check_crc(piece, info):
+                return position + info.position
+            next_offset = info.last_offset + 1
+        if found:
+            position += found[-1].end_position
+            want = _PIECE_BYTES
+        if damage is not None:
+            return position
+        if not found:
+            if len(piece) < BATCH_OVERHEAD:
+                return position
+            size = int.from_bytes(piece[8:12], "big") + 12
+            if size <= len(piece) or position + size > segment.size_bytes:
+                return position
+            want = size
+    return position
+
+
+def _complete_epochs(epochs: LeaderEpochs, segments: list[Segment], recovery_point: int) -> None:
+    """Enter the leader epochs of batches behind the recovery point; all of them if none are known."""
+    since = recovery_point if epochs.latest >= 0 else 0
+    for segment in segments:
+        if segment.next_offset <= since:
+            continue
+        for info in segment.headers():
+            if info.partition_leader_epoch > epochs.latest:
+                epochs.assign(info.partition_leader_epoch, info.base_offset)
+
+
+# --- producers
+
+
+def _load_producers(storage: Storage, segments: list[Segment], end: int, clean: bool) -> ProducerState:
+    """The newest good snapshot, brought up to the end of the log."""
+    state = ProducerState()
+    offsets = sorted(int(name[:20]) for name in storage.names() if name.endswith(".snapshot") and name[:20].isdigit())
+    usable = [offset for offset in offsets if offset <= end]
+    for offset in offsets:
+        if offset > end:
+            storage.remove(segment_name(offset, "snapshot"))
+    while usable:
+        offset = usable.pop()
+        content = storage.read_small(segment_name(offset, "snapshot"))
+        try:
+            state.load(content or b"", offset)
+            break
+        except ValueError as error:
+            _log.warning("producer snapshot at offset %d is not used: %s", offset, error)
+            storage.remove(segment_name(offset, "snapshot"))
+            state.clear()
+    if clean and state.next_offset == 0 and not offsets:
+        return state  # closed in good order without a snapshot: there were no producers
+    known = state.next_offset
+    if len(state):
+        state.refill(info for info in _tail(segments, known) if info.last_offset < known)
+    for segment in segments:
+        if segment.next_offset > known:
+            state.add(info for info in segment.headers() if info.last_offset >= known)
+    state.next_offset = end
+    return state
+
+
+def _tail(segments: list[Segment], offset: int) -> list[BatchInfo]:
+    """Headers of the last few MiB before an offset."""
+    for segment in reversed(segments):
+        if segment.base_offset < offset:
+            found = segment.locate(offset)
+            end = found[0] if found is not None else segment.size_bytes
+            if end <= _REFILL_BYTES:
+                return list(segment.headers())
+            return [info for info in segment.headers(_aligned(segment, end - _REFILL_BYTES))]
+    return []
+
+
+def _aligned(segment: Segment, position: int) -> int:
+    """The last indexed batch that begins at or before a position."""
+    return segment.offset_index.position_at_or_before(position)

@@ -1,0 +1,242 @@
+"""One segment: a file of record batches in the order of their offsets, and its two indexes.
+
+A segment knows where batches lie; which batches may be appended, and up to where a reader may see them, is decided by
+:class:`~pyconsumer.broker.log.partition_log.PartitionLog`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
+from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
+from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, scan, scan_until_damage
+
+__all__ = ["Segment"]
+
+Buffer = bytes | bytearray | memoryview
+
+_HEADERS_BYTES = 8192  # read at a time when headers are looked for
+_SCAN_BYTES = 1 << 20
+_NO_TIMESTAMP = -1
+
+
+class Segment:
+    """Batches from ``base_offset`` on.
+
+    Attributes:
+        next_offset: the offset after the last batch.
+        max_timestamp: greatest timestamp in ms, -1 without any; ``max_timestamp_offset``: last offset of its batch.
+        created_ms: wall time of the first append, which ``segment.ms`` counts from where records have no timestamp.
+        first_timestamp: max timestamp of the first batch, -1 if empty: a segment's age is counted from it.
+    """
+
+    def __init__(
+        self, storage: Storage, base_offset: int, index_interval_bytes: int, created_ms: int, suffix: str = ""
+    ) -> None:
+        self._storage = storage
+        self.base_offset = base_offset
+        self._suffix = suffix
+        self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
+        self.offset_index = OffsetIndex(storage, segment_name(base_offset, "index") + suffix, base_offset)
+        self.time_index = TimeIndex(storage, segment_name(base_offset, "timeindex") + suffix, base_offset)
+        self._interval = index_interval_bytes
+        self._since_index = 0
+        self.next_offset = base_offset
+        self.max_timestamp = _NO_TIMESTAMP
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp = _NO_TIMESTAMP
+        self.created_ms = created_ms
+        self._unsynced = False
+
+    @property
+    def size_bytes(self) -> int:
+        return self._log.size
+
+    # --- writing
+
+    def append(self, batches: Sequence[BatchInfo], buffers: Sequence[Buffer]) -> None:
+        """Write whole batches at the end.
+
+        Args:
+            batches: their headers, with the offsets that they have in the log.
+            buffers: their bytes, joined.
+
+        Raises:
+            OSError: nothing was written.
+        """
+        position = self._log.size
+        self._log.append(buffers)
+        self._unsynced = True
+        self._note(batches, position)
+
+    def _note(self, batches: Sequence[BatchInfo], position: int) -> None:
+        """Bring indexes and bounds up to date with batches that lie at ``position``."""
+        for batch in batches:
+            if batch.max_timestamp > self.max_timestamp:
+                self.max_timestamp = batch.max_timestamp
+                self.max_timestamp_offset = batch.last_offset
+            if position == 0:
+                self.first_timestamp = batch.max_timestamp
+            if self._since_index > self._interval:
+                self.offset_index.append(batch.last_offset, position)
+                if self.max_timestamp >= 0:
+                    self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+                self._since_index = 0
+            self._since_index += batch.size_bytes
+            position += batch.size_bytes
+            self.next_offset = batch.last_offset + 1
+
+    def seal(self) -> None:
+        """Complete the time index when no more will be appended, and write both."""
+        if self.max_timestamp >= 0:
+            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self.offset_index.write()
+        self.time_index.write()
+
+    def flush(self) -> None:
+        """Force batches and indexes to disk."""
+        if self._unsynced:
+            self._log.flush()
+            self.offset_index.flush()
+            self.time_index.flush()
+            self._unsynced = False
+
+    def flusher(self) -> Callable[[], None] | None:
+        """A call that forces the batches to disk in any thread; None if nothing is to be done."""
+        if not self._unsynced:
+            return None
+        self._unsynced = False
+        return self._log.flusher()
+
+    def close(self) -> None:
+        """Complete the indexes and close the file."""
+        self.seal()
+        self._log.close()
+
+    def abandon(self) -> None:
+        """Close the file and write nothing more, as if the process had been killed."""
+        self._log.close()
+
+    def remove(self) -> None:
+        """Close and remove all files."""
+        self._log.close()
+        self._storage.remove(segment_name(self.base_offset, "log") + self._suffix)
+        self.offset_index.file.remove()
+        self.time_index.file.remove()
+
+    def rename(self, suffix: str) -> None:
+        """Give all files another suffix after their usual names."""
+        self._storage.rename(
+            segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
+        )
+        self.offset_index.file.rename(segment_name(self.base_offset, "index") + suffix)
+        self.time_index.file.rename(segment_name(self.base_offset, "timeindex") + suffix)
+        self._suffix = suffix
+
+    # --- reading
+
+    def read(self, position: int, size: int) -> bytes:
+        """Raw bytes at a position; fewer only at the end."""
+        return self._log.read(position, size)
+
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """Position and size of the first batch that ends at or after ``offset``; None if there is none."""
+        position = self.offset_index.position_before(offset)
+        size = self._log.size
+        while position < size:
+            chunk = self._log.read(position, _HEADERS_BYTES)
+            at, end = 0, len(chunk)
+            while end - at >= BATCH_OVERHEAD:
+                batch_size = int.from_bytes(chunk[at + 8 : at + 12], "big") + 12
+                last = int.from_bytes(chunk[at : at + 8], "big") + int.from_bytes(chunk[at + 23 : at + 27], "big")
+                if last >= offset:
+                    return position + at, batch_size
+                at += batch_size
+            if not at:
+                return None
+            position += at
+        return None
+
+    def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[BatchInfo, bytes]]:
+        """All batches from a position on, each with its bytes. ``info.position`` is that in the file.
+
+        Raises:
+            CorruptRecordError: a header is damaged.
+        """
+        end = self._log.size if end is None else min(end, self._log.size)
+        want = _SCAN_BYTES
+        while position < end:
+            chunk = self._log.read(position, min(want, end - position))
+            found = scan(chunk)
+            if not found:
+                if len(chunk) == end - position:
+                    return
+                want = self._needed(chunk, want)
+                continue
+            want = _SCAN_BYTES
+            for info in found:
+                yield info._replace(position=position + info.position), chunk[info.position : info.end_position]
+            position += found[-1].end_position
+
+    @staticmethod
+    def _needed(chunk: bytes, want: int) -> int:
+        """How much to read for a batch that is larger than what was read."""
+        return max(int.from_bytes(chunk[8:12], "big") + 12, want * 2)
+
+    def headers(self, position: int = 0) -> Iterator[BatchInfo]:
+        """Headers of all batches from a position on, read without their records. ``position`` is that in the file."""
+        size = self._log.size
+        while position < size:
+            chunk = self._log.read(position, _SCAN_BYTES)
+            found, damage = scan_until_damage(chunk)
+            for info in found:
+                yield info._replace(position=position + info.position)
+            if damage is not None:
+                raise damage
+            if found:
+                position += found[-1].end_position
+                continue
+            # A batch larger than the piece: its header alone, then on to the next.
+            batch_size = int.from_bytes(chunk[8:12], "big") + 12
+            if len(chunk) < BATCH_OVERHEAD or position + batch_size > size:
+                return
+            found, damage = scan_until_damage(self._log.read(position, batch_size))
+            if damage is not None or not found:
+                raise damage or CorruptRecordError(f"no batch at byte {position}")
+            yield found[0]._replace(position=position)
+            position += batch_size
+
+    # --- opening and recovery
+
+    def load_bounds(self) -> None:
+        """After a clean stop: find ``next_offset`` and the timestamps from the indexes and the batches behind them."""
+        timestamp, offset = self.time_index.last_entry
+        self.max_timestamp, self.max_timestamp_offset = timestamp, offset
+        position = self.offset_index.last_entry[1]
+        first = next(self.headers(), None)
+        self.first_timestamp = first.max_timestamp if first is not None else _NO_TIMESTAMP
+        self._since_index = 0
+        for info in self.headers(position):
+            if info.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = info.max_timestamp, info.last_offset
+            self._since_index += info.size_bytes
+            self.next_offset = info.last_offset + 1
+
+    def truncate_to_position(self, position: int) -> None:
+        """Cut the file and what the indexes say of the part behind; bounds are found again."""
+        self._log.truncate(position)
+        self._unsynced = True
+        self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes and all bounds anew from the headers."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self._since_index = 0
+        self.next_offset = self.base_offset
+        self.max_timestamp = self.first_timestamp = _NO_TIMESTAMP
+        self.max_timestamp_offset = self.base_offset
+        for info in self.headers():
+            self._note((info,), info.position)

@@ -1,0 +1,274 @@
+"""Where a log keeps its bytes: files in a folder, or memory. Both behave the same, so nothing else knows which.
+
+A :class:`DataFile` is only ever appended to at its end, read anywhere and cut. Small text files (checkpoints) are
+replaced as a whole: written beside, forced to disk, renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+__all__ = ["DataFile", "FileStorage", "MemoryStorage", "Storage", "replace_file", "sync_folder"]
+
+Buffer = bytes | bytearray | memoryview
+
+_MOST_BUFFERS = 512  # below IOV_MAX everywhere
+
+
+class DataFile(Protocol):
+    """A file that grows at its end. ``size`` is its length in bytes."""
+
+    size: int
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        """Add the buffers at the end. If that fails, ``OSError`` and the size is what it was."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to ``size`` bytes from ``position``; fewer only at the end."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes."""
+
+    def flush(self) -> None:
+        """Force what was appended to disk."""
+
+    def flusher(self) -> Callable[[], None]:
+        """A call that forces what was appended so far to disk, in any thread, even after this file was closed."""
+
+    def close(self) -> None:
+        """Close the file; nothing may be done with it afterwards."""
+
+
+class Storage(Protocol):
+    """The folder of one partition."""
+
+    durable: bool
+
+    def names(self) -> list[str]:
+        """Names of everything in it."""
+
+    def open(self, name: str) -> DataFile:
+        """Open a data file, which is created if it is not there."""
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it is not there."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file over whatever has the new name."""
+
+    def read_small(self, name: str) -> bytes | None:
+        """The content of a small file, None if it is not there."""
+
+    def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
+        """Replace a small file in one step; without ``sync`` a crash of the machine may lose it."""
+
+    def sync(self) -> None:
+        """Force names and renames to disk."""
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Replace a file so that a crash leaves the old or the new content, never a mixture.
+
+    Without ``sync`` that holds for a crash of the process, not for one of the machine.
+    """
+    fresh = path.with_name(path.name + ".tmp")
+    with open(fresh, "wb") as file:
+        file.write(content)
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+    os.replace(fresh, path)
+    if sync:
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force the names in a folder to disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _DiskFile:
+    __slots__ = ("_descriptor", "size")
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.size = os.fstat(self._descriptor).st_size
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        before = self.size
+        try:
+            if len(buffers) == 1:
+                self._write_at(buffers[0], before)
+                self.size = before + len(buffers[0])
+                return
+            for start in range(0, len(buffers), _MOST_BUFFERS):
+                part = buffers[start : start + _MOST_BUFFERS]
+                total = sum(map(len, part))
+                if os.pwritev(self._descriptor, part, self.size) != total:
+                    self._write_at(b"".join(part), self.size)
+                self.size += total
+        except OSError:
+            self.size = before
+            os.ftruncate(self._descriptor, before)
+            raise
+
+    def _write_at(self, buffer: Buffer, position: int) -> None:
+        written = os.pwrite(self._descriptor, buffer, position)
+        while written < len(buffer):
+            written += os.pwrite(self._descriptor, memoryview(buffer)[written:], position + written)
+
+    def read(self, position: int, size: int) -> bytes:
+        size = min(size, self.size - position)
+        if size <= 0:
+            return b""
+        data = os.pread(self._descriptor, size, position)
+        if len(data) == size:
+            return data
+        parts = [data]  # a read stops short at 2 GiB and on some file systems
+        while data and size > len(data):
+            size -= len(data)
+            position += len(data)
+            data = os.pread(self._descriptor, size, position)
+            parts.append(data)
+        return b"".join(parts)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self.size = size
+
+    def flush(self) -> None:
+        os.fsync(self._descriptor)
+
+    def flusher(self) -> Callable[[], None]:
+        descriptor = os.dup(self._descriptor)
+
+        def flush() -> None:
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        return flush
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class FileStorage:
+    """Files in ``folder``, which is created."""
+
+    durable = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        return os.listdir(self.folder)
+
+    def open(self, name: str) -> DataFile:
+        return _DiskFile(self.folder / name)
+
+    def remove(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self.folder / old, self.folder / new)
+
+    def read_small(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
+        replace_file(self.folder / name, content, sync=sync)
+
+    def sync(self) -> None:
+        sync_folder(self.folder)
+
+
+class _MemoryFile:
+    __slots__ = ("_data",)
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def append(self, buffers: Sequence[Buffer]) -> None:
+        for buffer in buffers:
+            self._data += buffer
+
+    def read(self, position: int, size: int) -> bytes:
+        with memoryview(self._data) as view:
+            return bytes(view[position : position + size])
+
+    def truncate(self, size: int) -> None:
+        del self._data[size:]
+
+    def flush(self) -> None:
+        pass
+
+    def flusher(self) -> Callable[[], None]:
+        return self.flush
+
+    def close(self) -> None:
+        pass
+
+
+class MemoryStorage:
+    """No files at all: what is in it ends with the process."""
+
+    durable = False
+
+    def __init__(self) -> None:
+        self._files: dict[str, _MemoryFile] = {}
+        self._small: dict[str, bytes] = {}
+
+    def names(self) -> list[str]:
+        return [*self._files, *self._small]
+
+    def open(self, name: str) -> DataFile:
+        return self._files.setdefault(name, _MemoryFile())  # type: ignore[return-value]
+
+    def remove(self, name: str) -> None:
+        self._files.pop(name, None)
+        self._small.pop(name, None)
+
+    def rename(self, old: str, new: str) -> None:
+        self._files[new] = self._files.pop(old)
+
+    def read_small(self, name: str) -> bytes | None:
+        return self._small.get(name)
+
+    def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
+        self._small[name] = content
+
+    def sync(self) -> None:
+        pass
+
+
+_SEGMENT_NAME = re.compile(r"(\d{20})\.log")
+
+
+def segment_bases(names: Sequence[str]) -> list[int]:
+    """Base offsets of the segments among file names, in order."""
+    return sorted(int(found[1]) for name in names if (found := _SEGMENT_NAME.fullmatch(name)))
+
+
+def segment_name(base_offset: int, suffix: str = "log") -> str:
+    """Kafka's file name: 20 digits of the base offset, then what is in it."""
+    return f"{base_offset:020d}.{suffix}"

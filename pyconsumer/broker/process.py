@@ -1,0 +1,166 @@
+"""The process that a cluster runs in: by itself (``pyconsumer broker``), or as the child of a program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.broker.security import SecurityConfig
+from pyconsumer.errors import KafkaError
+
+__all__ = ["run_broker", "run_child"]
+
+
+def run_broker(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 9092,
+    data_dir: str | os.PathLike[str] | None = None,
+    brokers: int = 1,
+    config: Mapping[str, object] | None = None,
+    advertised_host: str | None = None,
+    announce: Callable[[str], None] | None = None,
+) -> None:
+    """Run a cluster in this process until SIGTERM or SIGINT, then stop it in good order.
+
+    Args:
+        host, port: where to listen; port 0 picks a free one.
+        data_dir: where data is kept; None keeps it in memory.
+        config: broker settings by Kafka's names.
+        advertised_host: what clients are told instead of ``host``.
+        announce: called with ``HOST:PORT[,...]`` when requests are answered; prints ``listening on ...`` by default.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+        BrokerStartError: a port or the folder cannot be had.
+    """
+    if advertised_host is None and host in ("0.0.0.0", "::"):
+        advertised_host = "localhost"
+    options = ClusterOptions(
+        brokers=brokers,
+        data_dir=None if data_dir is None else Path(data_dir),
+        config=dict(config or {}),
+        host=host,
+        advertised_host=advertised_host,
+        ports=[{"PLAINTEXT": port}],
+    )
+    tell = announce or _announce
+    asyncio.run(_run_until_signal(options, tell))
+
+
+def _announce(addresses: str) -> None:
+    print(f"listening on {addresses}", flush=True)
+
+
+async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], None]) -> None:
+    _prepare()
+    loop = asyncio.get_running_loop()
+    host = ClusterHost(options, loop)
+    host.start()
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    try:
+        announce(",".join(f"{node.host}:{node.port}" for node in host.endpoints(options.listeners[0])))
+        await ended.wait()
+    finally:
+        host.stop()
+
+
+def _prepare() -> None:
+    """Allow as many open files as the system does, and spare the collector what lives as long as the process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else 65536, hard))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+# --- the child of a program
+
+
+def run_child() -> int:
+    """Serve the program at the other end of standard input and output; return the exit status."""
+    logging.basicConfig(
+        level=os.environ.get("PYCONSUMER_BROKER_LOG", "INFO"), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program, which decides
+    return asyncio.run(_Child().run())
+
+
+class _Child:
+    def __init__(self) -> None:
+        self._received = b""
+        self._host: ClusterHost | None = None
+        self._folder: str | None = None
+        self._ended = asyncio.Event()
+        self._status = 0
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(sys.stdin.fileno(), self._on_input)
+        loop.add_signal_handler(signal.SIGTERM, self._ended.set)
+        await self._ended.wait()
+        loop.remove_reader(sys.stdin.fileno())
+        if self._host is not None:
+            self._host.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return self._status
+
+    def _on_input(self) -> None:
+        data = os.read(sys.stdin.fileno(), 1 << 20)
+        if not data:
+            self._ended.set()  # the program has gone
+            return
+        self._received += data
+        while b"\n" in self._received and not self._ended.is_set():
+            line, self._received = self._received.split(b"\n", 1)
+            self._on_line(json.loads(line))
+
+    def _on_line(self, message: dict[str, Any]) -> None:
+        if message.get("command") == "stop":
+            self._ended.set()
+            return
+        try:
+            answer = {"result": self._start(message) if self._host is None else self._command(message)}
+        except KafkaError as error:
+            text = str(error.args[0]) if error.args else str(error)
+            answer = {"error": type(error).__name__, "message": text}
+        except Exception as error:
+            logging.getLogger(__name__).exception("a command failed")
+            answer = {"error": "BrokerStartError", "message": f"{type(error).__name__}: {error}"}
+        os.write(sys.stdout.fileno(), json.dumps(answer).encode() + b"\n")
+        if self._host is None:
+            self._status = 1
+            self._ended.set()
+
+    def _start(self, message: dict[str, Any]) -> list[dict[str, int]]:
+        if message.pop("remove_folder"):
+            self._folder = message["data_dir"]
+        folder = message.pop("data_dir")
+        security = SecurityConfig(**message.pop("security"))
+        options = ClusterOptions(data_dir=None if folder is None else Path(folder), security=security, **message)
+        _prepare()
+        host = ClusterHost(options, asyncio.get_running_loop())
+        host.start()
+        self._host = host
+        return host.ports()
+
+    def _command(self, message: dict[str, Any]) -> Any:
+        assert self._host is not None
+        return self._host.command(message["command"], message["arguments"])

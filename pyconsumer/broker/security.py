@@ -1,0 +1,185 @@
+"""Who a connection belongs to: TLS without a socket, and SASL PLAIN (KIP-43, KIP-152, KIP-368)."""
+
+from __future__ import annotations
+
+import hmac
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = ["ANONYMOUS", "LISTENERS", "PlainUsers", "SecurityConfig", "Session", "TlsLayer"]
+
+Buffer = bytes | bytearray | memoryview
+
+#: Principal of a client that did not say who it is.
+ANONYMOUS: Final = "User:ANONYMOUS"
+#: Names of listeners, each of which is at the same time its security protocol.
+LISTENERS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+_TLS_RECORD_BYTES: Final = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityConfig:
+    """What listeners other than PLAINTEXT need.
+
+    Attributes:
+        cert_file: PEM file of the server's certificate and chain; ``key_file``: its key if that is elsewhere.
+        client_ca_file: if given, clients must show a certificate of this authority.
+        sasl_users: passwords by user name.
+    """
+
+    cert_file: str | None = None
+    key_file: str | None = None
+    client_ca_file: str | None = None
+    sasl_users: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, listeners: Sequence[str]) -> None:
+        """Raise ``ConfigurationError`` unless these listeners can be opened."""
+        for name in listeners:
+            if name not in LISTENERS:
+                raise ConfigurationError(f"there is no listener {name!r}; there are {', '.join(LISTENERS)}")
+            if name.endswith("SSL") and self.cert_file is None:
+                raise ConfigurationError(f"listener {name} needs a certificate: ssl_certfile")
+            if name.startswith("SASL") and not self.sasl_users:
+                raise ConfigurationError(f"listener {name} needs users: sasl_users")
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """The server's side of TLS; ``ConfigurationError`` if a file cannot be used."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            assert self.cert_file is not None
+            context.load_cert_chain(self.cert_file, self.key_file)
+            if self.client_ca_file is not None:
+                context.load_verify_locations(self.client_ca_file)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except (OSError, ssl.SSLError) as error:
+            name = Path(self.cert_file or "").name
+            raise ConfigurationError(f"the certificate {name} cannot be used: {error}") from None
+        return context
+
+
+class PlainUsers:
+    """Users that may log in by SASL PLAIN."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = {name: password.encode() for name, password in users.items()}
+
+    def authenticate(self, token: Buffer) -> tuple[str | None, str]:
+        """Check a PLAIN message (RFC 4616): the user's name or None, and what is wrong."""
+        parts = bytes(token).split(b"\0")
+        if len(parts) != 3:
+            return None, "Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
+        try:
+            authorization, user, password = parts[0].decode(), parts[1].decode(), parts[2]
+        except UnicodeDecodeError:
+            return None, "Invalid SASL/PLAIN response: it is not UTF-8"
+        if not user:
+            return None, "Authentication failed: username not specified"
+        if not password:
+            return None, "Authentication failed: password not specified"
+        known = self._users.get(user)
+        if known is None or not hmac.compare_digest(known, password):
+            return None, "Authentication failed: Invalid username or password"
+        if authorization not in ("", user):
+            return None, "Authentication failed: Client requested an authorization id that is different from username"
+        return user, ""
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of a connection's client.
+
+    Attributes:
+        needs_login: nothing but ApiVersions and SASL is served yet.
+        mechanism: chosen by SaslHandshake; ``raw_tokens``: by version 0 of it, so that tokens come without a header.
+        expires_at: monotonic seconds from which a new login is needed, None: never.
+        close_after: close the connection once the answer has left.
+    """
+
+    users: PlainUsers | None = None
+    principal: str = ANONYMOUS
+    software: str = ""
+    needs_login: bool = False
+    mechanism: str | None = None
+    raw_tokens: bool = False
+    logged_in: bool = False
+    expires_at: float | None = None
+    close_after: bool = False
+
+    def login(self, user: str) -> None:
+        """The client has shown who it is."""
+        self.principal = f"User:{user}"
+        self.needs_login = False
+        self.logged_in = True
+        self.mechanism = None
+        self.raw_tokens = False
+
+
+class TlsLayer:
+    """The server's side of TLS between bytes from a socket and bytes to it.
+
+    Raises ``ssl.SSLError`` from :meth:`feed` if the peer does not speak TLS, or not as it must.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._shaken = False
+
+    def feed(self, data: Buffer) -> bytes:
+        """Take bytes from the socket (none at its end); return what they decrypt to."""
+        if data:
+            self._incoming.write(data)
+        else:
+            self._incoming.write_eof()
+        if not self._shaken:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                return b""
+            self._shaken = True
+        parts = []
+        while True:
+            try:
+                part = self._tls.read(4 * _TLS_RECORD_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLZeroReturnError:
+                break
+            if not part:
+                break
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def encrypt(self, buffers: Sequence[Buffer]) -> bytes:
+        """Encrypt what is to be sent; includes whatever the handshake has to say."""
+        for buffer in buffers:
+            view = memoryview(buffer)
+            while view:
+                view = view[self._tls.write(view) :]
+        return self._outgoing.read()
+
+    def pending(self) -> bytes:
+        """Bytes of the handshake that are to be sent, also after an error."""
+        return self._outgoing.read()
+
+    @property
+    def client_name(self) -> str | None:
+        """The subject of the client's certificate as Kafka writes it, None without one."""
+        certificate = self._tls.getpeercert() if self._shaken else None
+        if not certificate:
+            return None
+        names = {"commonName": "CN", "organizationalUnitName": "OU", "organizationName": "O", "countryName": "C"}
+        parts = [
+            f"{names.get(str(key), str(key))}={value}"
+            for entry in reversed(certificate.get("subject", ()))  # type: ignore[arg-type]
+            for key, value in entry  # type: ignore[misc]
+        ]
+        return ",".join(parts)

@@ -1,0 +1,120 @@
+"""Listeners of one broker, on an asyncio loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from typing import Final
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.connection import Connection
+from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsLayer
+
+__all__ = ["BrokerServer"]
+
+_log = logging.getLogger(__name__)
+
+_SCRATCH_BYTES: Final = 256 * 1024
+_ACCEPTS_AT_A_TIME: Final = 64
+
+
+class BrokerServer:
+    """The sockets of one broker.
+
+    Attributes:
+        addresses: host and port by listener name, once they are open.
+    """
+
+    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop, security: SecurityConfig) -> None:
+        self.broker = broker
+        self.loop = loop
+        self.max_request_bytes = broker.config.integer("socket.request.max.bytes")
+        self.max_login_bytes = broker.config.integer("sasl.server.max.receive.size")
+        #: Where bytes are read to; one for all connections, because they are taken out at once.
+        self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        self.addresses: dict[str, tuple[str, int]] = {}
+        self._security = security
+        self._tls = None
+        self._users = PlainUsers(security.sasl_users) if security.sasl_users else None
+        self._listeners: list[socket.socket] = []
+        self._connections: set[Connection] = set()
+        self._per_host: Counter[str] = Counter()
+        self._idle_check: asyncio.TimerHandle | None = None
+
+    def open(self, name: str, host: str, port: int) -> int:
+        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be had."""
+        if name.endswith("SSL") and self._tls is None:
+            self._tls = self._security.ssl_context()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
+        listener = socket.create_server((host, port), family=family, backlog=backlog)
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        self.addresses[name] = (host, listener.getsockname()[1])
+        self.loop.add_reader(listener, self._on_acceptable, listener, name)
+        if self._idle_check is None:
+            self._schedule_idle_check()
+        return self.addresses[name][1]
+
+    def _on_acceptable(self, listener: socket.socket, name: str) -> None:
+        for _ in range(_ACCEPTS_AT_A_TIME):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                _log.warning("cannot accept a connection: %s", error)
+                return
+            self._accept(sock, str(address[0]), name)
+
+    def _accept(self, sock: socket.socket, host: str, name: str) -> None:
+        config = self.broker.config
+        if len(self._connections) >= config.integer("max.connections") or self._per_host[host] >= config.integer(
+            "max.connections.per.ip"
+        ):
+            _log.warning("refusing a connection from %s: there are too many", host)
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        needs_login = name.startswith("SASL")
+        session = Session(users=self._users if needs_login else None, needs_login=needs_login)
+        tls = TlsLayer(self._tls) if name.endswith("SSL") and self._tls is not None else None
+        self._per_host[host] += 1
+        self._connections.add(Connection(self, sock, name, f"/{host}", session, tls))
+
+    def forget(self, connection: Connection) -> None:
+        """A connection was closed."""
+        self._connections.discard(connection)
+        host = connection.client_host[1:]
+        self._per_host[host] -= 1
+        if not self._per_host[host]:
+            del self._per_host[host]
+
+    def _schedule_idle_check(self) -> None:
+        limit_ms = self.broker.config.integer("connections.max.idle.ms")
+        if limit_ms > 0:
+            self._idle_check = self.loop.call_later(min(limit_ms / 2000, 30.0), self._close_idle, limit_ms / 1000)
+
+    def _close_idle(self, limit_s: float) -> None:
+        limit = self.loop.time() - limit_s
+        for connection in list(self._connections):
+            if connection.last_active < limit and not connection.busy:
+                connection.close()
+        self._schedule_idle_check()
+
+    def close(self, *, reset: bool = False) -> None:
+        """Close listeners and connections; with ``reset`` as if the process had been killed."""
+        if self._idle_check is not None:
+            self._idle_check.cancel()
+        for listener in self._listeners:
+            self.loop.remove_reader(listener)
+            listener.close()
+        self._listeners.clear()
+        for connection in list(self._connections):
+            if reset:
+                connection.reset()
+            else:
+                connection.close()

@@ -1,0 +1,164 @@
+"""How one broker or topic setting is described, read from text and checked. The tables of settings are in ``config``."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = [
+    "ConfigSource",
+    "ConfigType",
+    "Setting",
+    "between",
+    "format_value",
+    "nearest",
+    "one_of",
+    "parse_value",
+    "some_of",
+]
+
+Value = Any
+Check = Callable[[Value], "str | None"]
+
+_INT_RANGES = {"INT": (-(2**31), 2**31 - 1), "SHORT": (-(2**15), 2**15 - 1), "LONG": (-(2**63), 2**63 - 1)}
+
+
+class ConfigType(IntEnum):
+    """Kinds of values, with their numbers in DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, with the numbers of DescribeConfigs."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Setting(NamedTuple):
+    """One setting, by Kafka's name.
+
+    ``default`` is a parsed value or None for "not set". ``used`` is False for settings that are accepted, so that a
+    Kafka configuration can be taken over, but change nothing here.
+    """
+
+    name: str
+    type: ConfigType
+    default: Value
+    doc: str
+    check: Check | None = None
+    used: bool = True
+
+
+def between(low: float | None, high: float | None = None) -> Check:
+    """A check that a number is within bounds, both included."""
+
+    def check(value: Value) -> str | None:
+        if low is not None and value < low:
+            return f"must be at least {low}"
+        if high is not None and value > high:
+            return f"must be at most {high}"
+        return None
+
+    return check
+
+
+def one_of(*values: Value) -> Check:
+    """A check that a value is one of a few."""
+
+    def check(value: Value) -> str | None:
+        return None if value in values else f"must be one of {', '.join(map(str, values))}"
+
+    return check
+
+
+def some_of(*values: str) -> Check:
+    """A check of every element of a list, which may be empty."""
+
+    def check(value: Value) -> str | None:
+        return None if all(item in values for item in value) else f"may hold only {', '.join(values)}"
+
+    return check
+
+
+def parse_value(setting: Setting, given: object) -> Value:
+    """The typed value of a setting.
+
+    Args:
+        given: Kafka's text form, or a Python value of the right type.
+
+    Raises:
+        ConfigurationError: it cannot be read, or the setting's check refuses it.
+    """
+    try:
+        value = _parse(setting.type, given)
+    except ValueError as error:
+        raise ConfigurationError(f"Invalid value {given!r} for configuration {setting.name}: {error}") from None
+    problem = setting.check(value) if setting.check is not None else None
+    if problem is not None:
+        raise ConfigurationError(f"Invalid value {given!r} for configuration {setting.name}: it {problem}")
+    return value
+
+
+def _parse(kind: ConfigType, given: object) -> Value:
+    if kind is ConfigType.STRING:
+        return str(given)
+    if kind is ConfigType.LIST:
+        if isinstance(given, str):
+            return [item.strip() for item in given.split(",") if item.strip()]
+        if isinstance(given, Iterable):
+            return [str(item) for item in given]
+        raise ValueError("it must be a list, separated by commas")
+    if kind is ConfigType.BOOLEAN:
+        if isinstance(given, bool):
+            return given
+        text = str(given).strip().lower()
+        if text not in ("true", "false"):
+            raise ValueError("it must be true or false")
+        return text == "true"
+    if isinstance(given, bool):
+        raise ValueError("it must be a number")
+    if kind is ConfigType.DOUBLE:
+        try:
+            return float(str(given))
+        except ValueError:
+            raise ValueError("it must be a number") from None
+    try:
+        number = int(str(given).strip())
+    except ValueError:
+        raise ValueError("it must be a whole number") from None
+    low, high = _INT_RANGES[kind.name]
+    if not low <= number <= high:
+        raise ValueError(f"it does not fit into Kafka's type {kind.name.lower()}")
+    return number
+
+
+def format_value(value: Value) -> str | None:
+    """A value as Kafka writes it, None for one that is not set."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(value)
+    return str(value)
+
+
+def nearest(name: str, known: Mapping[str, object]) -> str:
+    """A hint for a name that is not known: " (did you mean ...?)", or nothing."""
+    found = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {found[0]}?)" if found else ""
