@@ -1,0 +1,67 @@
+"""A Kafka consumer for Python: client, embedded broker and Spark source, without a jar.
+
+The names below are imported when they are first used, so that ``import pyconsumer`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyconsumer import errors as errors
+    from pyconsumer.admin import KafkaAdminClient as KafkaAdminClient
+    from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
+    from pyconsumer.consumer.listener import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
+    from pyconsumer.producer import KafkaProducer as KafkaProducer
+    from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
+    from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
+    from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
+    from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
+    from pyconsumer.structs import TopicPartition as TopicPartition
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "ConsumerGroupMetadata": "pyconsumer.structs",
+    "ConsumerRebalanceListener": "pyconsumer.consumer.listener",
+    "ConsumerRecord": "pyconsumer.protocol.records",
+    "ConsumerRecords": "pyconsumer.consumer.records",
+    "KafkaAdminClient": "pyconsumer.admin",
+    "KafkaConsumer": "pyconsumer.consumer.consumer",
+    "KafkaProducer": "pyconsumer.producer",
+    "OffsetAndMetadata": "pyconsumer.structs",
+    "OffsetAndTimestamp": "pyconsumer.structs",
+    "TopicPartition": "pyconsumer.structs",
+}
+
+__all__ = [
+    "ConsumerGroupMetadata",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "ConsumerRecords",
+    "KafkaAdminClient",
+    "KafkaConsumer",
+    "KafkaProducer",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "TopicPartition",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "errors":
+        return importlib.import_module("pyconsumer.errors")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyconsumer' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -111,7 +111,7 @@ class ConsumerConfig(ClientConfig):
             values["fetch_buffer_bytes"] = 2 * values["fetch_max_bytes"]
 
 
-_ASSIGNORS: Final = ("range", "cooperative-sticky")
+_ASSIGNORS: Final = ("range",)
 
 CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
     "consumer",

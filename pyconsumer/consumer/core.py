@@ -1,0 +1,546 @@
+"""The order of steps of the consumer's blocking calls, each written once, as a generator that neither sleeps nor reads.
+
+:class:`pyconsumer.KafkaConsumer` runs them on its selector; any other driver of
+:class:`~pyconsumer.network.waiting.Wait` can. Arguments are checked here, not by the facades.
+
+What must stay true in ``poll``
+
+* Nothing raises between the moment a position moves and the return of the records.
+* There is one wait, and it ends at the earliest of: the call's deadline, the coordinator's next duty, a retry of a
+  reset or validation, the end of a node's backoff. What it waits for besides is anything that arrives.
+* Committed offsets are looked up in the background: partitions that have a position are fetched meanwhile.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.background import BackgroundSteps
+from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.fetcher import Fetcher
+from pyconsumer.consumer.interceptors import Interceptors
+from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.offsets import current_leader
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
+from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
+from pyconsumer.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaError,
+    KafkaTimeoutError,
+)
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
+    from pyconsumer.consumer.listener import ConsumerRebalanceListener
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+
+__all__ = ["CommitCallback", "ConsumerCore"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+T = TypeVar("T")
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
+
+
+class ConsumerCore:
+    """What a consumer does, without the waiting.
+
+    Args:
+        config: the settings.
+        client: sends requests.
+        metadata: kept fresh by ``client``.
+        subscriptions: what is subscribed and assigned.
+        coordinator: group membership and commits; None without a group.
+        interceptors: shown records before they are returned.
+        metrics: counts.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        client: ConsumerNetworkClient,
+        metadata: Metadata,
+        subscriptions: SubscriptionState,
+        coordinator: ConsumerCoordinator | None,
+        interceptors: Interceptors,
+        metrics: ConsumerMetrics,
+        clock: Clock,
+    ) -> None:
+        self.config = config
+        self.client = client
+        self.metadata = metadata
+        self.subscriptions = subscriptions
+        self.coordinator = coordinator
+        self.interceptors = interceptors
+        self.metrics = metrics
+        self.clock = clock
+        self.fetcher = Fetcher(
+            config=config,
+            client=client,
+            metadata=metadata,
+            subscriptions=subscriptions,
+            clock=clock,
+            metrics=metrics,
+        )
+        self._lookup: BackgroundSteps[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        self._looked_up: frozenset[TopicPartition] = frozenset()
+        self._lookup_not_before = 0.0
+
+    # -- poll --------------------------------------------------------------------------------------------------------
+
+    def poll_buffered(self, now: float, max_records: int) -> ConsumerRecords | None:
+        """What is buffered, if nothing else is due; None if :meth:`poll` has to be run. No system call is made."""
+        coordinator = self.coordinator
+        if coordinator is not None:
+            coordinator.note_poll(now)
+            if now >= coordinator.next_due_at or coordinator.has_user_output:
+                return None
+        fetcher = self.fetcher
+        if not fetcher.buffer or fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+            return None
+        if self.subscriptions.has_changed:
+            fetcher.apply_changes(now)
+        found = fetcher.buffer.collect(max_records)
+        return self._pipeline(found) if found else None
+
+    def poll(self, deadline: float, max_records: int) -> Steps[ConsumerRecords]:
+        """Records, or none at the deadline.
+
+        Raises:
+            IllegalStateError: nothing is subscribed or assigned.
+            KafkaError: of the group, a fetch or a record, see ``KafkaConsumer.poll``.
+        """
+        fetcher = self.fetcher
+        self._check_subscribed()
+        looked = False
+        while True:
+            yield from self._coordinate()
+            fetcher.raise_error()
+            if fetcher.send_fetches():
+                self.client.flush()
+            found = fetcher.buffer.collect(max_records)
+            if found:
+                return self._pipeline(found)
+            now = self.clock.now()
+            if looked and now >= deadline:
+                return ConsumerRecords()
+            looked = True
+            yield self._wait(now, deadline)
+
+    def next_buffered(self, now: float) -> ConsumerRecord | None:
+        """The next record for iteration, if nothing else is due; None if :meth:`next` has to be run."""
+        coordinator = self.coordinator
+        if coordinator is not None:
+            coordinator.note_poll(now)
+            if now >= coordinator.next_due_at or coordinator.has_user_output:
+                return None
+        fetcher = self.fetcher
+        if not fetcher.buffer or fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+            return None
+        if self.subscriptions.has_changed:
+            fetcher.apply_changes(now)
+        return self._one()
+
+    def next(self, deadline: float) -> Steps[ConsumerRecord | None]:
+        """The next record for iteration, or None at the deadline. The position moves past it alone."""
+        fetcher = self.fetcher
+        self._check_subscribed()
+        looked = False
+        while True:
+            yield from self._coordinate()
+            fetcher.raise_error()
+            if fetcher.send_fetches():
+                self.client.flush()
+            record = self._one()
+            if record is not None:
+                return record
+            now = self.clock.now()
+            if looked and now >= deadline:
+                return None
+            looked = True
+            yield self._wait(now, deadline)
+
+    def _one(self) -> ConsumerRecord | None:
+        while True:
+            record = self.fetcher.buffer.next_record(self.config.max_poll_records)
+            if record is None:
+                return None
+            self.metrics.on_records(record.topic, 1)
+            if self.subscriptions.has_changed:
+                self._send_quietly()
+            if not self.interceptors.consumes:
+                return record
+            shown = self.interceptors.on_consume(ConsumerRecords({record.topic_partition: [record]}))
+            for changed in shown.records():
+                return changed
+
+    def _pipeline(self, found: dict[TopicPartition, list[ConsumerRecord]]) -> ConsumerRecords:
+        """Positions have moved: let the next fetches leave while these records are processed. Nothing may raise."""
+        if self.subscriptions.has_changed:
+            self._send_quietly()
+        next_offsets = {}
+        for tp, records in found.items():
+            self.metrics.on_records(tp.topic, len(records))
+            state = self.subscriptions.get(tp)
+            if state is not None and state.position is not None:
+                next_offsets[tp] = OffsetAndMetadata(state.position, "", state.offset_epoch)
+        result = ConsumerRecords(found, next_offsets)
+        return self.interceptors.on_consume(result) if self.interceptors.consumes else result
+
+    def _send_quietly(self) -> None:
+        try:
+            if self.fetcher.send_fetches():
+                self.client.flush()
+        except KafkaError as error:
+            # Records are about to be returned, so it must not be raised now; what persists comes again.
+            _log.warning("the next fetches could not be sent: %s", error)
+
+    def _wait(self, now: float, deadline: float) -> Wait:
+        """Nothing is there: see that everything needed is under way, and say how long to wait at most."""
+        self._update_positions(now)
+        self.fetcher.send_fetches()
+        until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
+        if self.coordinator is not None:
+            until = min(until, self.coordinator.next_due_at)
+        if self._lookup is not None:
+            until = min(until, self._lookup.due_at)
+        elif self._lookup_not_before > now:
+            until = min(until, self._lookup_not_before)
+        return Wait(None, until)
+
+    def _check_subscribed(self) -> None:
+        if self.subscriptions.has_none:
+            raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
+
+    def _coordinate(self) -> Steps[None]:
+        """Group duties, then positions. Waits for nothing."""
+        if self.coordinator is not None:
+            self.coordinator.note_poll(self.clock.now())
+            yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)
+        self._update_positions(self.clock.now())
+
+    # -- positions ---------------------------------------------------------------------------------------------------
+
+    def _update_positions(self, now: float) -> None:
+        """See that every partition is on its way to a valid position. Waits for nothing."""
+        self.fetcher.apply_changes(now)
+        if self.subscriptions.has_all_fetch_positions:
+            return
+        self.fetcher.offsets.validate_positions(now)
+        self._initialise(now)
+        self.fetcher.offsets.reset_positions(now)
+
+    def _initialise(self, now: float) -> None:
+        """Look up committed offsets for partitions that are new; without a group they are reset."""
+        waiting = self.subscriptions.initializing()
+        if not waiting:
+            return
+        coordinator = self.coordinator
+        if coordinator is None:
+            self.subscriptions.reset_initializing(waiting)
+            return
+        if self._lookup is None:
+            if now < self._lookup_not_before:
+                return
+            deadline = now + self.config.default_api_timeout_ms / 1000
+            self._looked_up = frozenset(waiting)
+            self._lookup = BackgroundSteps(coordinator.fetch_committed(self._looked_up, deadline), deadline)
+        lookup = self._lookup
+        if not lookup.advance(now):
+            return
+        self._lookup = None
+        if lookup.error is not None:
+            self._lookup_not_before = now + self.config.retry_backoff_ms / 1000
+            if not lookup.error.retriable:
+                raise lookup.error
+            _log.debug("committed offsets could not be looked up: %s", lookup.error)
+            return
+        self._take_committed(lookup.result or {})
+
+    def _take_committed(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        without = []
+        for tp in self._looked_up:
+            found = committed.get(tp)
+            if found is None:
+                without.append(tp)
+                continue
+            self.metadata.see_epoch(tp, found.leader_epoch)
+            if self.subscriptions.initialise(tp, found, current_leader(self.metadata, tp)):
+                _log.info("%s: starting at the committed offset %d", tp, found.offset)
+        self.subscriptions.reset_initializing(without)
+
+    def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
+        """Offset of the next record of an assigned partition; waits until there is one."""
+        try:
+            while True:
+                state = self.subscriptions.state(tp)
+                if state.position is not None and state.has_valid_position:
+                    return state.position
+                self._update_positions(self.clock.now())
+                self.fetcher.raise_error()
+                if state.has_valid_position:
+                    continue
+                yield self._wait(self.clock.now(), deadline)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(
+                f"no position for {tp} within the time given; it is {self.subscriptions.state(tp).state.name}"
+            ) from error
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on from an offset. With a leader epoch it is validated first (KIP-320)."""
+        epoch = -1
+        if isinstance(offset, OffsetAndMetadata):
+            epoch = offset.leader_epoch
+            offset = offset.offset
+        if isinstance(offset, bool) or not isinstance(offset, int):
+            raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
+        if offset < 0:
+            raise ValueError(f"an offset must not be negative: {offset}")
+        self.subscriptions.state(tp)
+        self.metadata.see_epoch(tp, epoch)
+        _log.info("%s: seeking to offset %d", tp, offset)
+        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
+
+    def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
+        """Go on from the log's start or end, found when it is needed."""
+        for tp in partitions or self.subscriptions.assigned_list():
+            self.subscriptions.request_reset(tp, LATEST if end else EARLIEST)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], deadline: float
+    ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        for tp, timestamp in timestamps.items():
+            if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+                raise TypeError(f"the time for {tp} must be whole milliseconds, not {timestamp!r}")
+            if timestamp < 0:
+                raise ValueError(f"the time for {tp} must not be negative: {timestamp}")
+        found = yield from self.fetcher.offsets.lookup(timestamps, deadline)
+        return {tp: found.get(tp) for tp in timestamps}
+
+    def end_or_beginning(
+        self, partitions: Collection[TopicPartition], deadline: float, *, end: bool
+    ) -> Steps[dict[TopicPartition, int]]:
+        at = LATEST_TIMESTAMP if end else EARLIEST_TIMESTAMP
+        found = yield from self.fetcher.offsets.lookup(dict.fromkeys(partitions, at), deadline)
+        return {tp: offset.offset for tp, offset in found.items() if offset is not None}
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Records behind the end, None while that is not known; then it is asked for."""
+        state = self.subscriptions.state(tp)
+        lag = self.subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
+        if lag is None and not state.end_offset_asked:
+            state.end_offset_asked = True
+            self.fetcher.offsets.ask_end(tp)
+        return lag
+
+    # -- subscription ------------------------------------------------------------------------------------------------
+
+    def require_group(self) -> ConsumerCoordinator:
+        """The coordinator.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+        """
+        if self.coordinator is None:
+            raise InvalidGroupIdError("a group_id is needed to subscribe and to commit or read committed offsets")
+        return self.coordinator
+
+    def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> Steps[None]:
+        coordinator = self.require_group()
+        if isinstance(topics, str):
+            raise TypeError(f"topics must be a list of names, not the string {topics!r}")
+        wanted = list(topics)
+        if not wanted:
+            yield from self.unsubscribe(self.default_deadline())
+            return
+        for topic in wanted:
+            if not isinstance(topic, str) or not topic.strip():
+                raise ValueError(f"a topic must be a name, not {topic!r}")
+        self._check_assignors()
+        self.subscriptions.check_type(SubscriptionType.AUTO_TOPICS)
+        kept = frozenset(wanted)
+        self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
+        _log.info("subscribed to %s", ", ".join(sorted(kept)))
+        if self.subscriptions.subscribe(kept, listener):
+            self.metadata.set_topics(self.subscriptions.metadata_topics())
+        coordinator.on_subscription_change()
+
+    def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
+        coordinator = self.require_group()
+        if isinstance(pattern, str):
+            if not pattern:
+                raise ValueError("the pattern must not be empty")
+            pattern = re.compile(pattern)
+        self._check_assignors()
+        _log.info("subscribed to the pattern %s", pattern.pattern)
+        self.subscriptions.subscribe_pattern(pattern, listener)
+        self.metadata.set_all_topics()
+        coordinator.on_subscription_change()
+
+    def _check_assignors(self) -> None:
+        if not self.config.partition_assignment_strategy:
+            raise IllegalStateError("partition_assignment_strategy names no assignor, so nothing can be subscribed")
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        wanted = []
+        for item in partitions:
+            topic, partition = item
+            if not isinstance(topic, str) or not topic.strip() or not isinstance(partition, int) or partition < 0:
+                raise ValueError(f"a partition must be a TopicPartition with a topic's name, not {item!r}")
+            wanted.append(TopicPartition(topic, partition))
+        if not wanted:
+            yield from self.unsubscribe(self.default_deadline())
+            return
+        self.subscriptions.check_type(SubscriptionType.USER_ASSIGNED)
+        if self.coordinator is not None:
+            self.coordinator.maybe_auto_commit_async(self.clock.now())
+        _log.info("assigned %s", ", ".join(map(str, wanted)))
+        if self.subscriptions.assign_from_user(wanted):
+            self.metadata.set_topics(self.subscriptions.metadata_topics())
+        self.fetcher.apply_changes(self.clock.now())
+
+    def unsubscribe(self, deadline: float) -> Steps[None]:
+        """Give up everything: buffers, membership, assignment."""
+        if self.coordinator is not None and self.subscriptions.has_auto_assigned:
+            yield from self.coordinator.on_unsubscribe(deadline)
+        self.subscriptions.unsubscribe()
+        self.metadata.set_all_topics(False)
+        self.metadata.set_topics(())
+        self.fetcher.apply_changes(self.clock.now())
+        _log.info("unsubscribed")
+
+    # -- commits -----------------------------------------------------------------------------------------------------
+
+    def offsets_to_commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a user wants committed, checked; by default all positions."""
+        if offsets is None:
+            return self.subscriptions.all_consumed()
+        checked = {}
+        for tp, value in offsets.items():
+            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            if isinstance(offset.offset, bool) or not isinstance(offset.offset, int):
+                raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
+            if offset.offset < 0:
+                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
+            checked[TopicPartition(*tp)] = offset
+        return checked
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
+        coordinator = self.require_group()
+        checked = self.offsets_to_commit(offsets)
+        started = self.clock.now()
+        for tp, offset in checked.items():
+            self.metadata.see_epoch(tp, offset.leader_epoch)
+        try:
+            yield from coordinator.commit(checked, deadline)
+        except KafkaError:
+            self.metrics.commit_failures += 1
+            raise
+        self.metrics.commits.add(self.clock.now() - started)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
+    ) -> RequestFuture[Any]:
+        coordinator = self.require_group()
+        checked = self.offsets_to_commit(offsets)
+        started = self.clock.now()
+
+        def count(future: RequestFuture[Any]) -> None:
+            if future.succeeded:
+                self.metrics.commits.add(self.clock.now() - started)
+            else:
+                self.metrics.commit_failures += 1
+
+        future = coordinator.commit_async(checked, callback)
+        future.add_callback(count)
+        return future
+
+    def committed(
+        self, partitions: Collection[TopicPartition], deadline: float
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        coordinator = self.require_group()
+        found = yield from coordinator.fetch_committed(frozenset(partitions), deadline)
+        for tp, offset in found.items():
+            if offset is not None:
+                self.metadata.see_epoch(tp, offset.leader_epoch)
+        return {tp: found.get(tp) for tp in partitions}
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
+        """Numbers of a topic's partitions, None if there is no such topic."""
+        found = self.metadata.partitions_for(topic)
+        if found:
+            return {p.partition for p in found}
+        self.metadata.add_transient_topics((topic,))
+        try:
+            count = self.metadata.request_update()
+            while True:
+                found = self.metadata.partitions_for(topic)
+                if found:
+                    return {p.partition for p in found}
+                if self.metadata.update_count > count and self._is_final(topic):
+                    return None
+                yield Wait(None, deadline)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(f"no metadata for topic {topic} within the time given") from error
+        finally:
+            self.metadata.clear_transient_topics()
+
+    def _is_final(self, topic: str) -> bool:
+        """Whether metadata says for good that there is no such topic."""
+        from pyconsumer import errors
+
+        code = self.metadata.topic_errors.get(topic)
+        if code is None:
+            return True
+        error = errors.for_code(code, topic)
+        if not error.retriable:
+            raise error
+        return code == errors.UnknownTopicOrPartitionError.errno
+
+    def topics(self, deadline: float) -> Steps[set[str]]:
+        """Names of all topics that we may see."""
+        from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        future = self.client.send_any(MetadataRequest, request)
+        while not future.done:
+            yield Wait(future, deadline)
+        response = future.result().message
+        assert isinstance(response, MetadataResponse)
+        hide = self.config.exclude_internal_topics
+        return {t.name for t in response.topics if t.name and not t.error_code and not (hide and t.is_internal)}
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return self.require_group().group_metadata()
+
+    def default_deadline(self) -> float:
+        """Deadline of a call that was given none."""
+        return self.clock.now() + self.config.default_api_timeout_ms / 1000
+
+    def close(self, deadline: float, *, leave_group: bool | None, commit: bool) -> Steps[None]:
+        """Commit if that is automatic, leave the group, tell brokers that fetch sessions end. Waits for little."""
+        if self._lookup is not None:
+            self._lookup.close()
+            self._lookup = None
+        if self.coordinator is not None:
+            yield from self.coordinator.close(deadline, leave_group)
+        if self.fetcher.close_sessions():
+            self.client.flush()
