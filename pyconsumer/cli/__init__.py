@@ -1,7 +1,7 @@
 """The ``pyconsumer`` command.
 
-Exit status: 0 done, 1 failed (one line on standard error says why), 2 wrong usage, 130 interrupted. Commands are imported
-when they are called, so that ``pyconsumer --help`` stays quick.
+Exit status: 0 done, 1 failed (one line on standard error says why), 2 wrong usage, 130 interrupted. Commands are
+imported when they are called, so that ``pyconsumer --help`` stays quick.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Appended(NamedTuple):
     """Where a record went: its batch, its index there, and whether the sender should look."""
 
     batch: ProducerBatch
-    index: int
+    position: int
     wake_sender: bool
 
 

@@ -85,6 +85,7 @@ class KafkaProducer:
         self._serialize_key = _serializer(config.key_serializer, "key")
         self._serialize_value = _serializer(config.value_serializer, "value")
         self._closed = False
+        self._refused: KafkaError | None = None
         self._pid = os.getpid()
         self._records = 0
         self._sender = Sender(
@@ -189,7 +190,7 @@ class KafkaProducer:
             self._client.wakeup()
         future = FutureRecordMetadata(
             appended.batch.result,
-            appended.index,
+            appended.position,
             timestamp_ms,
             -1 if key_bytes is None else len(key_bytes),
             -1 if value_bytes is None else len(value_bytes),
@@ -311,9 +312,11 @@ class KafkaProducer:
                 fresh = known is not None and known is not asked_at
                 if known is not None and known.error is not None and fresh and not known.error.retriable:
                     raise known.error
+                if self._refused is not None:
+                    raise self._refused
                 if known is not None and known.error is None and partition is not None and fresh:
                     raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
-                if self._closed or not self._thread.is_alive():
+                if self._accumulator.closing:
                     raise IllegalStateError("the producer is closed")
                 left = deadline - self._clock.now()
                 if left <= 0:
@@ -325,10 +328,14 @@ class KafkaProducer:
                 self._lock.wait(left)
 
     def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
-        reason = known.error if known is not None else self._client.last_error
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
-        error = KafkaTimeoutError(f"{text}: {reason}" if reason is not None else text)
-        error.__cause__ = reason
+        cause = known.error if known is not None else None
+        if self._metadata.update_count:
+            reason = str(cause) if cause is not None else "the cluster did not answer in time"
+        else:
+            reason = self._client.failures()
+        error = KafkaTimeoutError(f"{text}: {reason}")
+        error.__cause__ = cause
         return error
 
     def _wait_for_room(self, size: int, deadline: float) -> None:
@@ -364,6 +371,7 @@ class KafkaProducer:
                 topics[topic] = _Topic((), error)
         with self._lock:
             self._topics = topics
+            self._refused = metadata.fatal_error
             self._lock.notify_all()
 
     def _intercept(self, *record: Any) -> Any:

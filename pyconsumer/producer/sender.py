@@ -57,6 +57,7 @@ from pyconsumer.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.protocol.records import BatchBuilder, iter_records
 from pyconsumer.structs import TopicPartition
 
@@ -104,7 +105,7 @@ class Sender:
         self._lock = lock
         self._clock = clock
         self._on_metadata = on_metadata
-        self._seen_metadata = -1
+        self._seen_metadata: tuple[int, KafkaError | None] = (-1, None)
         self._backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._in_flight: dict[int, int] = {}
         self._producer: tuple[int, int] | None = None
@@ -163,8 +164,9 @@ class Sender:
         if deadline is not None:
             until = min(until, deadline)
         self._client.poll(until)
-        if self._metadata.update_count != self._seen_metadata:
-            self._seen_metadata = self._metadata.update_count
+        seen = (self._metadata.update_count, self._metadata.fatal_error)
+        if seen != self._seen_metadata:
+            self._seen_metadata = seen
             self._on_metadata()
 
     # ------------------------------------------------------------ sending
@@ -243,7 +245,7 @@ class Sender:
                 acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
             )
 
-        known = all(self._metadata.topic_id(batch.topic_partition.topic) for batch in batches)
+        known = all(self._metadata.topic_id(batch.topic_partition.topic) != ZERO_UUID for batch in batches)
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         future = self._client.send(
             node,

@@ -38,7 +38,7 @@ def test_a_batch_waits_for_its_linger_time() -> None:
 
     assert (first.wake_sender, second.wake_sender) == (True, False)
     assert second.batch is first.batch
-    assert (first.index, second.index) == (0, 1)
+    assert (first.position, second.position) == (0, 1)
     assert waiting.ready_at(P0) == 6.0
 
 
@@ -190,7 +190,7 @@ def test_a_split_batch_keeps_order_memory_and_results() -> None:
     assert sequences == [0, 2, 4, 5]
     assert waiting.memory_used == 0
     assert batch.result.done
-    assert [(r.base_offset, i) for r, i in (batch.result.of(item.index) for item in appended)] == [
+    assert [(r.base_offset, i) for r, i in (batch.result.of(item.position) for item in appended)] == [
         (100, 0),
         (100, 1),
         (200, 0),

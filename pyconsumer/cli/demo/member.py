@@ -1,0 +1,157 @@
+"""One member of the demo's group: a process that reads flights, adds up delays and commits.
+
+What it tells its parent counts only after it was committed, with the range of offsets that it covers. So the parent can
+check that nothing was lost and nothing counted twice, whatever rebalances there were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Collection, Mapping
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from pyconsumer.errors import CommitFailedError
+
+__all__ = ["Assigned", "Done", "Failed", "Revoked", "Work", "run"]
+
+
+class Assigned(NamedTuple):
+    """The member has these partitions now, as of this generation of the group."""
+
+    member: int
+    generation: int
+    partitions: tuple[int, ...]
+
+
+class Revoked(NamedTuple):
+    """The member gave these partitions up."""
+
+    member: int
+    partitions: tuple[int, ...]
+
+
+class Work(NamedTuple):
+    """Committed work: of a partition the offsets ``first`` up to but not including ``after``.
+
+    ``delays`` has for each carrier: flights, flights with a known departure delay, sum of those delays in minutes.
+    """
+
+    member: int
+    partition: int
+    first: int
+    after: int
+    delays: dict[str, tuple[int, int, int]]
+
+
+class Done(NamedTuple):
+    """The member ends as it should."""
+
+    member: int
+
+
+class Failed(NamedTuple):
+    """The member ends by an error."""
+
+    member: int
+    reason: str
+
+
+class _Member(ConsumerRebalanceListener):
+    def __init__(self, number: int, topic: str, consumer: KafkaConsumer, pipe: Connection) -> None:
+        self.number = number
+        self.topic = topic
+        self.consumer = consumer
+        self.pipe = pipe
+        self.pending: dict[int, Work] = {}
+        self.held = False
+
+    # Listener: runs inside poll.
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        partitions = tuple(sorted(tp.partition for tp in assigned))
+        self.held = False
+        self.pipe.send(Assigned(self.number, self.consumer.group_metadata().generation_id, partitions))
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        self.commit()
+        if revoked:
+            self.pipe.send(Revoked(self.number, tuple(sorted(tp.partition for tp in revoked))))
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        self.pending.clear()  # not committed: whoever owns them now reads these records again
+
+    # Work.
+
+    def process(self, records: Any) -> None:
+        for tp in records.partitions():
+            batch = records.records(tp)
+            work = self.pending.get(tp.partition)
+            first = batch[0].offset if work is None else work.first
+            delays = {} if work is None else work.delays
+            for record in batch:
+                flight = json.loads(record.value)
+                flights, known, total = delays.get(flight["carrier"], (0, 0, 0))
+                delay = flight["dep_delay"]
+                delays[flight["carrier"]] = (
+                    (flights + 1, known, total) if delay is None else (flights + 1, known + 1, total + delay)
+                )
+            self.pending[tp.partition] = Work(self.number, tp.partition, first, batch[-1].offset + 1, delays)
+
+    def commit(self) -> None:
+        if not self.pending:
+            return
+        try:
+            self.consumer.commit()
+        except CommitFailedError:
+            self.pending.clear()
+            return
+        for work in self.pending.values():
+            self.pipe.send(work)
+        self.pending.clear()
+
+    def hold(self, wanted: bool) -> None:
+        """Stop or go on reading, staying a member: poll goes on, paused partitions give no records."""
+        if wanted and not self.held:
+            self.consumer.pause(*self.consumer.assignment())
+        elif self.held and not wanted:
+            self.consumer.resume(*self.consumer.paused())
+        self.held = wanted
+
+
+def run(number: int, topic: str, options: Mapping[str, Any], pipe: Connection, hold: Any, stop: Any) -> None:
+    """Main function of the process.
+
+    Args:
+        number: of the member, from 1.
+        options: of its consumer.
+        pipe: where messages to the parent go.
+        hold, stop: events of the parent: pause, end.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    parent = os.getppid()
+    try:
+        with KafkaConsumer(dict(options)) as consumer:
+            member = _Member(number, topic, consumer, pipe)
+            consumer.subscribe([topic], listener=member)
+            polls = 0
+            while not stop.is_set():
+                if os.getppid() != parent:
+                    return
+                records = consumer.poll(timeout_ms=100)
+                if records:
+                    member.process(records)
+                    polls += 1
+                if polls % 10 == 0 or not records:
+                    member.commit()
+                member.hold(hold.is_set())
+            member.commit()
+        pipe.send(Done(number))
+    except Exception as error:
+        pipe.send(Failed(number, f"{type(error).__name__}: {error}"))
+        raise SystemExit(1) from None
+    finally:
+        pipe.close()

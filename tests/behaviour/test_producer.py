@@ -1,0 +1,352 @@
+"""The producer on real brokers: what arrives, in which order, what fails and how."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pyconsumer.errors import (
+    BufferExhaustedError,
+    ConfigurationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    RecordTooLargeError,
+    RequestCancelledError,
+    SerializationError,
+)
+from pyconsumer.producer import KafkaProducer
+from pyconsumer.producer.partitioner import partition_for_key
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.structs import RecordMetadata
+from tests.support.cluster import Cluster
+from tests.support.log_reader import end_offset, read_batches, read_partition
+from tests.support.proxy import KafkaProxy
+
+
+def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in read_partition(cluster, topic, partition)]
+
+
+@pytest.mark.smoke
+def test_records_arrive_as_they_were_sent(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        future = producer.send(topic, b"value", b"key", [("h", b"1"), ("n", None)], timestamp_ms=1234)
+        assert future.get(20) == RecordMetadata(topic, 0, 0, 1234, 3, 5)
+        assert producer.send(topic, None, None).get(20).offset == 1
+        assert producer.send(topic, "text", "ключ").get(20).serialized_key_size == 8
+
+    first, second, third = read_partition(cluster, topic)
+    assert (first.key, first.value, first.headers, first.timestamp) == (
+        b"key",
+        b"value",
+        [("h", b"1"), ("n", None)],
+        1234,
+    )
+    assert (second.key, second.value, second.headers) == (None, None, [])
+    assert abs(second.timestamp - time.time() * 1000) < 60_000
+    assert (third.key, third.value) == ("ключ".encode(), b"text")
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_every_compression_arrives(cluster: Cluster, topic: str, codec: str) -> None:
+    sent = [b"%06d" % n * 10 for n in range(2000)]
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, compression_type=codec, linger_ms=50) as producer:
+        for value in sent:
+            producer.send(topic, value)
+
+    assert values(cluster, topic) == sent
+    codes = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+    batches = read_batches(cluster, topic)
+    assert {batch.attributes & 7 for batch in batches} == {codes[codec]}
+    assert len(batches) < 40
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_every_kind_of_acknowledgement(cluster: Cluster, topic: str, acks: object) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, acks=acks) as producer:
+        futures = [producer.send(topic, b"%d" % n) for n in range(100)]
+        offsets = [future.get(20).offset for future in futures]
+        with cluster.raw() as client:
+            deadline = time.monotonic() + 10
+            while end_offset(client, topic) < 100 and time.monotonic() < deadline:
+                continue
+
+    assert offsets == ([-1] * 100 if acks == 0 else list(range(100)))
+    assert values(cluster, topic) == [b"%d" % n for n in range(100)]
+
+
+def test_keys_go_to_the_partitions_that_java_chooses(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(5)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(200):
+            producer.send(topic, b"v", b"key-%d" % n)
+        assert producer.partitions_for(topic) == set(range(5))
+
+    for partition in range(5):
+        for record in read_partition(cluster, topic, partition):
+            assert record.key is not None
+            assert partition_for_key(record.key, 5) == partition
+
+
+def test_order_is_kept_through_lost_connections_and_errors(
+    cluster: Cluster, make_topic: Callable[..., str], proxy: KafkaProxy
+) -> None:
+    topic = make_topic(2)
+    proxy.cut(ApiKey.PRODUCE, direction="response", count=2)
+    proxy.fail(ApiKey.PRODUCE, error_code=6, count=2)
+    with KafkaProducer(
+        bootstrap_servers=proxy.bootstrap_servers, batch_size=500, linger_ms=0, retry_backoff_ms=20
+    ) as producer:
+        futures = [producer.send(topic, b"%05d" % n, partition=n % 2) for n in range(600)]
+        producer.flush(timeout_ms=60_000)
+
+    assert all(future.succeeded() for future in futures)
+    for partition in (0, 1):
+        # idempotence: what arrived before the connection was cut is not there twice
+        assert values(cluster, topic, partition) == [b"%05d" % n for n in range(partition, 600, 2)]
+
+
+def test_batches_carry_producer_id_and_sequence(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, batch_size=0) as producer:
+        for n in range(5):
+            producer.send(topic, b"%d" % n)
+
+    batches = read_batches(cluster, topic)
+    assert [batch.base_sequence for batch in batches] == list(range(5))
+    assert len({batch.producer_id for batch in batches}) == 1
+    assert batches[0].producer_id >= 0
+
+
+def test_without_idempotence_batches_carry_no_producer_id(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, enable_idempotence=False) as producer:
+        producer.send(topic, b"x").get(20)
+
+    assert read_batches(cluster, topic)[0].producer_id == -1
+
+
+def test_a_broker_that_lost_the_sequence_gets_a_new_epoch(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    proxy.fail(ApiKey.PRODUCE, error_code=45, count=1)  # the answer says OUT_OF_ORDER_SEQUENCE, the batch was written
+    with KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, retry_backoff_ms=10) as producer:
+        producer.send(topic, b"a").get(20)
+        producer.send(topic, b"b").get(20)
+
+    batches = read_batches(cluster, topic)
+    assert len({(batch.producer_id, batch.producer_epoch) for batch in batches}) == 2
+    assert values(cluster, topic)[-1] == b"b"
+
+
+def test_a_batch_that_is_too_large_for_the_broker_is_split(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(config={"max.message.bytes": 2000})
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, batch_size=50_000, linger_ms=200) as producer:
+        futures = [producer.send(topic, b"%04d" % n * 25) for n in range(100)]
+        producer.flush(timeout_ms=30_000)
+
+    assert [future.get(0).offset for future in futures] == list(range(100))
+    assert values(cluster, topic) == [b"%04d" % n * 25 for n in range(100)]
+
+
+def test_a_record_that_is_too_large_for_the_broker_fails_alone(
+    cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(config={"max.message.bytes": 2000})
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=100, batch_size=50_000) as producer:
+        small = producer.send(topic, b"small")
+        large = producer.send(topic, bytes(5000))
+        after = producer.send(topic, b"after")
+        with pytest.raises(MessageTooLargeError):
+            large.get(20)
+        assert small.get(20).offset == 0
+        assert after.get(20).offset == 1
+
+    assert values(cluster, topic) == [b"small", b"after"]
+
+
+def test_linger_collects_records_into_one_batch(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=300) as producer:
+        producer.send(topic, b"warm up").get(20)
+        for n in range(50):
+            producer.send(topic, b"%d" % n)
+
+    assert [batch.record_count for batch in read_batches(cluster, topic)] == [1, 50]
+
+
+def test_flush_ends_the_waiting(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, linger_ms=50_000, delivery_timeout_ms=120_000
+    ) as producer:
+        futures = [producer.send(topic, b"%d" % n) for n in range(10)]
+        assert not any(future.is_done for future in futures)
+        producer.flush(timeout_ms=20_000)
+        assert all(future.succeeded() for future in futures)
+
+
+def test_callbacks_come_in_order_from_the_sender_thread(cluster: Cluster, topic: str) -> None:
+    seen: list[tuple[int, str]] = []
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50) as producer:
+        for n in range(100):
+            producer.send(topic, b"%d" % n).add_callback(
+                lambda metadata: seen.append((metadata.offset, threading.current_thread().name))
+            )
+
+    assert [offset for offset, _ in seen] == list(range(100))
+    assert all(name.startswith("pyconsumer-sender") for _, name in seen)
+
+
+def test_serializers_and_their_failures(cluster: Cluster, topic: str) -> None:
+    class Upper:
+        def serialize(self, topic: str, headers: object, data: str) -> bytes:
+            return f"{topic}:{data.upper()}".encode()
+
+    with KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, key_serializer=Upper(), value_serializer=lambda v: v.encode()
+    ) as producer:
+        producer.send(topic, "v", "k").get(20)
+        with pytest.raises(SerializationError, match="value_serializer raised for topic"):
+            producer.send(topic, 5, "k")
+    record = read_partition(cluster, topic)[0]
+    assert (record.key, record.value) == (f"{topic}:K".encode(), b"v")
+
+
+def test_interceptors_see_and_change_records(cluster: Cluster, topic: str) -> None:
+    acknowledged: list[tuple[int, object]] = []
+
+    class Stamp:
+        def on_send(self, topic, key, value, headers, partition, timestamp_ms):  # type: ignore[no-untyped-def]
+            return topic, key, value + b"!", [("stamp", b"1")], partition, timestamp_ms
+
+        def on_acknowledgement(self, metadata: RecordMetadata, error: object) -> None:
+            acknowledged.append((metadata.offset, error))
+
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, interceptors=[Stamp()]) as producer:
+        producer.send(topic, b"v").get(20)
+
+    record = read_partition(cluster, topic)[0]
+    assert (record.value, record.headers) == (b"v!", [("stamp", b"1")])
+    assert acknowledged == [(0, None)]
+
+
+def test_log_append_time_is_told(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(config={"message.timestamp.type": "LogAppendTime"})
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        metadata = producer.send(topic, b"v", timestamp_ms=5).get(20)
+
+    assert abs(metadata.timestamp - time.time() * 1000) < 60_000
+
+
+def test_several_threads_share_a_producer(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(3)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, buffer_memory=20_000) as producer:
+
+        def send(thread: int) -> None:
+            for n in range(500):
+                producer.send(topic, b"%d-%05d" % (thread, n), partition=thread)
+
+        threads = [threading.Thread(target=send, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    for partition in range(3):
+        assert values(cluster, topic, partition) == [b"%d-%05d" % (partition, n) for n in range(500)]
+
+
+def test_a_topic_that_is_missing_fails_within_max_block_ms(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=1500) as producer:
+        with pytest.raises((KafkaTimeoutError, KafkaError), match="bad topic name"):
+            producer.send("bad topic name", b"x")
+        with pytest.raises(ValueError, match="partitions 0 to 0, not 7"):
+            producer.send(topic, b"x", partition=7)
+        producer.send(topic, b"x").get(20)
+
+
+def test_too_large_records_and_wrong_settings_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="batch_size"):
+        KafkaProducer(bootstrap_servers="localhost:1", batchsize=5)
+    with pytest.raises(ConfigurationError, match="acks"):
+        KafkaProducer(bootstrap_servers="localhost:1", acks=1, enable_idempotence=True)
+    with pytest.raises(ConfigurationError, match="delivery_timeout_ms"):
+        KafkaProducer(bootstrap_servers="localhost:1", delivery_timeout_ms=10)
+    with pytest.raises(ConfigurationError, match="transactions are not built yet"):
+        KafkaProducer(bootstrap_servers="localhost:1", transactional_id="t")
+    producer = KafkaProducer(bootstrap_servers="localhost:1", max_request_size=1000)
+    with pytest.raises(RecordTooLargeError, match="more than max_request_size"):
+        producer.send("t", bytes(1000))
+    producer.close(timeout_ms=0)
+    with pytest.raises(IllegalStateError, match="closed"):
+        producer.send("t", b"x")
+
+
+def _dead_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.mark.concurrent
+def test_deadlines_hold_with_every_broker_dead() -> None:
+    started = time.monotonic()
+    producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{_dead_port()}", max_block_ms=400)
+    with pytest.raises(KafkaTimeoutError, match=r"within max_block_ms.*TCP"):
+        producer.send("t", b"x")
+    producer.flush(timeout_ms=100)
+    producer.close(timeout_ms=500)
+
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.concurrent
+@pytest.mark.embedded_only("the broker is killed")
+def test_records_fail_by_their_delivery_timeout_when_the_broker_dies(
+    cluster_kind: str, new_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = new_cluster(cluster_kind)
+    topic = cluster.create_topic("t")
+    producer = KafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        delivery_timeout_ms=1500,
+        request_timeout_ms=700,
+        linger_ms=0,
+        buffer_memory=5000,
+        max_block_ms=300,
+    )
+    producer.send(topic, b"x").get(20)
+    cluster.stop()
+    futures = [producer.send(topic, bytes(1000)) for _ in range(4)]
+    with pytest.raises(BufferExhaustedError, match="no room for"):
+        producer.send(topic, bytes(1000))
+    for future in futures:
+        with pytest.raises(KafkaTimeoutError, match="delivery_timeout_ms"):
+            future.get(20)
+    producer.close(timeout_ms=1000)
+
+
+@pytest.mark.concurrent
+def test_close_with_a_timeout_gives_up_what_is_left(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    producer = KafkaProducer(bootstrap_servers=proxy.bootstrap_servers)
+    producer.send(topic, b"x").get(20)
+    with proxy.hold(ApiKey.PRODUCE):
+        future = producer.send(topic, b"y")
+        started = time.monotonic()
+        producer.close(timeout_ms=300)
+        assert time.monotonic() - started < 5
+        with pytest.raises(RequestCancelledError, match="closed before"):
+            future.get(5)
+
+
+def test_metrics_count(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for _ in range(3):
+            producer.send(topic, b"x").get(20)
+        metrics = producer.metrics()["producer-metrics"]
+
+    assert metrics["record-send-total"] == 3
+    assert metrics["batch-send-total"] == 3
+    assert metrics["record-error-total"] == 0
+    assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
