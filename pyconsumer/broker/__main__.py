@@ -14,7 +14,7 @@ def main() -> int:
     parser.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9092, help="0 picks a free one")
-    parser.add_argument("--data-dir", help="where data is kept (default: in memory)")
+    parser.add_argument("--data-dir", help="where data is kept (default: a temporary folder)")
     parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument(
         "--config", action="append", default=[], metavar="KEY=VALUE", help="a broker setting of Kafka's"
@@ -26,7 +26,7 @@ def main() -> int:
     if wrong:
         parser.error(f"--config wants KEY=VALUE, not {wrong[0]!r}")
     try:
-        run_broker(
+        return run_broker(
             host=options.host,
             port=options.port,
             data_dir=options.data_dir,
@@ -36,7 +36,6 @@ def main() -> int:
     except KafkaError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ class ClusterFaults:
         error_code: int = -1,
         delay_ms: int = 0,
     ) -> int:
-        """Let requests suffer a fault; return the rule's id. Arguments as :meth:`pyconsumer.broker.faults.Faults.add`."""
+        """Let requests suffer a fault; return the rule's id. Arguments as :meth:`.faults.Faults.add`."""
         arguments = {"node": node, "topic": topic, "client_id": client_id, "count": count}
         return int(
             self._cluster.command(

@@ -7,7 +7,7 @@ its default; some of those come in several units, of which the finest that is se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -312,12 +312,16 @@ _DYNAMIC = frozenset(name for names in _SYNONYMS.values() for name, factor in na
 }
 
 
+#: Name of the setting, its value there, where it was set.
+Layer = tuple[str, Value, ConfigSource]
+
+
 class Resolved(NamedTuple):
     """A setting's value, and every layer that has one, strongest first."""
 
     value: Value
     source: ConfigSource
-    synonyms: list[tuple[str, Value, ConfigSource]]
+    synonyms: list[Layer]
 
 
 class BrokerConfig:
@@ -358,12 +362,13 @@ class BrokerConfig:
 
     def resolve(self, name: str) -> Resolved:
         """The value of a broker setting and where it comes from. ``KeyError`` for an unknown name."""
-        layers = self._layers(name)
+        layers = self.layers(name)
         return Resolved(layers[0][1], layers[0][2], layers)
 
-    def _layers(self, name: str) -> list[tuple[str, Value, ConfigSource]]:
+    def layers(self, name: str) -> list[Layer]:
+        """Every layer that has a value of a broker setting, strongest first."""
         setting = BROKER_SETTINGS[name]
-        found: list[tuple[str, Value, ConfigSource]] = []
+        found: list[Layer] = []
         if name in self._dynamic:
             found.append((name, self._dynamic[name], ConfigSource.DYNAMIC_BROKER))
         if name in self._default_dynamic:
@@ -432,7 +437,7 @@ class TopicConfig:
         typed = parse_topic_config(own)
 
         def get(name: str) -> Value:
-            return typed[name] if name in typed else _topic_layers(name, broker)[0][1]
+            return typed[name] if name in typed else _broker_default(name, broker)[0]
 
         policy = get("cleanup.policy")
         return cls(
@@ -482,28 +487,27 @@ def parse_topic_config(given: Mapping[str, object]) -> dict[str, Value]:
 
 def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
     """The value of a topic setting and where it comes from. ``KeyError`` for an unknown name."""
-    layers: list[tuple[str, Value, ConfigSource]] = []
+    value, synonyms = _broker_default(name, broker)
     if name in own:
-        layers.append((name, parse_value(_ALL_TOPIC_SETTINGS[name], own[name]), ConfigSource.TOPIC))
-    layers += _topic_layers(name, broker)
-    return Resolved(layers[0][1], layers[0][2], layers)
+        value = parse_value(_ALL_TOPIC_SETTINGS[name], own[name])
+        synonyms.insert(0, (name, value, ConfigSource.TOPIC))
+    return Resolved(value, synonyms[0][2], synonyms)
 
 
-def _topic_layers(name: str, broker: BrokerConfig) -> list[tuple[str, Value, ConfigSource]]:
-    """What the broker's settings and the default say of a topic setting."""
-    found: list[tuple[str, Value, ConfigSource]] = []
-    for synonym, factor in _SYNONYMS.get(name, ()):
-        for label, value, source in broker._layers(synonym):
-            if value is not None:
-                found.append((label, value * factor if factor != 1 and value > 0 else value, source))
-    # Within the same unit a value set while running is stronger than one given at start; a coarser unit is weaker.
-    explicit = [layer for layer in found if layer[2] is not ConfigSource.DEFAULT]
-    defaults = [layer for layer in found if layer[2] is ConfigSource.DEFAULT]
+def _broker_default(name: str, broker: BrokerConfig) -> tuple[Value, list[Layer]]:
+    """What the broker's settings make of a topic setting that the topic does not have, and where that comes from.
+
+    What was set in any unit is stronger than a default. The layers hold the values as they were set, in their unit.
+    """
+    found = [
+        (layer, factor)
+        for synonym, factor in _SYNONYMS.get(name, ())
+        for layer in broker.layers(synonym)
+        if layer[1] is not None
+    ]
     if not found:
-        return [(name, _ALL_TOPIC_SETTINGS[name].default, ConfigSource.DEFAULT)]
-    return explicit + defaults
-
-
-def internal_topic_config(settings: Iterable[tuple[str, object]]) -> dict[str, str]:
-    """Settings of an internal topic as text."""
-    return {name: str(format_value(value)) for name, value in settings}
+        default = _ALL_TOPIC_SETTINGS[name].default
+        return default, [(name, default, ConfigSource.DEFAULT)]
+    found.sort(key=lambda item: item[0][2] is ConfigSource.DEFAULT)
+    (_, value, _), factor = found[0]
+    return value * factor if factor != 1 and value > 0 else value, [layer for layer, _ in found]

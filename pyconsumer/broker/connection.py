@@ -424,7 +424,7 @@ class Connection:
         self._frames.clear()
         self._out.clear()
         coroutine, self._coroutine = self._coroutine, None
-        if coroutine is not None and not coroutine.cr_running:
+        if coroutine is not None and not getattr(coroutine, "cr_running", False):
             coroutine.close()
         self._server.forget(self)
 

@@ -1,7 +1,7 @@
 """What the cluster knows of itself: topics, who leads their partitions, settings, blocks of producer ids.
 
-It stands in ``cluster.json``, which is replaced as a whole (write, force to disk, rename) before a change is answered or
-any broker acts on it. Rules and errors are those of Apache Kafka's controller.
+It stands in ``cluster.json``, which is replaced as a whole (write, force to disk, rename) before a change is
+answered or any broker acts on it. Rules and errors are those of Apache Kafka's controller.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ class Controller:
         return placed
 
     def _assigned(self, assignments: Mapping[int, Sequence[int]], first: int) -> list[PartitionState]:
-        placed = []
+        placed: list[PartitionState] = []
         for index in range(first, first + len(assignments)):
             replicas = tuple(assignments.get(index, ()))
             if index not in assignments:

@@ -134,7 +134,7 @@ class ClusterHost:
                 timer=self._timer,
                 faults=self.faults,
                 endpoints=self.endpoints,
-                soon=self._loop.call_soon,
+                soon=self._soon,
             )
             server = BrokerServer(broker, self._loop, options.security)
             self.servers.append(server)
@@ -199,6 +199,9 @@ class ClusterHost:
         return [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers]
 
     # --- time
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        self._loop.call_soon(action)
 
     def _on_earlier(self, when: float) -> None:
         if self._wake is not None:

@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,12 @@ def run_broker(
     config: Mapping[str, object] | None = None,
     advertised_host: str | None = None,
     announce: Callable[[str], None] | None = None,
-) -> None:
-    """Run a cluster in this process until SIGTERM or SIGINT, then stop it in good order.
+) -> int:
+    """Run a cluster in this process until SIGTERM or SIGINT, then stop it in good order, and return 0.
 
     Args:
         host, port: where to listen; port 0 picks a free one.
-        data_dir: where data is kept; None keeps it in memory.
+        data_dir: where data is kept. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
         config: broker settings by Kafka's names.
         advertised_host: what clients are told instead of ``host``.
         announce: called with ``HOST:PORT[,...]`` when requests are answered; prints ``listening on ...`` by default.
@@ -48,16 +49,22 @@ def run_broker(
     """
     if advertised_host is None and host in ("0.0.0.0", "::"):
         advertised_host = "localhost"
+    folder = None if data_dir == ":memory:" else Path(data_dir or tempfile.mkdtemp(prefix="pyconsumer-broker-"))
     options = ClusterOptions(
         brokers=brokers,
-        data_dir=None if data_dir is None else Path(data_dir),
+        data_dir=folder,
         config=dict(config or {}),
         host=host,
         advertised_host=advertised_host,
         ports=[{"PLAINTEXT": port}],
+        flush_at_stop=data_dir is not None,
     )
-    tell = announce or _announce
-    asyncio.run(_run_until_signal(options, tell))
+    try:
+        asyncio.run(_run_until_signal(options, announce or _announce))
+    finally:
+        if data_dir is None and folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
 
 
 def _announce(addresses: str) -> None:

@@ -179,7 +179,7 @@ class TlsLayer:
         names = {"commonName": "CN", "organizationalUnitName": "OU", "organizationName": "O", "countryName": "C"}
         parts = [
             f"{names.get(str(key), str(key))}={value}"
-            for entry in reversed(certificate.get("subject", ()))  # type: ignore[arg-type]
-            for key, value in entry  # type: ignore[misc]
+            for entry in reversed(certificate.get("subject", ()))
+            for key, value in entry
         ]
         return ",".join(parts)

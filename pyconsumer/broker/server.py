@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections import Counter
 from typing import Final
 
@@ -36,7 +37,7 @@ class BrokerServer:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
-        self._tls = None
+        self._tls: ssl.SSLContext | None = None
         self._users = PlainUsers(security.sasl_users) if security.sasl_users else None
         self._listeners: list[socket.socket] = []
         self._connections: set[Connection] = set()

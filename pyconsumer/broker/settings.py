@@ -1,4 +1,4 @@
-"""How one broker or topic setting is described, read from text and checked. The tables of settings are in ``config``."""
+"""How one broker or topic setting is described, read from text and checked. The tables are in ``config``."""
 
 from __future__ import annotations
 

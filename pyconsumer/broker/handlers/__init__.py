@@ -36,10 +36,17 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.SASL_HANDSHAKE,
     ApiKey.API_VERSIONS,
     ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
     ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
     ApiKey.SASL_AUTHENTICATE,
+    ApiKey.CREATE_PARTITIONS,
     ApiKey.DELETE_GROUPS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.OFFSET_DELETE,
+    ApiKey.DESCRIBE_CLUSTER,
 )
 
 HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]

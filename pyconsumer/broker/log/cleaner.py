@@ -124,9 +124,7 @@ def _collect(segment: Segment, first_dirty: int, last_of: dict[bytes, int]) -> N
     for info, data in segment.batches():
         if info.is_control or info.last_offset < first_dirty:
             continue
-        for offset, key, _, _ in _records(info, _plain(info, data)):
-            if key is not None:
-                last_of[key] = offset
+        last_of.update((key, offset) for offset, key, _, _ in _records(info, _plain(info, data)) if key is not None)
 
 
 def _plain(info: BatchInfo, data: Buffer) -> bytes:

@@ -80,7 +80,7 @@ class ProducerEntry:
         """Raise unless the batch may follow."""
         if batch.producer_epoch < self.epoch:
             raise InvalidProducerEpochError(
-                f"epoch {batch.producer_epoch} of producer {self.producer_id} is smaller than the last known {self.epoch}"
+                f"epoch {batch.producer_epoch} of producer {self.producer_id} is below the last known {self.epoch}"
             )
         if batch.producer_epoch != self.epoch:
             if batch.base_sequence != 0 and self.epoch != _NO_EPOCH:

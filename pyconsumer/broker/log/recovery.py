@@ -5,7 +5,8 @@ the first that is torn or damaged the log ends, and what follows is cut off. Eve
 passed to the system before, so a crash of the process loses none of it. Indexes, leader epochs and the producers'
 state are made again from the batches.
 
-Files that an interrupted compaction left: ``.cleaned`` is incomplete and goes, ``.swap`` is complete and takes its place.
+Files that an interrupted compaction left: ``.cleaned`` is incomplete and goes, ``.swap`` is complete and takes its
+place.
 """
 
 from __future__ import annotations
@@ -232,7 +233,7 @@ def _tail(segments: list[Segment], offset: int) -> list[BatchInfo]:
             end = found[0] if found is not None else segment.size_bytes
             if end <= _REFILL_BYTES:
                 return list(segment.headers())
-            return [info for info in segment.headers(_aligned(segment, end - _REFILL_BYTES))]
+            return list(segment.headers(_aligned(segment, end - _REFILL_BYTES)))
     return []
 
 

@@ -1,0 +1,56 @@
+"""DeleteTopics, by name or (from version 6 on) by id."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    TopicDeletionDisabledError,
+    UnknownTopicIdError,
+)
+from pyconsumer.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from pyconsumer.protocol.primitives import ZERO_UUID
+
+__all__ = ["handle"]
+
+
+async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+    """Delete the topics that are there; the others are answered with the controller's errors."""
+    wanted = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
+    counts = Counter((topic.name, topic.topic_id) for topic in wanted)
+    results = []
+    for topic in wanted:
+        try:
+            if counts[topic.name, topic.topic_id] > 1:
+                raise InvalidRequestError("Duplicate topic name or id.")
+            name, topic_id = _resolve(broker, topic)
+            if not broker.config.boolean("delete.topic.enable"):
+                raise TopicDeletionDisabledError("Topic deletion is disabled.")
+            broker.controller.delete_topic(name)
+            results.append(DeletableTopicResult(name, topic_id))
+        except BrokerResponseError as error:
+            text = str(error.args[0]) if error.args else None
+            results.append(DeletableTopicResult(topic.name, topic.topic_id, error.errno, text))
+    return DeleteTopicsResponse(responses=results)
+
+
+def _resolve(broker: Broker, topic: DeleteTopicState) -> tuple[str, bytes]:
+    if topic.name is not None:
+        if topic.topic_id != ZERO_UUID:
+            raise InvalidRequestError("You may not specify both topic name and topic id.")
+        return topic.name, broker.controller.topic(topic.name).topic_id
+    if topic.topic_id == ZERO_UUID:
+        raise InvalidRequestError("Neither topic name nor id were specified.")
+    name = broker.topic_name(topic.topic_id)
+    if name is None:
+        raise UnknownTopicIdError("there is no topic with this id")
+    return name, topic.topic_id

@@ -1,0 +1,106 @@
+"""DescribeConfigs: settings of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, resolve_topic
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import check_topic_name
+from pyconsumer.broker.settings import ConfigSource, Setting, format_value
+from pyconsumer.errors import BrokerResponseError, InvalidRequestError
+from pyconsumer.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+__all__ = ["BROKER", "TOPIC", "handle"]
+
+#: Kinds of resources, with Kafka's numbers.
+TOPIC = 2
+BROKER = 4
+
+
+async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
+    """Answer for each resource; the keys asked for, or all."""
+    results = []
+    for resource in request.resources:
+        result = DescribeConfigsResult(0, None, resource.resource_type, resource.resource_name)
+        try:
+            result.configs = _describe(broker, resource, request)
+        except BrokerResponseError as error:
+            result.error_code = error.errno
+            result.error_message = str(error.args[0]) if error.args else None
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _describe(
+    broker: Broker, resource: DescribeConfigsResource, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    name = resource.resource_name
+    if resource.resource_type == TOPIC:
+        check_topic_name(name)
+        own = broker.controller.topic(name).config
+        known = TOPIC_SETTINGS
+        read_only: Callable[[str], bool] = _never
+        get: Callable[[str], Resolved | None] = lambda key: resolve_topic(key, own, broker.config)  # noqa: E731
+    elif resource.resource_type == BROKER:
+        known, read_only = BROKER_SETTINGS, _not_dynamic(broker)
+        if not name:  # what was set for all brokers
+            get = lambda key: _cluster_default(broker, key)  # noqa: E731
+        elif name == str(broker.node_id):
+            get = broker.config.resolve
+        else:
+            raise InvalidRequestError(
+                f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
+            )
+    else:
+        raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
+    keys = resource.configuration_keys
+    wanted = [key for key in known if keys is None or key in keys]
+    found = []
+    for key in wanted:
+        resolved = get(key)
+        if resolved is not None:
+            found.append(_entry(known[key], resolved, read_only(key), request))
+    return found
+
+
+def _never(name: str) -> bool:
+    return False
+
+
+def _not_dynamic(broker: Broker) -> Callable[[str], bool]:
+    return lambda name: not broker.config.is_dynamic(name)
+
+
+def _cluster_default(broker: Broker, key: str) -> Resolved | None:
+    resolved = broker.config.resolve(key)
+    layers = [layer for layer in resolved.synonyms if layer[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+    return Resolved(layers[0][1], layers[0][2], layers) if layers else None
+
+
+def _entry(
+    setting: Setting, resolved: Resolved, read_only: bool, request: DescribeConfigsRequest
+) -> DescribeConfigsResourceResult:
+    synonyms = []
+    if request.include_synonyms:
+        synonyms = [
+            DescribeConfigsSynonym(name, format_value(value), int(source)) for name, value, source in resolved.synonyms
+        ]
+    return DescribeConfigsResourceResult(
+        setting.name,
+        format_value(resolved.value),
+        read_only,
+        int(resolved.source),
+        False,
+        synonyms,
+        int(setting.type),
+        setting.doc if request.include_documentation else None,
+    )

@@ -1,0 +1,37 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, so that a reader notices that its log was cut (KIP-320)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.errors import BrokerResponseError
+from pyconsumer.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+__all__ = ["handle"]
+
+
+async def handle(
+    broker: Broker, request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> OffsetForLeaderEpochResponse:
+    """Answer with the greatest epoch not above the one asked for, and its end; -1 and -1 if that is not known."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(topic.topic, [_end(broker, topic.topic, wanted) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(broker: Broker, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        partition = broker.partition(topic, wanted.partition, wanted.current_leader_epoch)
+    except BrokerResponseError as error:
+        return EpochEndOffset(error.errno, wanted.partition)
+    epoch, end = partition.log.epochs.end_offset(wanted.leader_epoch, partition.log.log_end_offset)
+    return EpochEndOffset(0, wanted.partition, epoch, end)
