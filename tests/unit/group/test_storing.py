@@ -1,0 +1,606 @@
+"""The manager: storing and fetching offsets, its cache, loads and unloads."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
+from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
+from pyconsumer.broker.group.state import GroupState
+from pyconsumer.structs import TopicPartition
+from tests.unit.group.support import GROUP, TP0, TP1, MemoryStorage, World, member, value_of
+
+LONG = "x" * 4097
+
+
+def committed(offset: int, metadata: str = "", epoch: int = -1) -> CommittedOffset:
+    return CommittedOffset(offset, epoch, metadata)
+
+
+# Storing
+
+
+@pytest.mark.spec("broker:SOF-01", "broker:SOF-08", "broker:SOF-09", "broker:SOF-10", "broker:OFC-03")
+def test_the_partitions_of_one_commit_are_one_batch_in_the_groups_partition() -> None:
+    world = World()
+    answer = world.commit({TP0: committed(5, "note", 3), TP1: 6})
+    assert value_of(answer) == {TP0: 0, TP1: 0}
+    ((partition, records),) = world.storage.appended
+    assert (partition, len(records)) == (world.partition(), 2)
+    first, second = world.storage.offset_records(partition)
+    now = world.clock.wall_ms()
+    assert (first[0].topic, first[0].partition) == TP0
+    assert first[1] is not None
+    assert second[1] is not None
+    assert (first[1].offset, first[1].leader_epoch, first[1].metadata, first[1].commit_timestamp) == (5, 3, "note", now)
+    assert (second[1].offset, second[1].leader_epoch, second[1].metadata) == (6, -1, "")
+
+
+@pytest.mark.spec("broker:SOF-02", "broker:SOF-03", "broker:CFG-14", "transactions:OCM-04", "broker:ERR-12")
+@pytest.mark.parametrize(
+    ("metadata", "error_code"),
+    [("x" * 4096, 0), (LONG, 12), ("é" * 4096, 0), ("😀" * 2048, 0), ("😀" * 2048 + "x", 12)],
+)
+def test_the_length_of_metadata_is_bounded(metadata: str, error_code: int) -> None:
+    world = World()
+    assert value_of(world.commit({TP0: committed(1, metadata)})) == {TP0: error_code}
+    assert world.offset() == (-1 if error_code else 1)
+
+
+@pytest.mark.spec("broker:SOF-04", "broker:SOF-05")
+def test_if_nothing_is_left_nothing_is_written() -> None:
+    world = World()
+    assert value_of(world.commit({TP0: committed(1, LONG)})) == {TP0: codes.OFFSET_METADATA_TOO_LARGE}
+    assert value_of(world.commit({})) == {}
+    assert world.storage.appended == []
+    assert not world.group().offsets.has_offsets
+
+
+@pytest.mark.spec("broker:SCN-18", "broker:SOF-12", "broker:SOF-15", "broker:PCC-08", "broker:AMB-11")
+def test_one_over_long_metadata_does_not_spoil_the_others_or_stay_pending() -> None:
+    world = World()
+    answer = world.commit({TP0: committed(1, LONG), TP1: 2})
+    assert value_of(answer) == {TP0: codes.OFFSET_METADATA_TOO_LARGE, TP1: 0}
+    found = world.fetch([TP0, TP1], stable=True)
+    assert (found[TP0].error_code, found[TP0].offset, found[TP1].offset) == (0, -1, 2)
+
+
+@pytest.mark.spec("broker:SOF-06", "broker:SOF-07", "broker:WRT-03", "broker:WRT-10", "broker:AMB-12")
+def test_who_does_not_coordinate_stores_nothing() -> None:
+    world = World()
+    group = world.manager.get_or_maybe_create_group(GROUP, True)
+    assert group is not None
+    world.coordinator.on_resign(world.partition(), None)
+    kept = {TP0: committed(1, LONG), TP1: committed(2)}
+    stored = world.manager.store_offsets(group, "m", kept)
+    assert value_of(stored) == {TP0: codes.NOT_COORDINATOR, TP1: codes.NOT_COORDINATOR}
+    assert value_of(world.manager.store_group(group, {})) == codes.NOT_COORDINATOR
+    assert not group.offsets.has_offsets
+    assert world.storage.appended == []
+
+
+@pytest.mark.spec("broker:SOF-11", "broker:SOF-13", "broker:PCC-04", "broker:OFC-04", "broker:PCC-09")
+def test_offsets_are_staged_then_written_then_seen() -> None:
+    world = World()
+    world.storage.hold = True
+    answer = world.commit({TP0: 1, TP1: 2})
+    assert not answer.done
+    assert set(world.group().offsets.pending) == {TP0, TP1}
+    assert world.offset() == -1
+    assert world.manager.metrics.committed_offsets == 2
+    world.storage.release()
+    assert value_of(answer) == {TP0: 0, TP1: 0}
+    assert world.group().offsets.pending == {}
+    positions = {record.appended_batch_offset for record in world.group().offsets.committed.values()}
+    assert positions == {0}
+
+
+@pytest.mark.spec("broker:PCC-06", "broker:PCC-07", "broker:PCC-03", "broker:AMB-25")
+@pytest.mark.parametrize(
+    ("append_error", "told"),
+    [
+        (3, codes.COORDINATOR_NOT_AVAILABLE),
+        (19, codes.COORDINATOR_NOT_AVAILABLE),
+        (20, codes.COORDINATOR_NOT_AVAILABLE),
+        (6, codes.NOT_COORDINATOR),
+        (56, codes.NOT_COORDINATOR),
+        (10, codes.UNKNOWN_SERVER_ERROR),
+        (18, codes.UNKNOWN_SERVER_ERROR),
+        (4, codes.UNKNOWN_SERVER_ERROR),
+        (87, 87),
+    ],
+)
+def test_a_failed_commit_leaves_the_old_offset(append_error: int, told: int) -> None:
+    world = World()
+    value_of(world.commit({TP0: 1}))
+    world.storage.fail_with = append_error
+    assert value_of(world.commit({TP0: 2})) == {TP0: told}
+    assert world.offset() == 1
+    assert world.group().offsets.pending == {}
+    assert world.manager.metrics.committed_offsets == 2
+
+
+@pytest.mark.spec("broker:PCC-05", "broker:PCC-06")
+@pytest.mark.parametrize("error_code", [0, 19])
+def test_a_commit_that_ends_in_a_dead_group_changes_nothing(error_code: int) -> None:
+    world = World()
+    world.storage.hold = True
+    answer = world.commit({TP0: 1})
+    group = world.group()
+    group.transition_to(GroupState.DEAD)
+    world.storage.release(0, error_code or None)
+    assert value_of(answer) == {TP0: codes.COORDINATOR_NOT_AVAILABLE if error_code else 0}
+    assert group.offsets.committed == {}
+
+
+@pytest.mark.spec("broker:SCN-17", "broker:OFC-09")
+def test_overlapping_commits_that_end_in_reverse() -> None:
+    world = World()
+    world.storage.hold = True
+    first, second = world.commit({TP0: 1}), world.commit({TP0: 2})
+    world.storage.release(1)
+    assert world.offset() == 2
+    world.storage.release(0)
+    assert (value_of(first), value_of(second)) == ({TP0: 0}, {TP0: 0})
+    assert world.offset() == 2
+    assert world.group().offsets.pending == {}
+
+
+@pytest.mark.spec("broker:ARC-11", "broker:ERR-21")
+def test_a_log_that_breaks_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.storage.raises = OSError("disk gone")
+    assert value_of(world.commit({TP0: 1})) == {TP0: codes.UNKNOWN_SERVER_ERROR}
+    assert world.group().offsets.pending == {}
+    assert "disk gone" in caplog.text
+
+
+@pytest.mark.spec("broker:GRP-19")
+def test_plain_and_transactional_commits_in_one_generation_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    value_of(world.commit({TP0: 1}))
+    assert "both" not in caplog.text
+    value_of(world.coordinator.commit_transactional_offsets(GROUP, 7, 0, {TP1: committed(1)}))
+    assert "both plain and transactional" in caplog.text
+
+
+# Fetching
+
+
+@pytest.mark.spec("broker:FET-02", "broker:FET-04", "broker:FET-06", "broker:FET-08", "broker:FET-10")
+def test_what_a_fetch_finds() -> None:
+    world = World()
+    assert world.fetch([TP0], group="never")[TP0] == (-1, -1, "", 0)
+    assert world.fetch(None, group="never") == {}
+    value_of(world.commit({TP0: committed(5, "m", 9)}))
+    assert world.fetch([TP0, TP1]) == {TP0: (5, 9, "m", 0), TP1: (-1, -1, "", 0)}
+    assert list(world.fetch(None)) == [TP0]
+    assert world.fetch([]) == {}
+
+
+@pytest.mark.spec("broker:FET-05", "broker:FET-11", "broker:API-05")
+def test_a_fetch_looks_at_the_group_but_not_at_its_state() -> None:
+    world = World()
+    (client,) = world.stable()
+    value_of(world.commit({TP0: 5}, client))
+    world.join()
+    assert world.state is GroupState.PREPARING_REBALANCE
+    assert world.offset() == 5
+    world.group().transition_to(GroupState.DEAD)
+    assert world.offset() == -1
+    assert world.fetch(None) == {}
+
+
+@pytest.mark.spec("broker:SCN-19", "broker:FET-07", "broker:FET-09", "broker:FET-01")
+def test_a_stable_fetch_waits_for_commits_on_their_way_and_others_do_not() -> None:
+    """Kafka 4 makes it wait; the list's 2.7 answered UNSTABLE_OFFSET_COMMIT."""
+    world = World()
+    value_of(world.commit({TP0: 1, TP1: 1}))
+    world.storage.hold = True
+    world.commit({TP0: 2})
+    assert world.offset() == 1
+    assert world.fetch([TP1], stable=True)[TP1].offset == 1
+    waiting = world.coordinator.fetch_offsets(GROUP, [TP0, TP1], require_stable=True)
+    all_of_them = world.coordinator.fetch_offsets(GROUP, None, require_stable=True)
+    assert not waiting.done
+    assert not all_of_them.done
+    world.storage.release()
+    assert value_of(waiting)[1][TP0].offset == 2
+    assert value_of(all_of_them)[1][TP0].offset == 2
+
+
+@pytest.mark.spec("broker:MGR-21", "broker:FET-11")
+def test_a_stable_fetch_that_waits_is_sent_away_with_its_group() -> None:
+    world = World()
+    world.storage.hold = True
+    world.commit({TP0: 2})
+    waiting = world.coordinator.fetch_offsets(GROUP, [TP0], require_stable=True)
+    world.coordinator.on_resign(world.partition(), 2)
+    world.advance(0)
+    assert value_of(waiting) == (codes.NOT_COORDINATOR, {})
+
+
+@pytest.mark.spec("broker:SCN-31", "broker:OFC-15", "broker:FET-07", "broker:ERR-17", "broker:AMB-32")
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("reload", ["never", "before the marker", "after the marker"])
+def test_offsets_of_a_transaction(commit: bool, reload: str) -> None:
+    world = World()
+    value_of(world.commit({TP0: 1}))
+    answer = world.coordinator.commit_transactional_offsets(GROUP, 7, 0, {TP0: committed(5)})
+    assert value_of(answer) == {TP0: 0}
+    if reload == "before the marker":
+        world = world.restarted()
+    assert world.offset() == 1
+    assert world.fetch([TP0, TP1], stable=True)[TP0].error_code == codes.UNSTABLE_OFFSET_COMMIT
+    assert world.fetch([TP0, TP1], stable=True)[TP1].error_code == 0
+    assert world.manager.groups_of_producer(7) == {GROUP}
+    world.storage.write_marker(world.partition(), 7, commit=commit)
+    if reload == "after the marker":
+        world = world.restarted()
+    else:
+        world.coordinator.on_transaction_completed(7, [world.partition()], commit=commit)
+    assert world.fetch([TP0], stable=True)[TP0].offset == (5 if commit else 1)
+    assert world.manager.groups_of_producer(7) == set()
+
+
+@pytest.mark.spec("broker:SCN-31", "broker:MGR-23", "broker:MGR-17", "broker:OFC-20")
+def test_an_unloaded_group_leaves_no_trace_of_its_transactions() -> None:
+    world = World()
+    value_of(world.coordinator.commit_transactional_offsets(GROUP, 7, 0, {TP0: committed(5)}))
+    world.coordinator.on_resign(world.partition(), None)
+    world.advance(0)
+    assert world.manager.groups_of_producer(7) == set()
+
+
+@pytest.mark.spec("broker:OFC-17", "broker:API-04", "broker:PCC-06")
+def test_a_transactional_commit_that_fails_is_forgotten() -> None:
+    world = World()
+    world.storage.fail_with = 19
+    answer = world.coordinator.commit_transactional_offsets(GROUP, 7, 0, {TP0: committed(5)})
+    assert value_of(answer) == {TP0: codes.COORDINATOR_NOT_AVAILABLE}
+    assert world.manager.groups_of_producer(7) == set()
+    assert not world.group().offsets.has_offsets
+    world.coordinator.on_transaction_completed(7, [world.partition()], commit=True)
+
+
+def test_an_offset_of_an_earlier_topic_of_the_same_name_does_not_count() -> None:
+    world = World()
+    old, new = bytes([1] * 16), bytes([2] * 16)
+    value_of(world.commit({TP0: CommittedOffset(5, topic_id=old)}))
+    fetch = world.coordinator.fetch_offsets
+    assert value_of(fetch(GROUP, [TP0], topic_ids={"t": new}))[1][TP0].offset == -1
+    assert value_of(fetch(GROUP, [TP0], topic_ids={"t": old}))[1][TP0].offset == 5
+    assert value_of(fetch(GROUP, [TP0]))[1][TP0].offset == 5
+    value_of(world.commit({TP0: 6}))
+    assert value_of(fetch(GROUP, [TP0], topic_ids={"t": new}))[1][TP0].offset == 6
+
+
+# The cache
+
+
+@pytest.mark.spec("broker:MGR-09", "broker:MGR-10", "broker:MGR-12", "broker:MGR-18", "broker:MGR-02")
+def test_the_cache_never_replaces_a_group() -> None:
+    world = World()
+    manager = world.manager
+    assert manager.get_group(GROUP) is None
+    assert manager.get_or_maybe_create_group(GROUP, False) is None
+    group = manager.get_or_maybe_create_group(GROUP, True)
+    assert group is not None
+    assert group.state is GroupState.EMPTY
+    assert manager.get_or_maybe_create_group(GROUP, True) is group
+    other = GroupMetadata(GROUP, GroupState.EMPTY, world.clock)
+    assert manager.add_group(other) is group
+    manager.remove_group(other)
+    assert manager.get_group(GROUP) is group
+    manager.remove_group(group)
+    assert manager.get_group(GROUP) is None
+
+
+@pytest.mark.spec("broker:MGR-05", "broker:ARC-03", "broker:RTE-05", "broker:MGR-07")
+def test_the_topics_own_partition_count_counts() -> None:
+    storage = MemoryStorage(World().clock, 7)
+    world = World(storage=storage, start=False)
+    assert world.coordinator.partition_for("testgroup") == 1172783827 % 7
+    assert not world.manager.is_local(GROUP)
+    world.coordinator.on_become_leader(world.partition(), 1)
+    assert world.manager.is_loading(GROUP)
+    assert not world.manager.is_local(GROUP)
+    world.advance(0)
+    assert not world.manager.is_loading(GROUP)
+    assert world.manager.is_local(GROUP)
+
+
+# Loading
+
+
+@pytest.mark.spec("broker:LOD-03", "broker:LOD-02", "broker:MGR-03", "broker:MGR-04", "broker:ARC-08")
+def test_a_partition_is_loading_then_owned() -> None:
+    world = World(start=False)
+    world.coordinator.on_become_leader(3, 1)
+    world.coordinator.on_become_leader(3, 1)
+    assert (world.manager.loading_partitions, world.manager.owned_partitions) == ({3}, set())
+    world.advance(0)
+    assert (world.manager.loading_partitions, world.manager.owned_partitions) == (set(), {3})
+
+
+COMMIT = [offset_record(GROUP, TP0, CommittedOffset(1, commit_timestamp=1))]
+LATER = [offset_record(GROUP, TP0, CommittedOffset(2, commit_timestamp=2))]
+GONE = [offset_tombstone(GROUP, TP0)]
+
+
+@pytest.mark.spec("broker:LOD-29", "broker:SCN-22", "broker:LOD-17", "broker:LOD-18", "broker:TMB-02")
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize(
+    ("sequence", "offset"),
+    [
+        ([COMMIT], 1),
+        ([COMMIT, LATER], 2),
+        ([COMMIT, GONE], -1),
+        ([GONE, COMMIT], 1),
+        ([COMMIT, GONE, LATER], 2),
+        ([GONE], -1),
+    ],
+)
+def test_the_order_of_commits_and_tombstones(sequence: list, offset: int, apart: bool) -> None:  # type: ignore[type-arg]
+    world = World(start=False)
+    batches = sequence if apart else [[record for batch in sequence for record in batch]]
+    for batch in batches:
+        world.storage.write(world.partition(), batch)
+    world.coordinator.start()
+    world.lead()
+    assert world.offset() == offset
+    assert (world.manager.get_group(GROUP) is not None) == (offset != -1)
+
+
+def stored_group(world: World, generation: int) -> list[tuple[bytes, bytes | None]]:
+    group = GroupMetadata.loaded(
+        GROUP,
+        world.clock,
+        generation_id=generation,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader_id="m0",
+        state_timestamp=5,
+        members=[member("m0")],
+    )
+    return [group_record(group, {"m0": b"a"})]
+
+
+@pytest.mark.spec("broker:LOD-19", "broker:LOD-25", "broker:LOD-29", "broker:AMB-21", "broker:TMB-03")
+@pytest.mark.parametrize("sequence", ["rtr", "rt", "rt+offset", "rt+txn", "offset+r"])
+def test_the_order_of_registrations_and_tombstones(sequence: str) -> None:
+    world = World(start=False)
+    here = world.partition()
+    dead = [group_tombstone(GROUP)]
+    if sequence == "offset+r":
+        world.storage.write(here, COMMIT)
+    world.storage.write(here, stored_group(world, 1))
+    if sequence != "offset+r":
+        world.storage.write(here, dead)
+    if sequence == "rtr":
+        world.storage.write(here, stored_group(world, 4))
+    if sequence == "rt+offset":
+        world.storage.write(here, COMMIT)
+    if sequence == "rt+txn":
+        world.storage.write(here, COMMIT, producer_id=7, producer_epoch=0)
+    world.coordinator.start()
+    world.lead()
+    group = world.manager.get_group(GROUP)
+    if sequence == "rt":
+        assert group is None
+        return
+    assert group is not None
+    if sequence in ("rtr", "offset+r"):
+        assert (group.state, group.generation_id) == (GroupState.STABLE, 4 if sequence == "rtr" else 1)
+        assert group.protocol_type == "consumer"
+    else:
+        assert (group.state, group.generation_id, group.protocol_type) == (GroupState.EMPTY, 0, None)
+    if sequence in ("rt+offset", "offset+r"):
+        assert world.offset() == 1
+    if sequence == "rt+txn":
+        assert group.offsets.has_pending_transactional(TP0)
+
+
+@pytest.mark.spec("broker:LOD-08", "broker:LOD-09", "broker:LOD-21", "broker:LOD-12", "broker:CFG-18")
+def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(start=False, offsets_load_buffer_size=200)
+    here = world.partition()
+    for index in range(5):
+        world.storage.write(here, [offset_record(GROUP, TP0, CommittedOffset(index, metadata="x" * 50))])
+    world.storage.write(here, [offset_record(GROUP, TP1, CommittedOffset(77, metadata="y" * 400))])
+    world.coordinator.start()
+    world.coordinator.on_become_leader(here, 1)
+    world.timer.run_due(world.clock.now())
+    assert world.manager.loading_partitions == {here}
+    world.advance(1)
+    assert (world.offset(TP0), world.offset(TP1)) == (4, 77)
+    assert "offsets.load.buffer.size" in caplog.text
+
+
+@pytest.mark.spec("broker:LOD-10", "broker:LOD-06", "broker:LOD-05")
+def test_a_load_ends_with_the_log_or_the_leadership() -> None:
+    world = World(start=False)
+    here = world.partition()
+    world.storage.write(here, COMMIT)
+    world.storage.batches[here].append(b"")  # a read that returns nothing
+    world.storage.write(here, LATER)
+    world.coordinator.start()
+    world.lead()
+    assert world.offset() == 1
+    world.storage.leads.clear()
+    world.coordinator.on_resign(here, 2)
+    world.coordinator.on_become_leader(here, 3)
+    world.advance(0)
+    assert world.manager.get_group(GROUP) is None
+    assert here in world.manager.owned_partitions
+
+
+@pytest.mark.spec("broker:LOD-20", "broker:LOD-13", "broker:LOD-14")
+def test_what_is_not_known_is_passed_over() -> None:
+    world = World(start=False)
+    here = world.partition()
+    world.storage.write(here, [(b"\0\x03\0\x01a", b"\0\0whatever"), *COMMIT, (b"\0\x0f\0\x01a", None)])
+    world.storage.write_marker(here, 99, commit=True)
+    world.coordinator.start()
+    world.lead()
+    assert world.offset() == 1
+    assert world.restarted().offset() == 1
+
+
+@pytest.mark.spec("broker:LOD-15", "broker:AMB-23", "broker:LOD-03")
+@pytest.mark.parametrize("key", [b"", b"\0", b"\0\1broken"])
+def test_a_load_that_fails_leaves_the_groups_without_a_coordinator(
+    key: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(start=False)
+    here = world.partition()
+    world.storage.write(here, COMMIT)
+    world.storage.write(here, [(key, b"")])
+    world.coordinator.start()
+    world.lead()
+    assert here not in world.manager.owned_partitions
+    assert world.manager.loading_partitions == set()
+    assert value_of(world.commit({TP0: 1})) == {TP0: codes.NOT_COORDINATOR}
+    assert f"Loading __consumer_offsets-{here} failed" in caplog.text
+    world.storage.batches[here].pop()
+    world.lead(2, [here])
+    assert world.offset() == 1
+
+
+@pytest.mark.spec("broker:LOD-26", "broker:LOD-23", "broker:LOD-28")
+def test_loaded_members_have_one_session_to_show_up() -> None:
+    world = World()
+    alive, dead = world.stable(2)
+    moved = world.restarted()
+    moved.advance(9)
+    assert moved.heartbeat(alive) == 0
+    moved.advance(1.2)
+    assert not moved.group().has(dead.member_id)
+    assert moved.state is GroupState.PREPARING_REBALANCE
+
+
+@pytest.mark.spec("broker:LOD-22", "broker:LOD-16", "broker:LOD-07")
+def test_what_was_committed_in_which_order_is_known_after_a_load() -> None:
+    world = World(start=False)
+    here = world.partition()
+    two = [offset_record(GROUP, TP1, CommittedOffset(1)), *COMMIT]
+    world.storage.write(here, two, producer_id=7, producer_epoch=0)
+    world.storage.write(here, LATER)
+    world.coordinator.start()
+    world.lead()
+    assert world.group().offsets.pending_transactional[7][TP0].appended_batch_offset == 0
+    assert world.group().offsets.committed[TP0].appended_batch_offset == 2
+    world.coordinator.on_transaction_completed(7, [here], commit=True)
+    assert (world.offset(TP0), world.offset(TP1)) == (2, 1)
+
+
+@pytest.mark.spec("broker:LOD-14", "broker:LOD-18")
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_transaction_in_the_log(commit: bool) -> None:
+    world = World(start=False)
+    here = world.partition()
+    world.storage.write(here, LATER, producer_id=7, producer_epoch=0)
+    world.storage.write(here, COMMIT)
+    world.storage.write(here, [offset_record(GROUP, TP1, CommittedOffset(9))], producer_id=7, producer_epoch=0)
+    world.storage.write_marker(here, 7, commit=commit)
+    world.coordinator.start()
+    world.lead()
+    assert world.offset(TP0) == 1  # it is later in the log than the transaction's
+    assert world.offset(TP1) == (9 if commit else -1)
+
+
+@pytest.mark.spec("broker:MGR-24", "broker:MGR-25", "broker:LOD-27", "broker:AMB-13")
+def test_a_loaded_group_does_not_replace_a_cached_one() -> None:
+    world = World()
+    cached = world.manager.get_or_maybe_create_group(GROUP, True)
+    loaded = GroupMetadata(GROUP, GroupState.EMPTY, world.clock)
+    loaded.offsets.initialize({TP0: CommitRecord(1, committed(1))}, {7: {TP0: CommitRecord(2, committed(2))}})
+    assert not world.manager.load_group(loaded)
+    assert world.manager.get_group(GROUP) is cached
+    assert world.manager.groups_of_producer(7) == set()
+
+
+@pytest.mark.spec("broker:LOD-25", "broker:ERR-21")
+def test_a_removed_group_that_is_cached_fails_the_load() -> None:
+    world = World(start=False)
+    here = world.partition()
+    world.storage.write(here, [group_tombstone(GROUP)])
+    world.coordinator.start()
+    world.manager.add_group(GroupMetadata(GROUP, GroupState.EMPTY, world.clock))
+    world.coordinator.on_become_leader(here, 1)
+    world.advance(0)
+    assert here not in world.manager.owned_partitions
+
+
+# Unloading
+
+
+@pytest.mark.spec("broker:MGR-14", "broker:MGR-19", "broker:MGR-20", "broker:ST-06", "broker:ARC-10")
+def test_unloading_is_scheduled_and_clears_the_cache_alone(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    world = World()
+    (client,) = world.stable()
+    value_of(world.commit({TP0: 1}, client))
+    group, here = world.group(), world.partition()
+    before = list(world.storage.batches[here])
+    world.coordinator.on_resign(here, 2)
+    assert here not in world.manager.owned_partitions
+    assert world.manager.get_group(GROUP) is group
+    world.advance(0)
+    assert world.manager.get_group(GROUP) is None
+    assert group.state is GroupState.DEAD
+    assert world.storage.batches[here] == before
+    assert f"Unloaded __consumer_offsets-{here}: removed 1 cached offsets and 1 groups" in caplog.text
+    world.advance(100)
+
+
+@pytest.mark.spec("broker:MGR-22")
+def test_old_news_of_leadership_is_ignored() -> None:
+    world = World()
+    here = world.partition()
+    world.stable()
+    world.lead(5, [here])
+    world.coordinator.on_resign(here, 4)
+    world.advance(0)
+    assert here in world.manager.owned_partitions
+    world.coordinator.on_resign(here, 6)
+    world.coordinator.on_resign(here, 6)
+    world.coordinator.on_become_leader(here, 7)
+    world.advance(0)
+    assert here in world.manager.owned_partitions
+    assert world.state is GroupState.STABLE
+
+
+@pytest.mark.spec("broker:MGR-22", "broker:LOD-08")
+def test_a_load_is_given_up_when_the_leadership_goes_or_the_broker_stops() -> None:
+    world = World(start=False, offsets_load_buffer_size=1)
+    here = world.partition()
+    for _ in range(3):
+        world.storage.write(here, COMMIT)
+    world.coordinator.start()
+    world.coordinator.on_become_leader(here, 1)
+    world.timer.run_due(world.clock.now())
+    world.coordinator.on_resign(here, 2)
+    world.advance(1)
+    assert world.manager.owned_partitions == set()
+    assert world.manager.get_group(GROUP) is None
+    world.coordinator.on_become_leader(here, 3)
+    world.timer.run_due(world.clock.now())
+    world.coordinator.on_become_leader(here, 4)  # from the beginning
+    world.coordinator.shutdown()
+    world.advance(1)
+    assert world.manager.owned_partitions == set()
+    assert len(world.timer) == 0
+
+
+def test_deferreds_of_the_manager_are_set_once() -> None:
+    world = World()
+    world.storage.hold = True
+    answer = world.commit({TopicPartition("t", 9): 1})
+    world.storage.release_all()
+    assert isinstance(answer, Deferred)
+    with pytest.raises(RuntimeError):
+        answer.set({})
