@@ -184,6 +184,13 @@ class OffsetCommitter:
             self._queue.append(_Queued(wanted, future))
         return future
 
+    def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
+        """Commit for the present generation, once; the caller decides what comes of a failure."""
+        wanted = _checked(offsets)
+        future = self._send(wanted, None)
+        future.add_callback(lambda done: self._committed(wanted) if done.succeeded else None)
+        return future
+
     def commit_automatically(self, offsets: Offsets, now: float) -> None:
         """Begin an automatic commit, and the next interval."""
         self.auto_commit.restart(now)

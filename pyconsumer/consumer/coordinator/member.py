@@ -282,6 +282,10 @@ class GroupMember(ABC):
         self._leaving.in_flight = False
         self.epoch += 1
 
+    def on_background_failed(self, error: KafkaError) -> None:
+        """The heartbeat thread ended by a fault: the application has to hear of it."""
+        self._tell(error)
+
     # -- rules shared with the protocols -----------------------------------------------------------------------------
 
     def _move(self, event: Event) -> None:

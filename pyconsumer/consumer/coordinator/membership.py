@@ -112,6 +112,10 @@ class ClassicMembership(GroupMember):
                 short="the subscription has changed",
             )
 
+    def on_topics_assigned(self, topics: Iterable[str]) -> None:
+        """The leader assigned topics that we did not know yet but that our pattern matches: as if we had joined so."""
+        self._topics = self._joined_topics = frozenset(topics)
+
     def on_metadata(self, snapshot: Mapping[str, object]) -> None:
         """Facts about the group's topics, such as partition counts. As leader, a change needs a rebalance."""
         before = self._assigned_by

@@ -1,0 +1,212 @@
+"""The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
+
+It has a network client of its own, so its own selector and its own connection to the coordinator, for Heartbeat and
+LeaveGroup only: a broker answers the requests of one connection in turn, and behind a parked JoinGroup a heartbeat
+would wait until the join ends. When the coordinator is lost it asks another broker for the new one, over a connection
+that it closes afterwards.
+
+Rules
+
+1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, an answer, or
+   :meth:`HeartbeatThread.notify`.
+2. It never runs code of the application, and never raises: what goes wrong is told to the core, which keeps it for the
+   application's next call.
+3. It is a daemon, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. After a fork there is none in
+   the child; the parent's goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from threading import RLock
+
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.coordinator.link import COORDINATOR, find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.lookup import BACKGROUND
+from pyconsumer.consumer.coordinator.member import GroupMember
+from pyconsumer.consumer.coordinator.steps import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
+from pyconsumer.errors import KafkaError, NodeNotReadyError
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.peer import ClientResponse
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["HeartbeatThread"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+
+class HeartbeatThread:
+    """See the module.
+
+    Args:
+        core: the membership; lock: guards it.
+        make_client: makes the thread's network client, in the thread.
+        clock: the time.
+        changed: called in this thread after something changed that the user's thread should look at.
+
+    Attributes:
+        brokers: who can be asked for the coordinator; replaced by the user's thread.
+    """
+
+    def __init__(
+        self,
+        core: GroupMember,
+        lock: RLock,
+        *,
+        make_client: Callable[[], NetworkClient],
+        clock: Clock,
+        changed: Callable[[], object],
+    ) -> None:
+        self.brokers: Sequence[BrokerMetadata] = ()
+        self._core = core
+        self._lock = lock
+        self._clock = clock
+        self._changed = changed
+        self._client = make_client()
+        self._pid = os.getpid()
+        self._asked = 0
+        self._used: tuple[int, int] | None = None  # node id and term of the connection in use
+        group_id = core.settings.group_id
+        name = f"pyconsumer-heartbeat | {group_id}" if group_id else "pyconsumer-heartbeat"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, in this process."""
+        return os.getpid() == self._pid and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def notify(self) -> None:
+        """The core changed: look at it again. May be called from any thread."""
+        if os.getpid() == self._pid and not self._client.closed:
+            self._client.wakeup()
+
+    def close(self, timeout: float) -> bool:
+        """Wait for its end, which the core must have been told of; whether it ended within ``timeout`` seconds."""
+        self.notify()
+        if os.getpid() == self._pid and self._thread.is_alive():
+            self._thread.join(max(0.0, timeout))
+        return not self.alive
+
+    # -- in the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        epoch = -1
+        try:
+            while True:
+                with self._lock:
+                    step = self._core.next_background(self._clock.now())
+                    moved, epoch = epoch != self._core.epoch, self._core.epoch
+                if moved:
+                    self._changed()
+                if isinstance(step, Stop):
+                    break
+                self._do(step)
+        except Exception as error:
+            log.exception("[%s] the heartbeat thread failed", self._core.settings.group_id)
+            failure = error if isinstance(error, KafkaError) else KafkaError(f"the heartbeat thread failed: {error!r}")
+            failure.__cause__ = error
+            with self._lock:
+                self._core.on_background_failed(failure)
+            self._changed()
+        finally:
+            self._client.close()
+
+    def _do(self, step: FindCoordinator | SendHeartbeat | SendLeave | Sleep) -> None:
+        if isinstance(step, Sleep):
+            self._client.poll(step.until)
+        elif isinstance(step, SendHeartbeat):
+            self._send_heartbeat(step)
+        elif isinstance(step, SendLeave):
+            self._send_leave(step)
+        else:
+            self._find_coordinator()
+
+    def _send_heartbeat(self, step: SendHeartbeat) -> None:
+        node_id = step.node.node_id
+
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            now = self._clock.now()
+            error = future.exception
+            with self._lock:
+                if error is not None:
+                    self._core.on_heartbeat_failed(node_id, error, now)
+                else:
+                    self._core.on_heartbeat_response(step.generation, node_id, future.value.message, now)
+
+        self._drop_old()
+        self._used = node_id, self._core.lookup.term
+        self._client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
+
+    def _send_leave(self, step: SendLeave) -> None:
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            error = future.exception
+            if error is not None:
+                log.info("[%s] LeaveGroup got no answer: %s", self._core.settings.group_id, error)
+            else:
+                log_refusal(self._core.settings.group_id, future.value)
+            with self._lock:
+                self._core.on_leave_done()
+
+        def request(version: int) -> LeaveGroupRequest:
+            return leave_request(step.request, version)
+
+        self._drop_old()
+        self._used = step.node.node_id, self._core.lookup.term
+        self._client.send(step.node, LeaveGroupRequest, request, connection=COORDINATOR).add_callback(answered)
+
+    def _find_coordinator(self) -> None:
+        self._drop_old()
+        brokers = self.brokers
+        if not brokers:
+            with self._lock:
+                self._core.on_lookup_failed(BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now())
+            return
+        broker = brokers[self._asked % len(brokers)]
+        self._asked += 1
+        group_id = self._core.settings.group_id
+
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            now = self._clock.now()
+            try:
+                node = read_coordinator(group_id, future.result().api_version, future.value.message)
+            except KafkaError as error:
+                with self._lock:
+                    self._core.on_lookup_failed(BACKGROUND, error, now)
+            else:
+                with self._lock:
+                    self._core.on_coordinator_found(BACKGROUND, node, now)
+            self._client.disconnect(broker.node_id)
+
+        self._client.send(
+            broker, FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
+        ).add_callback(answered)
+
+    def _drop_old(self) -> None:
+        if self._used is not None and self._used[1] != self._core.lookup.term:
+            node_id, self._used = self._used[0], None
+            self._client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
+
+
+def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
+    """The request as a version can carry it: one member id before version 3, a list of members since (KIP-345)."""
+    if version >= 3:
+        return LeaveGroupRequest(group_id=request.group_id, members=request.members)
+    return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
+
+
+def log_refusal(group_id: str, response: ClientResponse) -> None:
+    """Leaving is best effort: an error is logged and changes nothing."""
+    codes = [response.message.error_code, *(member.error_code for member in response.message.members)]
+    wrong = next((code for code in codes if code), 0)
+    if wrong:
+        log.info("[%s] LeaveGroup was answered with error code %d", group_id, wrong)

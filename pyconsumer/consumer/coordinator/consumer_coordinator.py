@@ -1,0 +1,398 @@
+"""``ConsumerCoordinator``: a consumer's side of its group. A thin driver of the membership core and of the commits.
+
+It belongs to the thread that uses the consumer, which calls :meth:`ConsumerCoordinator.poll` in each of its polls.
+Callbacks of the application (rebalance listener, commit callbacks, assignors) run in there, and in ``close``,
+``commit`` and their like, never elsewhere. The heartbeat thread shares nothing with it but the core and its lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection, Mapping
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from pyconsumer.assignors import common_protocol, resolve
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.coordinator.background import HeartbeatThread
+from pyconsumer.consumer.coordinator.commits import AutoCommit, CommitCallback, OffsetCommitter
+from pyconsumer.consumer.coordinator.committed import CommittedOffsets
+from pyconsumer.consumer.coordinator.link import COORDINATOR, CoordinatorLink
+from pyconsumer.consumer.coordinator.member import GroupSettings
+from pyconsumer.consumer.coordinator.membership import ClassicMembership
+from pyconsumer.consumer.coordinator.rebalance import Rebalancer
+from pyconsumer.consumer.coordinator.steps import (
+    BuildJoin,
+    CompleteJoin,
+    ComputeAssignment,
+    FindCoordinator,
+    PrepareJoin,
+    Raise,
+)
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import ConfigurationError, KafkaError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.config import ConsumerConfig
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+
+__all__ = ["ConsumerCoordinator"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+
+class ConsumerCoordinator:
+    """Membership, rebalances, commits.
+
+    Args:
+        config: the consumer's settings, with a ``group_id``.
+        client: the user thread's client.
+        metadata: kept fresh by ``client``.
+        subscriptions: what is subscribed and assigned.
+        clock: the time.
+        on_commit: told of each commit that succeeded.
+
+    Raises:
+        ConfigurationError: the assignors make no sense together, or ``group_protocol`` is not ``classic``.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        client: ConsumerNetworkClient,
+        metadata: Metadata,
+        subscriptions: SubscriptionState,
+        clock: Clock,
+        on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
+    ) -> None:
+        if config.group_id is None:
+            raise ConfigurationError("a consumer without group_id has no coordinator")
+        if config.group_protocol != "classic":
+            raise ConfigurationError(f"group_protocol {config.group_protocol!r} is not supported yet; use 'classic'")
+        now = clock.now()
+        assignors = resolve(config.partition_assignment_strategy)
+        backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
+        self._config = config
+        self._client = client
+        self._metadata = metadata
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._lock = RLock()
+        self._core = ClassicMembership(
+            GroupSettings(
+                group_id=config.group_id,
+                group_instance_id=config.group_instance_id,
+                session_timeout=config.session_timeout_ms / 1000,
+                rebalance_timeout=config.max_poll_interval_ms / 1000,
+                heartbeat_interval=config.heartbeat_interval_ms / 1000,
+                request_timeout=config.request_timeout_ms / 1000,
+                backoff=backoff,
+            ),
+            now=now,
+        )
+        self._link = CoordinatorLink(
+            client, self._core, self._lock, clock, changed=self._changed, disconnect=self._disconnect
+        )
+        self._auto_commit = AutoCommit(
+            config.auto_commit_interval_ms / 1000 if config.enable_auto_commit else None, now
+        )
+        self._committer = OffsetCommitter(
+            self._link,
+            is_member=lambda: subscriptions.has_auto_assigned,
+            topic_id=metadata.topic_id,
+            refresh_metadata=metadata.request_update,
+            auto_commit=self._auto_commit,
+            backoff=backoff,
+            on_commit=on_commit,
+        )
+        self._committed = CommittedOffsets(
+            self._link, topic_id=metadata.topic_id, refresh_metadata=metadata.request_update, backoff=backoff
+        )
+        self._rebalancer = Rebalancer(
+            self._link,
+            client,
+            metadata=metadata,
+            subscriptions=subscriptions,
+            committer=self._committer,
+            assignors=assignors,
+            protocol=common_protocol(assignors),
+            rack_id=config.client_rack or None,
+        )
+        self._heartbeat: HeartbeatThread | None = None
+        self._metadata_seen = -1
+        self._pattern_since = -1
+        self._due_at = -math.inf
+
+    # -- what poll asks ----------------------------------------------------------------------------------------------
+
+    def note_poll(self, now: float) -> None:
+        """The application polled, which ``max_poll_interval_ms`` counts from. Cheap: nothing else happens."""
+        self._core.timer.poll(now)
+
+    @property
+    def next_due_at(self) -> float:
+        """When :meth:`poll` has something to do (seconds), unless an answer comes before."""
+        if self._metadata.update_count != self._metadata_seen:
+            return -math.inf
+        return self._due_at
+
+    @property
+    def has_user_output(self) -> bool:
+        """Whether callbacks or errors wait for the application."""
+        return self._committer.has_callbacks or self._core.has_errors
+
+    @property
+    def in_callback(self) -> bool:
+        """Whether code of the application runs at the moment."""
+        return self._rebalancer.in_callback
+
+    # -- membership --------------------------------------------------------------------------------------------------
+
+    def poll(self, deadline: float, *, wait_for_join: bool = True) -> Steps[bool]:
+        """Do what the group needs: find the coordinator, rebalance, run callbacks, commit when that is due.
+
+        Args:
+            deadline: monotonic seconds; what cannot be done by then goes on in the next call.
+            wait_for_join: False: wait for nothing.
+
+        Returns:
+            Whether the membership is settled.
+
+        Raises:
+            KafkaError: what the coordinator refused for good, or the heartbeat thread met.
+            Exception: what a callback of the application raised.
+        """
+        settled = True
+        try:
+            self._look_at_metadata()
+            self._committer.run_callbacks()
+            if self._subscriptions.has_auto_assigned:
+                now = self._clock.now()
+                with self._lock:
+                    self._core.on_poll(now)
+                settled = yield from self._join(deadline if wait_for_join else min(deadline, now))
+            self.maybe_auto_commit_async(self._clock.now())
+        finally:
+            self._changed()
+        return settled
+
+    def _join(self, deadline: float) -> Steps[bool]:
+        core = self._core
+        while True:
+            now = self._clock.now()
+            with self._lock:
+                step = core.next_step(now)
+                pending = core.rejoin_pending
+            if step is None:
+                if not pending:
+                    return True
+                if now >= deadline:
+                    return False
+                with self._lock:
+                    due = core.due_at(now)
+                request = self._rebalancer.under_way
+                yield Wait(request if request is not None and not request.done else None, min(deadline, due))
+                self._look_at_metadata()
+            elif isinstance(step, Raise):
+                raise step.error
+            elif isinstance(step, FindCoordinator):
+                self._link.send_lookup()
+            elif isinstance(step, PrepareJoin):
+                prepared = yield from self._rebalancer.prepare(deadline)
+                if not prepared and now >= deadline:
+                    return False
+            elif isinstance(step, BuildJoin):
+                if not self._knows_pattern:
+                    if now >= deadline:
+                        return False
+                    yield Wait(None, deadline)
+                    self._look_at_metadata()
+                    continue
+                self._start_heartbeat()
+                self._rebalancer.join()
+            elif isinstance(step, ComputeAssignment):
+                assigned = yield from self._rebalancer.assign(step, deadline)
+                if not assigned:
+                    return False
+            else:
+                assert isinstance(step, CompleteJoin)
+                self._rebalancer.complete(step)
+                self._notify()
+
+    @property
+    def _knows_pattern(self) -> bool:
+        """Whether metadata came since the pattern was subscribed, so that the topics that match are known."""
+        return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
+
+    def _look_at_metadata(self) -> None:
+        """Take over what metadata says since the last time: topics of a pattern, partition counts."""
+        count = self._metadata.update_count
+        if count == self._metadata_seen:
+            return
+        self._metadata_seen = count
+        if self._heartbeat is not None:
+            self._heartbeat.brokers = tuple(self._metadata.brokers())
+        if not self._subscriptions.has_auto_assigned:
+            return
+        self._match_pattern()
+        with self._lock:
+            self._core.on_subscription(self._subscriptions.subscription())
+            self._core.on_metadata(self._rebalancer.snapshot())
+
+    def _match_pattern(self) -> None:
+        if self._subscriptions.has_pattern:
+            topics = [topic for topic in self._metadata.topics() if self._subscriptions.matches_pattern(topic)]
+            self._subscriptions.subscribe_from_pattern(topics)
+
+    def on_subscription_change(self) -> None:
+        """The application subscribed to other topics or to a pattern."""
+        if self._subscriptions.has_pattern:
+            self._pattern_since = self._metadata.update_count
+            self._match_pattern()
+        with self._lock:
+            self._core.on_subscription(self._subscriptions.subscription())
+        self._changed()
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Rebalance at the next poll (KIP-568). While one is under way nothing more is asked for."""
+        with self._lock:
+            self._core.request_rejoin(reason or "rebalance enforced by user")
+        self._changed()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are in the group."""
+        generation = self._core.generation
+        group = self._core.settings
+        return ConsumerGroupMetadata(
+            group.group_id, generation.generation_id, generation.member_id, group.group_instance_id
+        )
+
+    def on_unsubscribe(self, deadline: float) -> Steps[None]:
+        """Give up the partitions and leave the group; nothing is waited for.
+
+        Raises:
+            Exception: what the listener raised, after the member has left.
+        """
+        yield from ()  # a generator as the other calls, although it does not wait
+        try:
+            self._rebalancer.drop_all()
+        finally:
+            self._leave("the consumer unsubscribed from all topics", None)
+            with self._lock:
+                self._core.unsubscribe()
+            self._changed()
+
+    def close(self, deadline: float, leave_group: bool | None = None) -> Steps[None]:
+        """Commit if that is automatic, give up the partitions, leave, end the heartbeat thread.
+
+        Args:
+            deadline: monotonic seconds; no callback is started after it.
+            leave_group: whether to tell the group; None: a dynamic member does, a static one does not (KIP-1092).
+
+        Raises:
+            Exception: what a callback raised, after everything else is done.
+        """
+        try:
+            with self._client.disable_wakeups():
+                try:
+                    yield from self._finish_commits(deadline)
+                finally:
+                    try:
+                        self._rebalancer.drop_all(callbacks=self._clock.now() < deadline)
+                    finally:
+                        self._leave("the consumer is being closed", leave_group)
+                while self._core.leaving and self._clock.now() < deadline:
+                    yield Wait(None, deadline)
+        finally:
+            with self._lock:
+                self._core.close()
+            if self._heartbeat is not None:
+                self._heartbeat.close(max(0.0, deadline - self._clock.now()))
+
+    def _finish_commits(self, deadline: float) -> Steps[None]:
+        offsets = self._subscriptions.all_consumed() if self._auto_commit.enabled else {}
+        if offsets and (self._core.may_commit or not self._subscriptions.has_auto_assigned):
+            try:
+                yield from self._committer.commit(offsets, deadline)
+            except KafkaError as error:
+                log.warning("[%s] the last automatic commit failed: %s", self._core.settings.group_id, error)
+        yield from self._committer.flush(deadline)
+
+    def _leave(self, reason: str, send: bool | None) -> None:
+        with self._lock:
+            self._core.leave(reason, self._clock.now(), send=send)
+        self._notify()
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float) -> Steps[None]:
+        """See :meth:`OffsetCommitter.commit`."""
+        yield from self._committer.commit(offsets, deadline)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: CommitCallback | None = None
+    ) -> RequestFuture[Any]:
+        """See :meth:`OffsetCommitter.commit_async`."""
+        future = self._committer.commit_async(offsets, callback)
+        self._client.flush()
+        return future
+
+    def maybe_auto_commit_async(self, now: float) -> None:
+        """Commit the positions if the interval is over."""
+        if now >= self._auto_commit.next_at:
+            member = self._subscriptions.has_auto_assigned
+            if not member or self._core.may_commit:
+                self._committer.commit_automatically(self._subscriptions.all_consumed(), now)
+            else:
+                self._auto_commit.restart(now)
+
+    def fetch_committed(
+        self, partitions: Collection[TopicPartition], deadline: float
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """See :meth:`CommittedOffsets.fetch`."""
+        return (yield from self._committed.fetch(partitions, deadline))
+
+    # -- the heartbeat thread ----------------------------------------------------------------------------------------
+
+    def _start_heartbeat(self) -> None:
+        if self._heartbeat is not None and self._heartbeat.alive:
+            return
+        self._heartbeat = HeartbeatThread(
+            self._core,
+            self._lock,
+            make_client=lambda: NetworkClient(self._config, clock=self._clock),
+            clock=self._clock,
+            changed=self._changed_in_background,
+        )
+        self._heartbeat.brokers = tuple(self._metadata.brokers())
+        self._heartbeat.start()
+
+    def _notify(self) -> None:
+        if self._heartbeat is not None:
+            self._heartbeat.notify()
+
+    def _changed_in_background(self) -> None:
+        self._changed()
+        self._client.client.wakeup()
+
+    def _changed(self) -> None:
+        """Something happened that changes when :meth:`poll` has to be called."""
+        now = self._clock.now()
+        with self._lock:
+            due = self._core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
+        if due <= now and not self._core.has_errors:
+            due = max(due, self._rebalancer.due_at)
+            if not self._knows_pattern:
+                due = math.inf
+        self._due_at = min(due, self._auto_commit.next_at)
+
+    def _disconnect(self, node_id: int) -> None:
+        self._client.client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")

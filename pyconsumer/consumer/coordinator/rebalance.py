@@ -1,0 +1,412 @@
+"""What a member does for a rebalance in the user's thread: give up partitions, join, assign as leader, take over.
+
+Each public method carries out one step that the membership core asked for. Those that may have to wait are generators;
+they never wait beyond ``deadline``, return False then, and go on where they were when they are called again.
+
+Callbacks of the application run here, with no lock held and wakeups put off. Whatever one raises, the step is finished
+first and the error raised afterwards: a listener's fault must not leave the member between two assignments.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from pyconsumer.assignors import Assignment, Assignor, RebalanceProtocol
+from pyconsumer.consumer.coordinator.commits import OffsetCommitter
+from pyconsumer.consumer.coordinator.leader import divide, read_members, snapshot
+from pyconsumer.consumer.coordinator.link import CoordinatorLink
+from pyconsumer.consumer.coordinator.membership import RebalanceReport
+from pyconsumer.consumer.coordinator.state import Generation
+from pyconsumer.consumer.coordinator.steps import CompleteJoin, ComputeAssignment, SendSync
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import IllegalStateError
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.peer import ClientResponse
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.consumer_protocol import decode_assignment, encode_subscription
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pyconsumer.protocol.messages.sync_group import SyncGroupRequest
+from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+
+__all__ = ["Rebalancer"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+T = TypeVar("T")
+
+
+class Rebalancer:
+    """See the module.
+
+    Args:
+        link: to the coordinator.
+        client: the user thread's.
+        metadata, subscriptions: the consumer's.
+        committer: commits before partitions are given up.
+        assignors: in order of preference.
+        protocol: what all of them support.
+        rack_id: ``client_rack``, None for none.
+
+    Attributes:
+        in_callback: code of the application is running.
+        under_way: the request whose answer the rebalance waits for, or None.
+        due_at: when to go on with a step that waits for something else than an answer of the coordinator; -inf: now.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorLink,
+        client: ConsumerNetworkClient,
+        *,
+        metadata: Metadata,
+        subscriptions: SubscriptionState,
+        committer: OffsetCommitter,
+        assignors: Sequence[Assignor],
+        protocol: RebalanceProtocol,
+        rack_id: str | None,
+    ) -> None:
+        self.in_callback = False
+        self.under_way: RequestFuture[ClientResponse] | None = None
+        self.due_at = -math.inf
+        self._link = link
+        self._core = link.core
+        self._client = client
+        self._metadata = metadata
+        self._subscriptions = subscriptions
+        self._committer = committer
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._protocol = protocol
+        self._rack_id = rack_id
+        self._prepare_until: float | None = None
+        self._commit: RequestFuture[None] | None = None
+        self._commit_not_before = -math.inf
+        self._commit_failures = 0
+
+    # -- giving up ---------------------------------------------------------------------------------------------------
+
+    def prepare(self, deadline: float) -> Steps[bool]:
+        """Commit, let the listener know what goes, give it up; whether that is done.
+
+        Under the eager protocol everything goes, under the cooperative one only what is not subscribed any more.
+        """
+        if self._prepare_until is None:
+            self._prepare_until = self._link.clock.now() + self._core.settings.rebalance_timeout
+        if self._core.generation.joined and self._committer.auto_commit.enabled:
+            committed = yield from self._commit_before_join(deadline, self._prepare_until)
+            if not committed:
+                return False
+        self._forget_preparation()
+        try:
+            self._give_up()
+        finally:
+            with self._link.lock:
+                self._core.on_prepared()
+            self._subscriptions.reset_group_subscription()
+            self._follow_topics()
+        return True
+
+    def _give_up(self) -> None:
+        owned = self._owned()
+        if not self._core.generation.joined:
+            if owned:
+                self._lose(owned, owned, "on_partitions_lost")
+        elif self._protocol is RebalanceProtocol.EAGER:
+            self._lose(owned, owned, "on_partitions_revoked")
+        else:
+            subscribed = self._subscriptions.subscription()
+            gone = [tp for tp in owned if tp.topic not in subscribed]
+            if gone:
+                self._lose(owned, gone, "on_partitions_revoked")
+
+    def _lose(self, owned: Collection[TopicPartition], gone: Collection[TopicPartition], name: str) -> None:
+        try:
+            self._tell(name, gone)
+        finally:
+            kept = set(owned) - set(gone)
+            self._subscriptions.assign_from_subscribed([tp for tp in owned if tp in kept])
+
+    def drop_all(self, *, callbacks: bool = True) -> None:
+        """Give up everything, because the member leaves."""
+        self._forget_preparation()
+        owned = self._owned()
+        if not owned or not self._subscriptions.has_auto_assigned:
+            return
+        with self._link.lock:
+            lost = not self._core.generation.joined or self._core.rebalancing
+        if callbacks:
+            self._lose(owned, owned, "on_partitions_lost" if lost else "on_partitions_revoked")
+        else:
+            self._subscriptions.assign_from_subscribed(())
+
+    def _forget_preparation(self) -> None:
+        self._prepare_until = None
+        self._commit = None
+        self._commit_not_before = -math.inf
+        self._commit_failures = 0
+        self.due_at = -math.inf
+
+    def _commit_before_join(self, deadline: float, until: float) -> Steps[bool]:
+        """Commit what was handed out, as long as the rebalance leaves time; whether the join may go on."""
+        if self._protocol is RebalanceProtocol.EAGER:
+            # Nothing more is handed out, so that what is committed is what was processed when the listener is called.
+            self._subscriptions.mark_pending_revocation(self._subscriptions.assignment())
+        while True:
+            now = self._link.clock.now()
+            if now >= until:
+                log.error("[%s] rejoining without having committed: no time is left", self._core.settings.group_id)
+                return True
+            commit = self._commit
+            if commit is None and now >= self._commit_not_before:
+                offsets = self._subscriptions.all_consumed()
+                if not offsets:
+                    return True
+                commit = self._commit = self._committer.commit_once(offsets)
+                commit.add_callback(self._resume)
+            if commit is not None and commit.done:
+                error, self._commit = commit.exception, None
+                if error is None:
+                    return True
+                if not error.retriable:
+                    log.error("[%s] automatic commit before rejoining failed: %s", self._core.settings.group_id, error)
+                    return True
+                self._commit_not_before = now + self._core.settings.backoff.delay(self._commit_failures)
+                self._commit_failures += 1
+                if self._core.coordinator is None:
+                    self.due_at = -math.inf
+                    return False  # find it first, then try again
+                continue
+            self.due_at = until if commit is not None else min(until, self._commit_not_before)
+            if now >= deadline:
+                return False
+            yield Wait(commit, min(deadline, self.due_at))
+
+    def _resume(self, _: object) -> None:
+        self.due_at = -math.inf
+        self._link.changed()
+
+    # -- joining -----------------------------------------------------------------------------------------------------
+
+    def join(self) -> None:
+        """Send JoinGroup with our subscription for each assignor."""
+        topics = frozenset(self._subscriptions.subscription())
+        owned = self._owned()
+        protocols = [
+            JoinGroupRequestProtocol(
+                name=name,
+                metadata=encode_subscription(
+                    topics,
+                    self._guarded(lambda assignor=assignor: assignor.subscription_user_data(topics)),  # type: ignore[misc]
+                    owned,
+                    self._core.generation.generation_id,
+                    self._rack_id,
+                ),
+            )
+            for name, assignor in self._assignors.items()
+        ]
+        with self._link.lock:
+            step = self._core.begin_join(protocols, topics, self._link.clock.now())
+        if step is None:
+            return
+        number, node_id = step.attempt, step.node.node_id
+
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            now = self._link.clock.now()
+            with self._link.lock:
+                if future.exception is not None:
+                    self._core.on_step_failed(number, future.exception, now)
+                    sync = None
+                else:
+                    sync = self._core.on_join_response(number, future.value.message, now)
+            if sync is not None:
+                self._send_sync(sync)
+            self._link.changed()
+
+        log.debug("[%s] sending JoinGroup to node %d", self._core.settings.group_id, node_id)
+        self.under_way = self._link.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
+        self.under_way.add_callback(answered)
+
+    def _send_sync(self, step: SendSync) -> None:
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            now = self._link.clock.now()
+            with self._link.lock:
+                if future.exception is not None:
+                    self._core.on_step_failed(step.attempt, future.exception, now)
+                else:
+                    self._core.on_sync_response(step.attempt, future.value.message, now)
+            self._link.changed()
+
+        self.under_way = self._link.send(step.node, SyncGroupRequest, step.request, timeout=step.timeout)
+        self.under_way.add_callback(answered)
+
+    # -- leading -----------------------------------------------------------------------------------------------------
+
+    def assign(self, step: ComputeAssignment, deadline: float) -> Steps[bool]:
+        """As leader, divide the partitions and send SyncGroup; whether that is done."""
+        group_id = self._core.settings.group_id
+        try:
+            assignor = self._assignor(step.generation)
+            subscriptions = read_members(step.members)
+            topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
+            if self._subscriptions.group_subscribe(topics):
+                self._follow_topics()
+            while not self._knows(topics):
+                self.due_at = math.inf
+                if self._link.clock.now() >= deadline:
+                    return False
+                yield Wait(None, deadline)
+            self.due_at = -math.inf
+            shares: dict[str, bytes] = {}
+            if not step.skip:
+                shares = self._guarded(
+                    lambda: divide(group_id, assignor, self._protocol, self._metadata, subscriptions)
+                )
+                given = {tp.topic for share in shares.values() for tp in decode_assignment(share)[0]}
+                if given - topics:
+                    self._subscriptions.group_subscribe(topics | given)
+                    self._follow_topics()
+        except Exception:
+            with self._link.lock:
+                self._core.on_assign_failed(step.attempt, self._link.clock.now())
+            raise
+        with self._link.lock:
+            sync = self._core.on_assigned(step.attempt, shares, self.snapshot(), self._link.clock.now())
+        if sync is not None:
+            self._send_sync(sync)
+        return True
+
+    def _knows(self, topics: Iterable[str]) -> bool:
+        """Whether metadata has been asked for every topic; those that do not exist are known not to."""
+        metadata = self._metadata
+        return not metadata.is_bootstrap and all(
+            metadata.topic(topic) is not None or topic in metadata.topic_errors or self._subscriptions.has_pattern
+            for topic in topics
+        )
+
+    def snapshot(self) -> dict[str, object]:
+        """The present metadata of the group's topics, as far as assignments depend on it."""
+        return snapshot(self._metadata, self._subscriptions.metadata_topics(), racks=self._rack_id is not None)
+
+    def _assignor(self, generation: Generation) -> Assignor:
+        assignor = self._assignors.get(generation.protocol_name or "")
+        if assignor is None:
+            raise IllegalStateError(f"Coordinator selected invalid assignment protocol: {generation.protocol_name}")
+        return assignor
+
+    def _follow_topics(self) -> None:
+        if not self._subscriptions.has_pattern:
+            self._metadata.set_topics(self._subscriptions.metadata_topics())
+
+    # -- taking over -------------------------------------------------------------------------------------------------
+
+    def complete(self, step: CompleteJoin) -> None:
+        """Take the assignment over and let the listener know what is new."""
+        core, lock = self._core, self._link.lock
+        try:
+            partitions, user_data = decode_assignment(step.assignment)
+            assignor = self._assignor(step.generation)
+        except Exception:
+            with lock:
+                core.on_completed()
+                core.request_rejoin("the assignment cannot be used")
+            raise
+        if not self._subscriptions.assignment_matches_subscription(partitions):
+            with lock:
+                core.on_completed()
+                core.request_rejoin("received assignment does not match the current subscription")
+            return
+        errors: list[BaseException] = []
+        owned = self._owned()
+        revoked = sorted(set(owned) - set(partitions))
+        if self._protocol is RebalanceProtocol.COOPERATIVE and revoked:
+            self._caught(errors, lambda: self._tell("on_partitions_revoked", revoked))
+            with lock:
+                core.request_rejoin("need to revoke partitions and re-join")
+        self._add_topics({tp.topic for tp in partitions})
+        group = core.settings
+        identity = ConsumerGroupMetadata(
+            group.group_id, step.generation.generation_id, step.generation.member_id, group.group_instance_id
+        )
+        assignment = Assignment(tuple(partitions), None if user_data is None else bytes(user_data))
+        self._caught(errors, lambda: self._guarded(lambda: assignor.on_assignment(assignment, identity)))
+        self._committer.auto_commit.restart(self._link.clock.now())
+        self._subscriptions.assign_from_subscribed(partitions)
+        with lock:
+            report = core.on_completed()
+        added = sorted(set(partitions) - set(owned))
+        self._log(report, step.generation, partitions, added, revoked)
+        self._caught(errors, lambda: self._tell("on_partitions_assigned", added))
+        if errors:
+            raise errors[0]
+
+    def _add_topics(self, assigned: set[str]) -> None:
+        """The leader may know topics that match our pattern before we do."""
+        if self._subscriptions.has_pattern:
+            topics = self._subscriptions.subscription() | assigned
+            if self._subscriptions.subscribe_from_pattern(topics):
+                with self._link.lock:
+                    self._core.on_topics_assigned(topics)
+
+    def _log(
+        self,
+        report: RebalanceReport | None,
+        generation: Generation,
+        partitions: Collection[TopicPartition],
+        added: Collection[TopicPartition],
+        revoked: Collection[TopicPartition],
+    ) -> None:
+        seconds = 0.0 if report is None else self._link.clock.now() - report.started_at
+        text = "leader" if report is not None and report.is_leader else "follower"
+        if report is not None and report.is_leader:
+            text += f" of {report.members}"
+            text += f", joined: {', '.join(report.joined)}" if report.joined else ""
+            text += f", left: {', '.join(report.left)}" if report.left else ""
+        log.info(
+            "[%s] rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
+            self._core.settings.group_id,
+            seconds,
+            generation,
+            generation.protocol_name,
+            text,
+            "" if report is None else report.reason,
+            len(partitions),
+            ", ".join(map(str, added)) or "none",
+            ", ".join(map(str, revoked)) or "none",
+        )
+
+    # -- the application's code --------------------------------------------------------------------------------------
+
+    def _owned(self) -> list[TopicPartition]:
+        return sorted(self._subscriptions.assignment())
+
+    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> None:
+        listener = self._subscriptions.listener
+        log.info(
+            "[%s] %s: %s",
+            self._core.settings.group_id,
+            name.replace("on_partitions_", ""),
+            ", ".join(map(str, partitions)) or "nothing",
+        )
+        if listener is not None:
+            self._guarded(lambda: getattr(listener, name)(list(partitions)))
+
+    def _guarded(self, call: Callable[[], T]) -> T:
+        before, self.in_callback = self.in_callback, True
+        try:
+            with self._client.disable_wakeups():
+                return call()
+        finally:
+            self.in_callback = before
+
+    @staticmethod
+    def _caught(errors: list[BaseException], call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:
+            errors.append(error)
