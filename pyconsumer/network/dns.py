@@ -56,13 +56,17 @@ def _canonical(endpoint: Endpoint) -> str:
 
 
 class Lookup:
-    """A name that is being looked up. ``endpoints`` or ``error`` is set when ``done`` is."""
+    """A name that is being looked up. ``endpoints`` or ``error`` is set when ``done`` is.
 
-    __slots__ = ("done", "endpoints", "error", "host", "owner", "port")
+    ``at_once``: it was done when it was started. One that a thread finished meanwhile is not: :meth:`NameService.take`
+    will give it out, and it must not be used twice.
+    """
+
+    __slots__ = ("at_once", "done", "endpoints", "error", "host", "owner", "port")
 
     def __init__(self, host: str, port: int, owner: Any) -> None:
         self.host, self.port, self.owner = host, port, owner
-        self.done = False
+        self.done = self.at_once = False
         self.endpoints: list[Endpoint] = []
         self.error: KafkaConnectionError | None = None
 
@@ -97,7 +101,7 @@ class NameService:
         lookup = Lookup(host, port, owner)
         endpoint = None if canonical else _literal(host, port)
         if endpoint is not None:
-            lookup.endpoints, lookup.done = [endpoint], True
+            lookup.endpoints, lookup.done, lookup.at_once = [endpoint], True, True
             return lookup
 
         def run() -> None:

@@ -7,6 +7,7 @@ it serves it until it breaks. Its methods raise when it is over; who owns it clo
 from __future__ import annotations
 
 import errno
+import math
 import os
 import socket
 import ssl
@@ -77,6 +78,10 @@ class Link:
         self._socket: Any = None
         self._events = 0
         self._busy = False
+        self.deadline = math.inf
+        """When the present stage takes too long; inf once the connection is in use."""
+        self.setup_timeout = math.inf
+        self.handshake_timeout = math.inf
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -111,21 +116,34 @@ class Link:
         self._endpoints = list(self.lookup.endpoints)
         self._connect_next(now)
 
-    def give_up_address(self, cause: str, now: float) -> None:
-        """The present address takes too long: go on to the next one.
+    def too_slow(self, now: float) -> None:
+        """The deadline has passed: go on to the next address if nobody answered at this one.
 
         Raises:
-            KafkaConnectionError: there is none.
+            KafkaConnectionError: that was the last address, or somebody did answer.
         """
-        if self.connection is None:
+        connection = self.connection
+        if connection is None:
             raise KafkaConnectionError(
-                f"DNS lookup of {self.address} failed: {cause}", stage="DNS", address=self.address
+                f"DNS lookup of {self.address} failed: no answer within {self.setup_timeout:g} s",
+                stage="DNS",
+                address=self.address,
             )
-        self._address_failed(cause)
+        if not self.reaching:
+            raise connection.lost(f"no answer within {self.handshake_timeout:g} s")
+        self._address_failed("no answer in time")
         self._connect_next(now)
+
+    def reauthenticate(self, now: float) -> None:
+        """Authenticate again, before the broker ends the session (KIP-368). Raises as :meth:`on_event`."""
+        assert self.connection is not None
+        self.deadline = now + self.handshake_timeout
+        self.connection.reauthenticate(now)
+        self.flush()
 
     def _connect_next(self, now: float) -> None:
         while self._endpoints:
+            self.deadline = now + self.setup_timeout
             self._endpoint = self._endpoints.pop(0)
             try:
                 if self._connect(self._endpoint):
@@ -168,6 +186,7 @@ class Link:
     def _connected(self, now: float) -> None:
         assert self.connection is not None
         self._stats.connections_created += 1
+        self.deadline = now + self.handshake_timeout
         self.connection.connected(now)
         self._want(EVENT_READ)
         self.flush()
@@ -198,7 +217,8 @@ class Link:
         if connection.state is State.CONNECTING:
             code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
-                self.give_up_address(os.strerror(code), now)
+                self._address_failed(os.strerror(code))
+                self._connect_next(now)
             else:
                 self._connected(now)
             return []

@@ -93,9 +93,9 @@ class Peer:
         "health",
         "last_used",
         "link",
-        "link_deadline",
         "node_id",
         "outstanding",
+        "retired",
         "throttled_until",
         "unsent",
         "wanted",
@@ -107,12 +107,17 @@ class Peer:
         self.unsent: deque[Request] = deque()
         self.outstanding: dict[Request, None] = {}
         self.link: Link | None = None
-        self.link_deadline = math.inf
         self.health = Reachability()
         self.throttled_until = -math.inf
         self.last_used = -math.inf
         self.wanted = False  # connect although there is nothing to send
+        self.retired = False  # close the link when its last answer has come
         self.auth_error: KafkaError | None = None
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the node's main connection."""
+        return self.connection_key == self.node_id
 
     @property
     def ready(self) -> bool:
@@ -150,7 +155,7 @@ class Peer:
         self.unsent.clear()
         return found
 
-    def next_deadline(self, max_idle: float) -> float:
+    def next_deadline(self, now: float, max_idle: float) -> float:
         """When something is due here if nothing happens before."""
         link = self.link
         due = self.unsent[0].expires_at if self.unsent else math.inf
@@ -160,10 +165,10 @@ class Peer:
             if self.unsent or self.wanted:
                 due = min(due, self.health.backoff_until)
             return due
-        due = min(due, self.link_deadline)
+        due = min(due, link.deadline)
         if link.ready:
-            if self.unsent and self.throttled_until > -math.inf:
-                due = min(due, max(self.throttled_until, self.last_used))
+            if self.unsent and self.throttled_until > now:
+                due = min(due, self.throttled_until)
             if not self.outstanding and not self.unsent:
                 due = min(due, self.last_used + max_idle)
             if link.connection is not None:

@@ -1,0 +1,370 @@
+"""All connections of a client: peers, their links, what is sent on them and what has come back.
+
+The pool does what is due when its owner says so (:meth:`Pool.turn`), and serves sockets that the owner's selector
+reported (:meth:`Pool.on_event`). It decides nothing about *which* node to talk to, and it never waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from pyconsumer.config import Address
+from pyconsumer.errors import AuthenticationError, KafkaConnectionError, KafkaError, ProtocolError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.connection import Reply
+from pyconsumer.network.dns import NameService
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.link import Link, LinkSettings, LinkStats
+from pyconsumer.network.peer import ClientResponse, Peer, Request, RequestTimeoutError
+from pyconsumer.network.selector import Selector
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["Pool", "broker_address"]
+
+log = logging.getLogger("pyconsumer.network")
+
+_MAX_INT32 = 0x7FFFFFFF
+
+
+class Pool:
+    """See the module's docstring.
+
+    Args:
+        settings: for all links.
+        selector, names: the owner's.
+        request_timeout: seconds that TLS, ApiVersions and SASL may take together.
+        max_idle: seconds after which an unused connection is closed.
+        reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
+        max_in_flight: most unanswered requests on one connection; None for any number.
+        canonical_bootstrap: look up canonical names of bootstrap addresses (KIP-235).
+    """
+
+    def __init__(
+        self,
+        settings: LinkSettings,
+        selector: Selector,
+        names: NameService,
+        *,
+        request_timeout: float,
+        max_idle: float,
+        reconnect: Backoff,
+        setup: Backoff,
+        max_in_flight: int | None,
+        canonical_bootstrap: bool,
+    ) -> None:
+        self.peers: dict[int, Peer] = {}
+        self.stats = LinkStats()
+        self.last_error: KafkaError | None = None
+        self.happened = False
+        """Whether something was received or failed since the owner lowered it."""
+        self.max_in_flight = max_in_flight
+        self.where: Callable[[Peer], BrokerMetadata | None] = lambda peer: None
+        """Tells where the node of a peer listens; None if that is not known."""
+        self.on_lost: Callable[[Peer, KafkaError, float], None] = lambda peer, error, now: None
+        """Called when a link broke or could not be established."""
+        self._settings = settings
+        self._selector = selector
+        self._names = names
+        self._request_timeout = request_timeout
+        self._max_idle = max_idle
+        self._reconnect = reconnect
+        self._setup = setup
+        self._canonical_bootstrap = canonical_bootstrap
+        self._dirty: dict[Peer, None] = {}
+        self._timer_at = -math.inf
+        self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
+
+    # -- peers -------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def key(node_id: int, connection: str) -> int:
+        """The number of a connection: for a coordinator's it is 2147483647 - node id, as in Kafka's own client."""
+        if connection == "main":
+            return node_id
+        if connection != "coordinator":
+            raise ValueError(f"connection must be 'main' or 'coordinator', not {connection!r}")
+        return _MAX_INT32 - node_id
+
+    def peer(self, node_id: int, connection: str = "main") -> Peer:
+        """The peer of a node, made if it is new."""
+        key = self.key(node_id, connection)
+        peer = self.peers.get(key)
+        if peer is None:
+            peer = self.peers[key] = Peer(key, node_id)
+        return peer
+
+    def find(self, node_id: int, connection: str = "main") -> Peer | None:
+        """The peer of a node, if it was ever used."""
+        return self.peers.get(self.key(node_id, connection))
+
+    def remove(self, peer: Peer, error: KafkaError | None = None) -> None:
+        """Close the link, fail what waits, forget the peer."""
+        self.drop_link(peer)
+        if error is not None:
+            self.fail_all(peer, error)
+        self.peers.pop(peer.connection_key, None)
+        self._dirty.pop(peer, None)
+
+    def rename(self, peer: Peer, node_id: int) -> None:
+        """The node of a main connection turns out to have another id."""
+        self.peers.pop(peer.connection_key, None)
+        peer.connection_key = peer.node_id = node_id
+        self.peers[node_id] = peer
+
+    def mark(self, peer: Peer) -> None:
+        """Look at a peer in the next turn."""
+        self._dirty[peer] = None
+
+    def enqueue(self, peer: Peer, request: Request, *, first: bool = False) -> None:
+        """Add a request to the unsent ones of a peer."""
+        (peer.unsent.appendleft if first else peer.unsent.append)(request)
+        self._dirty[peer] = None
+
+    # -- what is due -------------------------------------------------------------------------------------------------
+
+    def turn(self, now: float) -> float:
+        """Do what is due; returns when something is due next."""
+        for lookup in self._names.take():
+            peer: Peer = lookup.owner
+            if peer.link is not None and peer.link.lookup is lookup:
+                self._start(peer, peer.link, now)
+        if now >= self._timer_at:
+            self._dirty.clear()
+            self._timer_at = math.inf
+            for peer in list(self.peers.values()):
+                self._serve(peer, now)
+        while self._dirty:
+            self._serve(self._dirty.popitem()[0], now)
+        return self._timer_at
+
+    def _serve(self, peer: Peer, now: float) -> None:
+        """Look at one peer: what is overdue fails, what can be sent is sent."""
+        for request in peer.expired_unsent(now):
+            self.complete(peer, request, _unsent_too_long(peer, request))
+        link = peer.link
+        if link is not None:
+            self._check_link(peer, link, now)
+            link = peer.link
+        if link is None and (peer.unsent or peer.wanted) and peer.health.may_connect(now):
+            self.connect(peer, now)
+            link = peer.link
+        if link is not None and link.ready:
+            self._transmit(peer, link, now)
+        self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
+
+    def _check_link(self, peer: Peer, link: Link, now: float) -> None:
+        overdue = peer.timed_out(now)
+        if overdue is not None:
+            cause = f"no answer to {ApiKey(overdue.api_key).name} from {link.address} within {overdue.timeout:g} s"
+            details = {"stage": link.stage, "address": link.address}
+            self.complete(peer, overdue, RequestTimeoutError(cause, **details))
+            self.fail_link(peer, KafkaConnectionError(f"connection closed: {cause}", **details), now)
+        elif now >= link.deadline:
+            if link.reaching:
+                peer.health.slow_setups += 1
+                link.setup_timeout = peer.health.setup_timeout(self._setup)
+            self._guard(peer, now, lambda: link.too_slow(now))
+        elif link.ready and link.connection is not None:
+            if now >= link.connection.reauthenticate_at:
+                self._guard(peer, now, lambda: link.reauthenticate(now))
+            elif not peer.outstanding and not peer.unsent and (peer.retired or now >= peer.last_used + self._max_idle):
+                log.debug("closing the connection to %s, which is not used", link.address)
+                self.drop_link(peer)
+
+    def _transmit(self, peer: Peer, link: Link, now: float) -> None:
+        connection = link.connection
+        assert connection is not None
+        if link.deadline != math.inf:
+            link.deadline = math.inf
+            peer.health.established()
+            peer.auth_error = self.last_error = None
+            peer.wanted = False
+            peer.last_used = max(peer.last_used, now)
+        while peer.unsent and peer.has_room(now, self.max_in_flight):
+            request = peer.unsent[0]
+            assert connection.versions is not None
+            try:
+                version = connection.versions.choose(
+                    request.api_key, min_version=request.min_version, max_version=request.max_version
+                )
+                message = request.message(version)
+                connection.send(message, version, request, now, expect_response=request.expect_response)
+            except BaseException as error:
+                peer.unsent.popleft()
+                if isinstance(error, KafkaError):
+                    self.complete(peer, request, error)
+                    continue
+                self.complete(peer, request, ProtocolError(f"the request could not be made: {error!r}"))
+                raise
+            peer.outstanding[request] = None
+            peer.unsent.popleft()
+            request.sent_at = peer.last_used = now
+            request.expires_at = now + request.timeout
+        if connection.has_output:
+            self._guard(peer, now, lambda: self._written(peer, link.flush(), now))
+
+    def _guard(self, peer: Peer, now: float, action: Callable[[], object]) -> None:
+        try:
+            action()
+        except KafkaError as error:
+            self.fail_link(peer, error, now)
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def connect(self, peer: Peer, now: float) -> None:
+        """Begin to connect; what fails at once is treated as any failure."""
+        broker = self.where(peer)
+        if broker is None:
+            peer.wanted = False
+            self.fail_all(peer, KafkaConnectionError(f"node {peer.node_id} is not known any more", stage="DNS"))
+            return
+        peer.health.attempt(now)
+        address = broker_address(broker)
+        log.debug("connecting to node %s at %s", peer.node_id, address)
+        canonical = self._canonical_bootstrap and peer.node_id < 0
+        lookup = self._names.start(broker.host, broker.port, peer, canonical=canonical)
+        link = peer.link = Link(address, peer, lookup, self._settings, self._selector, self.stats)
+        link.setup_timeout = peer.health.setup_timeout(self._setup)
+        link.handshake_timeout = self._request_timeout
+        link.deadline = now + link.setup_timeout
+        if lookup.at_once:
+            self._start(peer, link, now)
+        self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
+
+    def _start(self, peer: Peer, link: Link, now: float) -> None:
+        self._guard(peer, now, lambda: link.start(now))
+        self.mark(peer)
+
+    @staticmethod
+    def drop_link(peer: Peer) -> None:
+        """Close the link, if there is one; nothing fails by that."""
+        link, peer.link = peer.link, None
+        if link is not None:
+            link.close()
+
+    def fail_link(self, peer: Peer, error: KafkaError, now: float) -> None:
+        """A link is over: everything that waits for it fails, and the node is left alone for a while."""
+        link = peer.link
+        address = link.address if link is not None else ""
+        cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
+        was_up = link is not None and not link.setting_up
+        self.drop_link(peer)
+        self.stats.connections_failed += 1
+        repeated = peer.health.failures > 0 and str(peer.health.last_error) == str(cause)
+        log.log(logging.DEBUG if repeated or was_up else logging.WARNING, "node %s: %s", peer.node_id, cause)
+        peer.health.failed(now, cause, self._reconnect)
+        self.last_error = cause
+        peer.auth_error = error if isinstance(error, AuthenticationError) else None
+        peer.wanted = False
+        self.happened = True
+        if error is not cause and peer.outstanding:
+            # The stream makes no sense: that is told to the request whose answer was due.
+            self.complete(peer, next(iter(peer.outstanding)), error)
+        self.fail_all(peer, cause)
+        self.on_lost(peer, error, now)
+        self.mark(peer)
+
+    def on_event(self, link: Link, events: int, now: float) -> None:
+        """The socket of a link can be read or written."""
+        peer: Peer = link.owner
+        if peer.link is not link:
+            return
+        replies: list[Reply] = []
+        try:
+            written = link.on_event(events, now, replies)
+        except KafkaError as error:
+            self._received(peer, replies, now)
+            self.fail_link(peer, error, now)
+            return
+        self._received(peer, replies, now)
+        self._written(peer, written, now)
+        self.mark(peer)
+
+    def _received(self, peer: Peer, replies: list[Reply], now: float) -> None:
+        for entry, message in replies:
+            throttle_ms = getattr(message, "throttle_time_ms", 0)
+            if throttle_ms:
+                peer.throttled_until = now + throttle_ms / 1000  # KIP-219
+            peer.last_used = now
+            response = ClientResponse(message, entry.api_version, peer.node_id, now, now - entry.sent_at)
+            self.complete(peer, entry.token, response)
+
+    def _written(self, peer: Peer, requests: list[Any], now: float) -> None:
+        for request in requests:
+            self.complete(peer, request, ClientResponse(None, -1, peer.node_id, now, now - request.sent_at))
+
+    # -- completion --------------------------------------------------------------------------------------------------
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether :meth:`fire` has something to do."""
+        return bool(self._completed)
+
+    def complete(self, peer: Peer | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
+        """A request is over; its future is completed by :meth:`fire`."""
+        self._completed.append((request, outcome))
+        if peer is not None:
+            peer.outstanding.pop(request, None)
+        self.happened = True
+
+    def fail_all(self, peer: Peer, error: KafkaError) -> None:
+        """Fail everything that waits for a peer, sent or not."""
+        for request in peer.take_all():
+            self.complete(peer, request, error)
+
+    def fire(self) -> bool:
+        """Complete the futures of requests that are over, in order; returns whether there were any."""
+        completed = self._completed
+        if not completed:
+            return False
+        while completed:
+            request, outcome = completed[0]
+            future: RequestFuture[ClientResponse] = request.future
+            if future.done:
+                completed.popleft()
+                continue
+            try:
+                if isinstance(outcome, KafkaError):
+                    future.fail(outcome)
+                else:
+                    future.complete(outcome)
+            finally:
+                # A callback may have fired the rest already, by closing the client.
+                if completed and completed[0][0] is request:
+                    completed.popleft()
+        return True
+
+    def close(self, error: KafkaError) -> None:
+        """Close all links at once and fail what waits."""
+        for peer in self.peers.values():
+            self.drop_link(peer)
+            self.fail_all(peer, error)
+
+    def abandon(self) -> None:
+        """In a forked child: drop the copies of the sockets."""
+        for peer in self.peers.values():
+            if peer.link is not None:
+                peer.link.abandon()
+
+
+def broker_address(broker: BrokerMetadata) -> str:
+    """``host:port``, with brackets round an IPv6 address."""
+    return str(Address(broker.host, broker.port))
+
+
+def _unsent_too_long(peer: Peer, request: Request) -> KafkaError:
+    name = ApiKey(request.api_key).name
+    link, last = peer.link, peer.health.last_error
+    text = f"{name} could not be sent to node {peer.node_id} within {request.timeout:g} s"
+    if link is not None:
+        text += f"; stage {link.stage} with {link.address}"
+    if last is not None:
+        text += f"; last failure: {last}"
+    stage = link.stage if link is not None else (last.stage if last is not None else "TCP")
+    address = link.address if link is not None else (last.address if last is not None else "")
+    return RequestTimeoutError(text, stage=stage, address=address)
