@@ -1,0 +1,80 @@
+"""The table of fetch states."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pyconsumer.consumer.fetch_state import RULES, FetchState, next_state
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
+from pyconsumer.structs import TopicPartition
+
+I, F, R, V = FetchState.INITIALIZING, FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION
+LEGAL = {I: {F, R, V}, F: {F, R, V}, R: {F, R}, V: {F, R, V}}
+TP = TopicPartition("t", 0)
+
+
+@pytest.mark.spec("client:SS-20", "client:SS-35", "client:SS-38")
+def test_the_states_are_these_four_with_these_rules() -> None:
+    assert set(RULES) == set(FetchState) == {I, F, R, V}
+    assert {state: set(rule.next_states) for state, rule in RULES.items()} == LEGAL
+    assert {state for state, rule in RULES.items() if rule.requires_position} == {F, V}
+    assert {state for state, rule in RULES.items() if rule.has_valid_position} == {F}
+
+
+@pytest.mark.spec("client:SS-36", "client:SS-40", "client:AM-21")
+@pytest.mark.parametrize(("current", "wanted"), list(itertools.product(FetchState, FetchState)))
+def test_an_illegal_move_changes_nothing_and_is_no_error(current: FetchState, wanted: FetchState) -> None:
+    expected = wanted if wanted in LEGAL[current] else current
+
+    assert next_state(current, wanted) is expected
+
+
+def at(position: int) -> PartitionState:
+    state = PartitionState(TP, 1)
+    assert state.move_to(F, FetchPosition(position, 3, LeaderAndEpoch(1, 4)))
+    return state
+
+
+@pytest.mark.spec("client:SS-39")
+@pytest.mark.parametrize("wanted", [F, V])
+def test_a_state_that_needs_a_position_is_not_entered_without_one(wanted: FetchState) -> None:
+    state = PartitionState(TP, 1)
+
+    with pytest.raises(AssertionError, match="without a position"):
+        state.move_to(wanted)
+
+    assert state.state is I
+
+
+@pytest.mark.spec("client:SS-39")
+def test_a_reset_drops_the_position() -> None:
+    state = at(10)
+
+    assert state.move_to(R)
+
+    assert state.fetch_position is None
+    assert state.committable is None
+
+
+def test_a_move_that_was_refused_keeps_the_position() -> None:
+    state = at(10)
+    state.move_to(R)
+
+    assert not state.move_to(V, FetchPosition(5))
+
+    assert (state.state, state.position) == (R, None)
+
+
+@pytest.mark.spec("client:SS-30")
+def test_a_new_partition_is_initializing_and_knows_nothing() -> None:
+    state = PartitionState(TP, 7)
+
+    assert state.state is I
+    assert state.fetch_position is None
+    assert not state.paused
+    assert not state.is_fetchable
+    assert state.reset_policy is None
+    assert (state.high_watermark, state.last_stable_offset, state.log_start_offset) == (-1, -1, -1)
+    assert state.preferred_replica == -1

@@ -1,0 +1,553 @@
+"""Subscription, assignment and positions on their own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+
+import pytest
+
+from pyconsumer.consumer.fetch_state import FetchState
+from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
+from pyconsumer.consumer.reset_policy import EARLIEST, LATEST, NONE, ResetPolicy
+from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
+from pyconsumer.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+LEADER = LeaderAndEpoch(1, 5)
+
+CHOICES: dict[SubscriptionType, Callable[[SubscriptionState], object]] = {
+    SubscriptionType.AUTO_TOPICS: lambda s: s.subscribe({"a"}),
+    SubscriptionType.AUTO_PATTERN: lambda s: s.subscribe_pattern(re.compile("a.*")),
+    SubscriptionType.USER_ASSIGNED: lambda s: s.assign_from_user([A0]),
+}
+
+
+def assigned(*partitions: TopicPartition, reset: ResetPolicy = LATEST) -> SubscriptionState:
+    subscriptions = SubscriptionState(reset)
+    subscriptions.assign_from_user(partitions)
+    return subscriptions
+
+
+def fetching(*partitions: TopicPartition, at: int = 0, leader: LeaderAndEpoch = LEADER) -> SubscriptionState:
+    subscriptions = assigned(*partitions)
+    for tp in partitions:
+        subscriptions.seek(tp, FetchPosition(at, -1, leader))
+    subscriptions.take_changed()
+    return subscriptions
+
+
+@pytest.mark.spec("client:SS-02", "client:SS-03", "client:SS-67")
+def test_nothing_is_subscribed_at_first() -> None:
+    subscriptions = SubscriptionState()
+
+    assert subscriptions.type is SubscriptionType.NONE
+    assert subscriptions.has_none
+    assert {t.name for t in SubscriptionType} == {"NONE", "AUTO_TOPICS", "AUTO_PATTERN", "USER_ASSIGNED"}
+
+
+@pytest.mark.spec("client:SS-04", "client:SS-05", "client:KC-31")
+@pytest.mark.parametrize(("first", "second"), list(itertools.product(CHOICES, CHOICES)))
+def test_kinds_of_subscription_exclude_one_another_until_unsubscribe(
+    first: SubscriptionType, second: SubscriptionType
+) -> None:
+    subscriptions = SubscriptionState()
+    CHOICES[first](subscriptions)
+
+    if first is second:
+        CHOICES[second](subscriptions)
+        assert subscriptions.type is first
+    else:
+        with pytest.raises(IllegalStateError, match="exclude one another"):
+            CHOICES[second](subscriptions)
+        assert subscriptions.type is first
+        subscriptions.unsubscribe()
+        CHOICES[second](subscriptions)
+        assert subscriptions.type is second
+
+
+@pytest.mark.spec("client:SS-66", "client:SS-07", "client:KC-48")
+def test_subscribe_tells_whether_the_topics_changed() -> None:
+    subscriptions = SubscriptionState()
+
+    assert subscriptions.subscribe(["a", "b", "a"])
+    assert not subscriptions.subscribe(["b", "a"])
+    assert subscriptions.subscribe(["a"])
+    assert subscriptions.subscription() == {"a"}
+
+
+@pytest.mark.spec("client:SS-66", "client:SS-07")
+def test_assign_tells_whether_the_topics_changed() -> None:
+    subscriptions = SubscriptionState()
+
+    assert subscriptions.assign_from_user([A0])
+    assert not subscriptions.assign_from_user([A0, A1])
+    assert subscriptions.assign_from_user([B0])
+    assert subscriptions.subscription() == set()
+    assert subscriptions.metadata_topics() == {"b"}
+
+
+@pytest.mark.spec("client:SS-06")
+def test_a_pattern_takes_topics_whose_whole_name_matches() -> None:
+    subscriptions = SubscriptionState()
+    pattern = re.compile("a.?")
+    subscriptions.subscribe_pattern(pattern)
+
+    assert subscriptions.pattern is pattern
+    assert subscriptions.matches_pattern("ab")
+    assert not subscriptions.matches_pattern("abc")
+    assert subscriptions.subscribe_from_pattern(["ab"])
+    assert not subscriptions.subscribe_from_pattern(["ab"])
+    assert subscriptions.subscription() == {"ab"}
+
+
+@pytest.mark.spec("client:SS-08")
+def test_a_leader_watches_the_topics_of_all_members() -> None:
+    subscriptions = SubscriptionState()
+    subscriptions.subscribe(["a"])
+
+    assert subscriptions.group_subscribe(["a", "b"])
+    assert not subscriptions.group_subscribe(["a", "b"])
+    assert subscriptions.metadata_topics() == {"a", "b"}
+    assert subscriptions.subscription() == {"a"}
+    subscriptions.reset_group_subscription()
+    assert subscriptions.metadata_topics() == {"a"}
+
+
+@pytest.mark.spec("client:SS-09", "client:SS-64", "client:SS-68")
+def test_partitions_keep_an_order_that_can_be_rotated() -> None:
+    subscriptions = assigned(A0, B0, A1)
+    assert subscriptions.assigned_list() == [A0, A1, B0]
+
+    subscriptions.move_to_end(A0)
+    subscriptions.move_to_end(TopicPartition("nobody", 0))
+
+    assert subscriptions.assigned_list() == [A1, B0, A0]
+
+
+@pytest.mark.spec("client:SS-12")
+def test_each_change_of_the_assignment_has_an_id() -> None:
+    subscriptions = SubscriptionState()
+    assert subscriptions.assignment_id == 0
+
+    subscriptions.assign_from_user([A0])
+    subscriptions.assign_from_user([A0])
+    subscriptions.assign_from_user([A0, A1])
+
+    assert subscriptions.assignment_id == 2
+
+
+@pytest.mark.spec("client:SS-11")
+def test_the_listener_is_kept_and_forgotten() -> None:
+    subscriptions = SubscriptionState()
+    listener = ConsumerRebalanceListener()
+    subscriptions.subscribe(["a"], listener)
+    assert subscriptions.listener is listener
+
+    subscriptions.unsubscribe()
+
+    assert subscriptions.listener is None
+
+
+@pytest.mark.spec("client:GP-01")
+def test_unsubscribe_forgets_everything() -> None:
+    subscriptions = SubscriptionState()
+    subscriptions.subscribe_pattern(re.compile(".*"))
+    subscriptions.subscribe_from_pattern(["a"])
+    subscriptions.group_subscribe(["a", "b"])
+    subscriptions.assign_from_subscribed([A0])
+    before = subscriptions.assignment_id
+
+    subscriptions.unsubscribe()
+
+    assert subscriptions.has_none
+    assert (subscriptions.pattern, subscriptions.subscription(), subscriptions.metadata_topics()) == (None, set(), set())
+    assert subscriptions.assignment() == set()
+    assert subscriptions.assignment_id == before + 1
+
+
+@pytest.mark.spec("client:SS-45", "client:SS-01")
+def test_what_stays_assigned_keeps_its_state_and_what_is_new_starts_anew() -> None:
+    subscriptions = SubscriptionState()
+    subscriptions.subscribe(["a"])
+    subscriptions.assign_from_subscribed([A0])
+    assert subscriptions.state(A0).state is FetchState.INITIALIZING
+    subscriptions.seek(A0, FetchPosition(7))
+
+    subscriptions.assign_from_subscribed([A0, A1])
+
+    assert subscriptions.position(A0) == FetchPosition(7)
+    assert subscriptions.initializing() == [A1]
+    assert subscriptions.missing_fetch_positions() == {A1}
+
+
+def test_a_partition_that_comes_back_is_in_an_epoch_never_used_before() -> None:
+    subscriptions = fetching(A0)
+    epochs = {subscriptions.state(A0).fetch_epoch}
+    for _ in range(3):
+        subscriptions.assign_from_user([A1])
+        subscriptions.assign_from_user([A0])
+        subscriptions.seek(A0, FetchPosition(0))
+        epoch = subscriptions.state(A0).fetch_epoch
+        assert epoch not in epochs
+        epochs.add(epoch)
+
+
+def test_a_group_cannot_assign_to_one_who_assigns_by_hand() -> None:
+    with pytest.raises(IllegalStateError):
+        assigned(A0).assign_from_subscribed([A1])
+
+
+@pytest.mark.spec("client:SS-65")
+def test_a_state_is_there_for_assigned_partitions_only() -> None:
+    subscriptions = assigned(A0)
+
+    assert subscriptions.is_assigned(A0)
+    assert not subscriptions.is_assigned(A1)
+    with pytest.raises(IllegalStateError, match="a-1 is not assigned"):
+        subscriptions.state(A1)
+
+
+@pytest.mark.spec("client:SS-37", "client:SS-25", "client:SS-65")
+def test_fetchable_is_assigned_not_paused_and_with_a_valid_position() -> None:
+    subscriptions = assigned(A0)
+    assert not subscriptions.is_fetchable(A0)
+
+    subscriptions.seek(A0, FetchPosition(0))
+    assert subscriptions.is_fetchable(A0)
+
+    subscriptions.pause(A0)
+    assert subscriptions.paused() == {A0}
+    assert not subscriptions.is_fetchable(A0)
+
+    subscriptions.resume(A0)
+    assert subscriptions.is_fetchable(A0)
+    assert not subscriptions.is_fetchable(A1)
+
+
+def test_what_is_about_to_be_revoked_is_not_fetchable_until_assigned_again() -> None:
+    subscriptions = SubscriptionState()
+    subscriptions.subscribe(["a"])
+    subscriptions.assign_from_subscribed([A0, A1])
+    for tp in (A0, A1):
+        subscriptions.seek(tp, FetchPosition(0))
+
+    subscriptions.mark_pending_revocation([A1])
+    assert subscriptions.is_fetchable(A0)
+    assert not subscriptions.is_fetchable(A1)
+
+    subscriptions.assign_from_subscribed([A0, A1])
+    assert subscriptions.is_fetchable(A1)
+
+
+def test_a_pause_keeps_the_fetch_epoch_and_a_seek_does_not() -> None:
+    subscriptions = fetching(A0)
+    state = subscriptions.state(A0)
+    epoch = state.fetch_epoch
+
+    subscriptions.pause(A0)
+    subscriptions.resume(A0)
+    assert state.fetch_epoch == epoch
+
+    subscriptions.seek(A0, FetchPosition(0))
+    assert state.fetch_epoch > epoch
+
+
+@pytest.mark.spec("client:SS-60", "client:SS-21")
+def test_advancing_needs_a_valid_position() -> None:
+    subscriptions = fetching(A0, at=3)
+
+    subscriptions.advance(A0, 5, 2)
+    assert subscriptions.position(A0) == FetchPosition(5, 2, LEADER)
+
+    subscriptions.request_reset(A0)
+    with pytest.raises(IllegalStateError, match="no valid position"):
+        subscriptions.advance(A0, 6, 2)
+
+
+@pytest.mark.spec("client:SS-53")
+def test_a_plain_seek_is_fetched_from_at_once() -> None:
+    subscriptions = assigned(A0)
+
+    subscriptions.seek(A0, FetchPosition(9, -1, LEADER))
+
+    assert subscriptions.state(A0).state is FetchState.FETCHING
+    assert subscriptions.state(A0).fetch_offset == 9
+
+
+@pytest.mark.spec("client:SS-53", "client:SS-54")
+def test_a_seek_with_epochs_is_validated_first() -> None:
+    subscriptions = assigned(A0)
+
+    subscriptions.seek(A0, FetchPosition(9, 4, LEADER))
+    assert subscriptions.state(A0).state is FetchState.AWAIT_VALIDATION
+    assert [s.topic_partition for s in subscriptions.needing_validation(0.0)] == [A0]
+
+    subscriptions.complete_validation(A0)
+    assert subscriptions.state(A0).state is FetchState.FETCHING
+
+
+@pytest.mark.spec("client:SS-49", "client:SS-54")
+@pytest.mark.parametrize(
+    ("committed", "leader", "expected"),
+    [
+        (OffsetAndMetadata(8, "", 4), LEADER, FetchState.AWAIT_VALIDATION),
+        (OffsetAndMetadata(8, "", -1), LEADER, FetchState.FETCHING),
+        (OffsetAndMetadata(8, "", 4), NO_LEADER, FetchState.FETCHING),
+    ],
+)
+def test_a_committed_offset_becomes_the_position(
+    committed: OffsetAndMetadata, leader: LeaderAndEpoch, expected: FetchState
+) -> None:
+    subscriptions = assigned(A0)
+
+    assert subscriptions.initialise(A0, committed, leader)
+
+    assert subscriptions.state(A0).state is expected
+    assert subscriptions.state(A0).position == 8
+    assert not subscriptions.initialise(A0, OffsetAndMetadata(99))
+    assert subscriptions.state(A0).position == 8
+
+
+@pytest.mark.spec("client:SS-50", "client:SS-10", "client:SS-26")
+def test_without_a_committed_offset_the_default_policy_decides() -> None:
+    subscriptions = assigned(A0, reset=EARLIEST)
+
+    subscriptions.reset_initializing([A0])
+
+    state = subscriptions.state(A0)
+    assert (state.state, state.reset_policy) == (FetchState.AWAIT_RESET, EARLIEST)
+
+
+@pytest.mark.spec("client:SS-50")
+def test_without_a_committed_offset_and_without_a_policy_it_raises() -> None:
+    subscriptions = assigned(A0, A1, reset=NONE)
+
+    with pytest.raises(NoOffsetForPartitionError) as caught:
+        subscriptions.reset_initializing([A0, A1])
+
+    assert caught.value.partitions == {A0: None, A1: None}
+    assert subscriptions.state(A0).state is FetchState.INITIALIZING
+
+
+@pytest.mark.spec("client:SS-52")
+def test_a_requested_reset_keeps_its_own_policy() -> None:
+    subscriptions = fetching(A0)
+
+    subscriptions.request_reset(A0, EARLIEST)
+    assert subscriptions.state(A0).reset_policy is EARLIEST
+    assert not subscriptions.complete_reset(A0, LATEST, FetchPosition(50))
+
+    assert subscriptions.complete_reset(A0, EARLIEST, FetchPosition(2))
+    assert subscriptions.position(A0) == FetchPosition(2)
+    assert not subscriptions.complete_reset(A0, EARLIEST, FetchPosition(3))
+
+
+@pytest.mark.spec("client:SS-27", "client:GP-30")
+def test_retries_wait_for_their_time() -> None:
+    subscriptions = fetching(A0, A1)
+    subscriptions.request_reset(A0)
+    assert subscriptions.next_retry_at() == 0.0
+
+    subscriptions.retry_later([A0, B0], 12.5)
+
+    assert subscriptions.next_retry_at() == 12.5
+    assert not subscriptions.needing_reset(12.0)
+    assert [s.topic_partition for s in subscriptions.needing_reset(12.5)] == [A0]
+
+
+@pytest.mark.spec("client:SS-46")
+@pytest.mark.parametrize(
+    ("epoch", "told", "expected", "dropped"),
+    [
+        (4, LeaderAndEpoch(-1, -1), FetchState.FETCHING, False),
+        (4, LEADER, FetchState.FETCHING, False),
+        (4, LeaderAndEpoch(2, 6), FetchState.AWAIT_VALIDATION, True),
+        (-1, LeaderAndEpoch(2, 6), FetchState.FETCHING, True),
+        (4, LeaderAndEpoch(2, -1), FetchState.FETCHING, True),
+    ],
+    ids=["leader unknown", "same leader", "another leader", "position without epoch", "leader without epoch"],
+)
+def test_metadata_tells_of_a_leader(epoch: int, told: LeaderAndEpoch, expected: FetchState, dropped: bool) -> None:
+    subscriptions = assigned(A0)
+    subscriptions.seek_validated(A0, FetchPosition(10, epoch, LEADER))
+    before = subscriptions.state(A0).fetch_epoch
+
+    subscriptions.on_leader(A0, told)
+
+    state = subscriptions.state(A0)
+    assert state.state is expected
+    assert state.position == 10
+    assert (state.fetch_epoch != before) is dropped
+
+
+@pytest.mark.spec("client:SS-46")
+def test_a_leader_does_not_disturb_a_reset() -> None:
+    subscriptions = fetching(A0)
+    subscriptions.request_reset(A0)
+
+    subscriptions.on_leader(A0, LeaderAndEpoch(2, 9))
+
+    assert subscriptions.state(A0).state is FetchState.AWAIT_RESET
+
+
+def test_the_first_leader_ever_named_drops_nothing() -> None:
+    subscriptions = fetching(A0, leader=NO_LEADER)
+    before = subscriptions.state(A0).fetch_epoch
+
+    subscriptions.on_leader(A0, LEADER)
+
+    assert subscriptions.state(A0).fetch_epoch == before
+    assert subscriptions.state(A0).position_leader == LEADER
+
+
+def validating(reset: ResetPolicy = LATEST) -> tuple[SubscriptionState, FetchPosition]:
+    subscriptions = assigned(A0, reset=reset)
+    position = FetchPosition(10, 4, LEADER)
+    subscriptions.seek(A0, position)
+    return subscriptions, position
+
+
+@pytest.mark.spec("client:SS-48", "client:GP-31")
+@pytest.mark.parametrize("end", [10, 11])
+def test_a_position_within_its_epoch_is_good(end: int) -> None:
+    subscriptions, position = validating()
+
+    assert subscriptions.on_end_of_epoch(A0, position, 4, end) is None
+
+    assert subscriptions.state(A0).state is FetchState.FETCHING
+    assert subscriptions.state(A0).position == 10
+
+
+@pytest.mark.spec("client:GP-31")
+def test_a_truncated_log_is_read_from_where_it_diverged() -> None:
+    subscriptions, position = validating()
+
+    assert subscriptions.on_end_of_epoch(A0, position, 3, 6) is None
+
+    assert subscriptions.position(A0) == FetchPosition(6, 3, LEADER)
+    assert subscriptions.state(A0).state is FetchState.FETCHING
+
+
+@pytest.mark.spec("client:SS-48", "client:GP-31")
+def test_an_unknown_epoch_resets_the_position() -> None:
+    subscriptions, position = validating()
+
+    assert subscriptions.on_end_of_epoch(A0, position, -1, -1) is None
+
+    assert subscriptions.state(A0).state is FetchState.AWAIT_RESET
+
+
+@pytest.mark.spec("client:GP-31")
+@pytest.mark.parametrize("answer", [(3, 6), (-1, -1)])
+def test_truncation_without_a_policy_is_an_error(answer: tuple[int, int]) -> None:
+    subscriptions, position = validating(NONE)
+
+    error = subscriptions.on_end_of_epoch(A0, position, *answer)
+
+    assert isinstance(error, LogTruncationError)
+    assert error.partitions == {A0: 10}
+    assert subscriptions.state(A0).state is FetchState.AWAIT_VALIDATION
+
+
+@pytest.mark.spec("client:GP-31")
+def test_an_answer_about_another_position_is_ignored() -> None:
+    subscriptions, position = validating()
+    subscriptions.seek(A0, FetchPosition(20, 4, LEADER))
+
+    assert subscriptions.on_end_of_epoch(A0, position, 3, 6) is None
+
+    assert subscriptions.state(A0).position == 20
+
+
+@pytest.mark.spec("client:SS-22", "client:SS-24", "client:SS-61", "client:SS-62")
+def test_lag_is_to_the_end_that_the_isolation_level_may_read() -> None:
+    subscriptions = fetching(A0, at=10)
+    assert subscriptions.partition_lag(A0, read_committed=False) is None
+
+    state = subscriptions.state(A0)
+    state.high_watermark, state.last_stable_offset = 15, 12
+
+    assert subscriptions.partition_lag(A0, read_committed=False) == 5
+    assert subscriptions.partition_lag(A0, read_committed=True) == 2
+    assert subscriptions.partition_lag(A1, read_committed=True) is None
+
+
+@pytest.mark.spec("client:SS-23", "client:SS-61", "client:SS-63")
+def test_lead_is_from_the_logs_start() -> None:
+    subscriptions = fetching(A0, at=10)
+    assert subscriptions.partition_lead(A0) is None
+
+    subscriptions.state(A0).log_start_offset = 4
+
+    assert subscriptions.partition_lead(A0) == 6
+
+
+def test_what_may_be_committed_is_every_position() -> None:
+    subscriptions = fetching(A0, A1, B0, at=3)
+    subscriptions.advance(A0, 8, 2)
+    subscriptions.request_reset(B0)
+
+    assert subscriptions.all_consumed() == {A0: OffsetAndMetadata(8, "", 2), A1: OffsetAndMetadata(3)}
+
+
+@pytest.mark.spec("client:KC-26")
+def test_whether_all_positions_are_known_is_known_without_a_scan() -> None:
+    subscriptions = fetching(A0, A1)
+    assert subscriptions.has_all_fetch_positions
+
+    subscriptions.request_reset(A1)
+    assert not subscriptions.has_all_fetch_positions
+
+    subscriptions.assign_from_user([A0])
+    assert subscriptions.has_all_fetch_positions
+
+
+def test_the_journal_names_what_changed_once() -> None:
+    subscriptions = fetching(A0, A1, B0)
+    assert not subscriptions.has_changed
+
+    subscriptions.pause(A1)
+    subscriptions.seek(A0, FetchPosition(1))
+
+    assert subscriptions.take_changed() == [A1, A0]
+    assert subscriptions.take_changed() == []
+
+
+def test_the_assignment_is_compared_with_the_subscription() -> None:
+    subscriptions = SubscriptionState()
+    subscriptions.subscribe(["a"])
+
+    assert subscriptions.assignment_matches_subscription([A0, A1])
+    assert not subscriptions.assignment_matches_subscription([A0, B0])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("earliest", EARLIEST),
+        ("LATEST", LATEST),
+        ("none", NONE),
+        ("by_duration:PT1H", ResetPolicy("by_duration", 3_600_000)),
+        ("by_duration:P2DT3H4M5.5S", ResetPolicy("by_duration", 183_845_500)),
+    ],
+)
+@pytest.mark.spec("client:CF-18")
+def test_reset_policies_are_read(text: str, expected: ResetPolicy) -> None:
+    assert ResetPolicy.parse(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "smallest", "by_duration", "by_duration:", "by_duration:P", "by_duration:1h"])
+def test_what_is_no_reset_policy_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="by_duration"):
+        ResetPolicy.parse(text)
+
+
+def test_reset_policies_ask_for_times() -> None:
+    assert EARLIEST.timestamp(1000) == -2
+    assert LATEST.timestamp(1000) == -1
+    assert ResetPolicy("by_duration", 400).timestamp(1000) == 600
+    assert ResetPolicy("by_duration", 4000).timestamp(1000) == 0
