@@ -100,7 +100,7 @@ PRODUCER_SETTINGS: Final = Settings(
         Setting("value_serializer", None, Function("serialize", nullable=True), "The same for values."),
         Setting(
             "acks",
-            "all",
+            -1,
             _Acks(),
             "Who must have a batch before it counts as sent: `all` in-sync replicas, the leader alone (1), nobody (0).",
         ),

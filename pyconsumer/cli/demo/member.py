@@ -87,8 +87,7 @@ class _Member(ConsumerRebalanceListener):
     # Work.
 
     def process(self, records: Any) -> None:
-        for tp in records.partitions():
-            batch = records.records(tp)
+        for tp, batch in records.items():
             work = self.pending.get(tp.partition)
             first = batch[0].offset if work is None else work.first
             delays = {} if work is None else work.delays
