@@ -145,14 +145,14 @@ class MemberMetadata:
         raise ValueError(f"member {self.member_id} does not support any of the candidate protocols")
 
     def summary(self, protocol: str | None) -> MemberSummary:
-        """What tools see; metadata and assignment only if ``protocol`` says what was chosen."""
+        """What tools see; the subscription only if ``protocol`` says what was chosen."""
         return MemberSummary(
             self.member_id,
             self.group_instance_id,
             self.client_id,
             self.client_host,
             b"" if protocol is None else self.metadata(protocol),
-            b"" if protocol is None else self.assignment,
+            self.assignment,
         )
 
 

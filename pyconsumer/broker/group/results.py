@@ -90,7 +90,7 @@ class GroupOverview(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """What DescribeGroups says. Strategy, metadata and assignments are there only while the group is Stable."""
+    """What DescribeGroups says. Strategy and subscriptions are there only while the group is Stable."""
 
     state: str
     protocol_type: str

@@ -325,7 +325,7 @@ def test_overview_and_summary() -> None:
     group.transition_to(GroupState.PREPARING_REBALANCE)
     group.init_next_generation()
     assert group.summary().protocol == ""
-    assert (group.summary().members[0].metadata, group.summary().members[0].assignment) == (b"", b"")
+    assert (group.summary().members[0].metadata, group.summary().members[0].assignment) == (b"", b"a")
     group.transition_to(GroupState.STABLE)
     assert group.summary().protocol == "range"
     assert group.summary().members[0].assignment == b"a"

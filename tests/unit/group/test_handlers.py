@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -93,8 +92,8 @@ def ask(broker: FakeBroker, request: Message, version: int) -> Any:
 
 
 @pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    yield FakeBroker(World(group_initial_rebalance_delay_ms=0))
+def broker() -> FakeBroker:
+    return FakeBroker(World(group_initial_rebalance_delay_ms=0))
 
 
 def versions(message: type[Message], first: int | None = None, last: int | None = None) -> list[int]:

@@ -70,7 +70,7 @@ def test_a_summary_is_what_tools_see() -> None:
     one = member("m1", instance="i", protocols=PROTOCOLS)
     one.assignment = b"mine"
     assert one.summary("range") == MemberSummary("m1", "i", "c", "/h", b"r", b"mine")
-    assert one.summary(None) == MemberSummary("m1", "i", "c", "/h", b"", b"")
+    assert one.summary(None) == MemberSummary("m1", "i", "c", "/h", b"", b"mine")
 
 
 @pytest.mark.spec("broker:MBR-02", "broker:MBR-03", "broker:MBR-04", "broker:MBR-05", "broker:MBR-06")

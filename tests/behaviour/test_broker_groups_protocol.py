@@ -1,0 +1,635 @@
+"""Group requests as raw messages, on the embedded broker and on Apache Kafka: every code that we answer is Kafka's.
+
+One connection for each member: a broker answers the requests of a connection in order, so a parked JoinGroup holds up
+everything behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from pyconsumer.broker.group import codes
+from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
+from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
+from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyconsumer.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pyconsumer.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from pyconsumer.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.support.cluster import Cluster
+from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
+
+UNKNOWN_TOPIC_OR_PARTITION = 3
+UNKNOWN_TOPIC_ID = 100
+
+Connect = Callable[[], RawClient]
+
+
+@pytest.fixture
+def connect(cluster: Cluster, group_id: str) -> Iterator[Connect]:
+    """Opens connections that are closed at the end. The groups' coordinator is there from the first one on."""
+    with ExitStack() as open_ones:
+
+        def make() -> RawClient:
+            return open_ones.enter_context(cluster.raw())
+
+        first = make()
+        first.coordinator(group_id)
+        # A broker that has just started still loads the partitions of groups.
+        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 30, "groups are served")
+        yield make
+
+
+def subscription(*topics: str) -> bytes:
+    return ConsumerProtocolSubscription(topics=list(topics)).encode_with_version(0)
+
+
+class Member:
+    """A member of a group on a connection of its own, which goes one step at a time."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        group: str,
+        *,
+        instance: str | None = None,
+        protocols: tuple[str, ...] = ("range",),
+        topics: tuple[str, ...] = ("some-topic",),
+        protocol_type: str = "consumer",
+        session_ms: int = 20_000,
+        rebalance_ms: int = 20_000,
+    ) -> None:
+        self.client = connect()
+        self.group = group
+        self.instance = instance
+        self.protocols = protocols
+        self.topics = topics
+        self.protocol_type = protocol_type
+        self.session_ms = session_ms
+        self.rebalance_ms = rebalance_ms
+        self.member_id = ""
+        self.generation = -1
+
+    def send_join(self, version: int | None = None) -> None:
+        protocols = [
+            JoinGroupRequestProtocol(name=name, metadata=subscription(*self.topics)) for name in self.protocols
+        ]
+        request = JoinGroupRequest(
+            group_id=self.group,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=self.rebalance_ms,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type=self.protocol_type,
+            protocols=protocols,
+        )
+        self.client.send(request, version)
+
+    def receive_join(self) -> Any:
+        answer = self.client.receive()[1]
+        if answer.error_code in (0, codes.MEMBER_ID_REQUIRED):
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    def join(self, version: int | None = None) -> Any:
+        self.send_join(version)
+        return self.receive_join()
+
+    def join_with_id(self) -> Any:
+        """Ask for an id, and join with it."""
+        assert self.join().error_code == codes.MEMBER_ID_REQUIRED
+        return self.join()
+
+    def send_sync(self, assignments: dict[str, bytes] | None = None, **more: Any) -> None:
+        request = SyncGroupRequest(
+            group_id=self.group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocols[0],
+            assignments=[SyncGroupRequestAssignment(key, value) for key, value in (assignments or {}).items()],
+        )
+        for name, value in more.items():
+            setattr(request, name, value)
+        self.client.send(request)
+
+    def sync(self, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
+        self.send_sync(assignments, **more)
+        return self.client.receive()[1]
+
+    def stable(self) -> Member:
+        """Be the only member of a stable group, with the assignment ``own``."""
+        answer = self.join() if self.instance else self.join_with_id()
+        assert answer.error_code == 0
+        assert self.sync({self.member_id: b"own"}).assignment == b"own"
+        return self
+
+    def heartbeat(self, **more: Any) -> int:
+        request = HeartbeatRequest(self.group, self.generation, self.member_id, self.instance)
+        for name, value in more.items():
+            setattr(request, name, value)
+        return int(self.client.request(request).error_code)
+
+    def commit(self, topic: str, offset: int, **more: Any) -> int:
+        request = OffsetCommitRequest(
+            group_id=self.group,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            group_instance_id=self.instance,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=[OffsetCommitRequestPartition(0, offset)])],
+        )
+        for name, value in more.items():
+            setattr(request, name, value)
+        return int(self.client.request(request, 9).topics[0].partitions[0].error_code)
+
+    def leave(self) -> Any:
+        identity = MemberIdentity(self.member_id, self.instance)
+        return self.client.request(LeaveGroupRequest(self.group, members=[identity]))
+
+
+def pair(connect: Connect, group: str, **options: Any) -> tuple[Member, Member]:
+    """A stable group of two, the first one its leader; assignments ``1`` and ``2``."""
+    first = Member(connect, group, **options).stable()
+    second = Member(connect, group, **options)
+    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    second.send_join()
+    assert first.join().error_code == 0
+    second.receive_join()
+    second.send_sync()
+    assert first.sync({first.member_id: b"1", second.member_id: b"2"}).assignment == b"1"
+    assert second.client.receive()[1].assignment == b"2"
+    return first, second
+
+
+def fetch_offset(client: RawClient, group: str, topic: str) -> tuple[int, int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic)])])
+    request.groups[0].topics[0].partition_indexes = [0]  # type: ignore[index]
+    (answer,) = client.request(request, 9).groups
+    if answer.error_code:
+        return -1, answer.error_code
+    part = answer.topics[0].partitions[0]
+    return part.committed_offset, part.error_code
+
+
+def topic_id_of(client: RawClient, topic: str) -> bytes:
+    return bytes(client.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic)])).topics[0].topic_id)
+
+
+# Joining
+
+
+@pytest.mark.smoke
+@pytest.mark.spec("broker:SCN-01", "broker:ARC-12", "transactions:RBL-06", "broker:JU-08")
+def test_the_life_of_one_member(connect: Connect, group_id: str) -> None:
+    member = Member(connect, group_id)
+    refused = member.join()
+    assert (refused.error_code, refused.generation_id) == (codes.MEMBER_ID_REQUIRED, -1)
+    assert refused.member_id.startswith("raw-")
+    joined = member.join()
+    assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, member.member_id)
+    assert (joined.protocol_name, [one.metadata for one in joined.members]) == ("range", [subscription("some-topic")])
+    assert member.heartbeat() == 0
+    synced = member.sync({member.member_id: b"plan"})
+    assert (synced.error_code, synced.assignment) == (0, b"plan")
+    assert member.heartbeat() == 0
+    assert member.sync().assignment == b"plan"
+    assert [one.error_code for one in member.leave().members] == [0]
+    assert member.heartbeat() == codes.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.spec("broker:SCN-02", "broker:SCN-08", "transactions:SEQ-02")
+def test_a_second_member_and_the_rebalance_that_follows(connect: Connect, group_id: str) -> None:
+    first = Member(connect, group_id).stable()
+    second = Member(connect, group_id)
+    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    second.send_join()
+    while first.heartbeat() == 0:
+        pass
+    assert first.heartbeat() == codes.REBALANCE_IN_PROGRESS
+    assert first.sync().error_code == codes.REBALANCE_IN_PROGRESS
+    leader = first.join()
+    follower = second.receive_join()
+    assert (leader.generation_id, follower.generation_id, follower.leader) == (2, 2, first.member_id)
+    assert ({one.member_id for one in leader.members}, follower.members) == ({first.member_id, second.member_id}, [])
+    second.send_sync()
+    assert first.sync({second.member_id: b"all"}).assignment == b""
+    assert second.client.receive()[1].assignment == b"all"
+    again = second.join()
+    assert (again.error_code, again.generation_id, again.members) == (0, 2, [])
+    assert first.heartbeat() == 0
+
+
+@pytest.mark.spec("broker:JG-05", "broker:JU-03", "broker:JG-06", "broker:VAL-02")
+def test_joins_that_are_refused(connect: Connect, group_id: str) -> None:
+    member = Member(connect, group_id, session_ms=1)
+    answer = member.join()
+    assert (answer.error_code, answer.member_id) == (codes.INVALID_SESSION_TIMEOUT, "")
+    member.session_ms = 1_800_001
+    assert member.join().error_code == codes.INVALID_SESSION_TIMEOUT
+    member.session_ms, member.member_id = 20_000, "ghost"
+    answer = member.join()
+    assert (answer.error_code, answer.member_id) == (codes.UNKNOWN_MEMBER_ID, "ghost")
+    assert (answer.generation_id, answer.protocol_name, answer.leader) == (-1, None, "")
+    member.member_id, member.group = "", ""
+    assert member.join().error_code == codes.INVALID_GROUP_ID
+    member.group = group_id
+    member.stable()
+    other = Member(connect, group_id, protocols=("roundrobin",))
+    answer = other.join()
+    assert (answer.error_code, answer.member_id) == (codes.INCONSISTENT_GROUP_PROTOCOL, "")
+    other.protocols, other.protocol_type = ("range",), "connect"
+    assert other.join().error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+    fresh = Member(connect, group_id + "-fresh", protocols=())
+    assert fresh.join().error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert member.heartbeat() == 0
+
+
+@pytest.mark.spec("broker:JU-10", "broker:JG-12", "broker:JG-14")
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6, 7, 8, 9])
+def test_joining_at_each_version(connect: Connect, group_id: str, version: int) -> None:
+    member = Member(connect, group_id)
+    if version >= 4:
+        assert member.join(version).error_code == codes.MEMBER_ID_REQUIRED
+    answer = member.join(version)
+    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
+    assert answer.protocol_type == ("consumer" if version >= 7 else None)
+    member.member_id = "ghost"
+    answer = member.join(version)
+    assert answer.error_code == codes.UNKNOWN_MEMBER_ID
+    assert answer.protocol_name == (None if version >= 7 else "")
+
+
+@pytest.mark.spec("broker:PV-02", "broker:PV-10", "transactions:VOT-02")
+def test_the_strategy_that_all_support_is_chosen(connect: Connect, group_id: str) -> None:
+    first = Member(connect, group_id, protocols=("a", "b"))
+    assert first.join_with_id().protocol_name == "a"
+    first.sync({})
+    second = Member(connect, group_id, protocols=("c", "b"))
+    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    second.send_join()
+    assert first.join().protocol_name == "b"
+    assert second.receive_join().protocol_name == "b"
+
+
+# Who may do what
+
+
+@pytest.mark.spec("broker:SYN-07", "broker:SYN-09", "broker:SYN-10", "broker:SYN-11", "broker:SYN-12")
+def test_what_sync_is_told(connect: Connect, group_id: str) -> None:
+    member = Member(connect, group_id, instance="i").stable()
+
+    def told(**wrong: Any) -> int:
+        return int(member.sync(**wrong).error_code)
+
+    assert told() == 0
+    assert told(group_id="never") == codes.UNKNOWN_MEMBER_ID
+    assert told(group_id="") == codes.INVALID_GROUP_ID
+    assert told(member_id="x", generation_id=9) == codes.FENCED_INSTANCE_ID
+    assert told(group_instance_id="never", generation_id=9) == codes.UNKNOWN_MEMBER_ID
+    assert told(group_instance_id=None, member_id="x", generation_id=9) == codes.UNKNOWN_MEMBER_ID
+    assert told(generation_id=9, protocol_type="connect") == codes.ILLEGAL_GENERATION
+    assert told(protocol_type="connect") == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert told(protocol_name="other") == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert told(protocol_name=None) == codes.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.spec("broker:HBT-06", "client:GP-71")
+def test_what_a_heartbeat_is_told(connect: Connect, group_id: str) -> None:
+    member = Member(connect, group_id, instance="i").stable()
+    assert member.heartbeat() == 0
+    assert member.heartbeat(group_id="never") == codes.UNKNOWN_MEMBER_ID
+    assert member.heartbeat(group_id="") == codes.INVALID_GROUP_ID
+    assert member.heartbeat(member_id="x", generation_id=9) == codes.FENCED_INSTANCE_ID
+    assert member.heartbeat(group_instance_id="never") == codes.UNKNOWN_MEMBER_ID
+    assert member.heartbeat(group_instance_id=None, member_id="x") == codes.UNKNOWN_MEMBER_ID
+    assert member.heartbeat(generation_id=9) == codes.ILLEGAL_GENERATION
+
+
+@pytest.mark.spec("broker:API-02", "transactions:OCM-06", "broker:API-03")
+def test_what_a_commit_is_told(connect: Connect, group_id: str, topic: str) -> None:
+    member = Member(connect, group_id, instance="i").stable()
+
+    def told(**wrong: Any) -> int:
+        return member.commit(topic, 1, **wrong)
+
+    assert told() == 0
+    assert told(member_id="x", generation_id_or_member_epoch=9) == codes.FENCED_INSTANCE_ID
+    assert told(group_instance_id="never") == codes.UNKNOWN_MEMBER_ID
+    assert told(group_instance_id=None, member_id="x") == codes.UNKNOWN_MEMBER_ID
+    assert told(generation_id_or_member_epoch=9) == codes.ILLEGAL_GENERATION
+    assert told(generation_id_or_member_epoch=-1) == codes.ILLEGAL_GENERATION
+    simple = {"group_instance_id": None, "member_id": "", "generation_id_or_member_epoch": -1}
+    assert told(**simple) == codes.UNKNOWN_MEMBER_ID
+    member.topics = ("another",)
+    assert member.join().generation_id == 2
+    assert told() == codes.REBALANCE_IN_PROGRESS
+    member.leave()
+    assert told(**simple) == 0
+
+
+@pytest.mark.spec("broker:LVG-02", "client:GP-72")
+def test_what_leaving_is_told(connect: Connect, group_id: str) -> None:
+    first, second = pair(connect, group_id)
+    static = Member(connect, group_id, instance="i")
+    static.send_join()
+    pending = Member(connect, group_id)
+    assert pending.join().error_code == codes.MEMBER_ID_REQUIRED
+    admin = connect()
+    identities = [
+        MemberIdentity("x"),
+        MemberIdentity("", "never"),
+        MemberIdentity("x", "i"),
+        MemberIdentity(pending.member_id),
+        MemberIdentity("", "i"),
+        MemberIdentity(second.member_id),
+    ]
+    answer = admin.request(LeaveGroupRequest(group_id, members=identities))
+    assert answer.error_code == 0
+    unknown = codes.UNKNOWN_MEMBER_ID
+    told = [one.error_code for one in answer.members]
+    assert told == [unknown, unknown, codes.FENCED_INSTANCE_ID, 0, 0, 0]
+    assert static.receive_join().error_code == codes.UNKNOWN_MEMBER_ID
+    assert first.join().generation_id == 3
+    alone = admin.request(LeaveGroupRequest(group_id, member_id=first.member_id), 2)
+    assert alone.error_code == 0
+    assert admin.request(LeaveGroupRequest(group_id, member_id="x"), 2).error_code == unknown
+    none = admin.request(LeaveGroupRequest("never", members=[MemberIdentity("x")]))
+    assert (none.error_code, none.members[0].error_code) == (0, unknown)
+    assert admin.request(LeaveGroupRequest("", members=[])).error_code == codes.INVALID_GROUP_ID
+
+
+# Static members
+
+
+@pytest.mark.spec("broker:JU-07", "broker:JG-15", "client:SM-04")
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_static_leader_comes_back(connect: Connect, group_id: str, version: int) -> None:
+    old = Member(connect, group_id, instance="i").stable()
+    new = Member(connect, group_id, instance="i")
+    answer = new.join(version)
+    assert (answer.error_code, answer.generation_id) == (0, 1)
+    assert new.member_id not in ("", old.member_id)
+    if version >= 9:
+        assert (answer.skip_assignment, answer.leader, len(answer.members)) == (True, new.member_id, 1)
+    else:
+        assert (answer.skip_assignment, answer.leader, answer.members) == (False, old.member_id, [])
+    assert new.sync().assignment == b"own"
+    assert old.heartbeat() == codes.FENCED_INSTANCE_ID
+    answer = old.join()
+    assert (answer.error_code, answer.member_id) == (codes.FENCED_INSTANCE_ID, old.member_id)
+
+
+@pytest.mark.spec("broker:HBT-02", "broker:SCN-05", "transactions:SEQ-03")
+def test_a_silent_member_is_removed_after_its_session(connect: Connect, group_id: str) -> None:
+    first, second = pair(connect, group_id, session_ms=700)
+    while first.heartbeat() == 0:
+        pass
+    answer = first.join()
+    assert [one.member_id for one in answer.members] == [first.member_id]
+    assert second.heartbeat() == codes.UNKNOWN_MEMBER_ID
+
+
+# Offsets
+
+
+@pytest.mark.spec("broker:API-01", "broker:AMB-33", "transactions:OCM-07", "broker:SCN-18")
+def test_commits_of_a_group_without_members(connect: Connect, group_id: str, topic: str) -> None:
+    client = connect()
+
+    def commit(version: int, **more: Any) -> list[int]:
+        named = {"topic_id": topic_id_of(client, topic)} if version >= 10 else {"name": topic}
+        partitions = [
+            OffsetCommitRequestPartition(0, 5, committed_metadata="m" * 4096),
+            OffsetCommitRequestPartition(1, 5),
+            OffsetCommitRequestPartition(-1, 5),
+        ]
+        request = OffsetCommitRequest(group_id, topics=[OffsetCommitRequestTopic(partitions=partitions, **named)])
+        for name, value in more.items():
+            setattr(request, name, value)
+        parts = client.request(request, version).topics[0].partitions
+        return [part.error_code for part in sorted(parts, key=lambda part: abs(part.partition_index - 0.1))]
+
+    none = UNKNOWN_TOPIC_OR_PARTITION
+    newest = client.versions.choose(OffsetCommitRequest.API_KEY)
+    for version in range(2, newest + 1):
+        assert commit(version) == [0, none, none]
+    for version in range(2, newest + 1):
+        refused = codes.GROUP_ID_NOT_FOUND if version >= 9 else codes.ILLEGAL_GENERATION
+        assert commit(version, group_id="never", generation_id_or_member_epoch=1, member_id="x") == [
+            refused,
+            none,
+            none,
+        ]
+    long = OffsetCommitRequestTopic(
+        topic, partitions=[OffsetCommitRequestPartition(0, 6, committed_metadata="m" * 4097)]
+    )
+    answer = client.request(OffsetCommitRequest(group_id, topics=[long]), 8)
+    assert answer.topics[0].partitions[0].error_code == codes.OFFSET_METADATA_TOO_LARGE
+    unknown = OffsetCommitRequestTopic("no-such-topic", partitions=[OffsetCommitRequestPartition(0, 6)])
+    answer = client.request(OffsetCommitRequest(group_id, topics=[unknown]), 8)
+    assert answer.topics[0].partitions[0].error_code == none
+    assert fetch_offset(client, group_id, topic) == (5, 0)
+
+
+@pytest.mark.spec("broker:FET-03", "broker:FET-10", "broker:FET-04", "transactions:HBT-02")
+@pytest.mark.parametrize("version", range(1, 11))
+def test_fetching_at_each_version(connect: Connect, group_id: str, topic: str, version: int) -> None:
+    client = connect()
+    if version > client.versions.choose(OffsetFetchRequest.API_KEY):
+        pytest.skip("the broker does not have this version")
+    partitions = [OffsetCommitRequestPartition(0, 5, 3, "m")]
+    client.request(OffsetCommitRequest(group_id, topics=[OffsetCommitRequestTopic(topic, partitions=partitions)]), 9)
+
+    def fetch(group: str, topics: list[tuple[str, list[int]]] | None) -> Any:
+        if version <= 7:
+            named = None if topics is None else [OffsetFetchRequestTopic(name, parts) for name, parts in topics]
+            return client.request(OffsetFetchRequest(group, topics=named), version)
+        many: list[OffsetFetchRequestTopics] | None = None
+        if topics is not None:
+            many = [OffsetFetchRequestTopics(partition_indexes=parts) for _, parts in topics]
+            for one, (name, _) in zip(many, topics, strict=True):
+                if version >= 10:
+                    one.topic_id = topic_id_of(client, topic) if name == topic else bytes([7] * 16)
+                else:
+                    one.name = name
+        (answer,) = client.request(
+            OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=many)]), version
+        ).groups
+        return answer
+
+    answer = fetch(group_id, [(topic, [0, 1]), ("unknown", [0])])
+    assert answer.error_code == 0
+    found = {
+        (
+            "known"
+            if (one.topic_id == topic_id_of(client, topic) if version >= 10 else one.name == topic)
+            else "unknown"
+        ): [(part.partition_index, part.committed_offset, part.metadata, part.error_code) for part in one.partitions]
+        for one in answer.topics
+    }
+    code = UNKNOWN_TOPIC_ID if version >= 10 else 0
+    assert found == {"known": [(0, 5, "m", 0), (1, -1, "", 0)], "unknown": [(0, -1, "", code)]}
+    if version >= 5:
+        assert answer.topics[0].partitions[0].committed_leader_epoch in (3, -1)
+    never = fetch("never-" + group_id, [(topic, [0])])
+    assert (never.error_code, never.topics[0].partitions[0].committed_offset) == (0, -1)
+    if version >= 2:
+        assert [len(one.partitions) for one in fetch(group_id, None).topics] == [1]
+        assert fetch("never-" + group_id, None).topics == []
+    assert fetch(group_id, []).topics == []
+
+
+@pytest.mark.spec("broker:VAL-02", "transactions:OCM-06a")
+def test_the_empty_group_id(connect: Connect, topic: str) -> None:
+    client = connect()
+    topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(0, 8)])]
+    assert client.request(OffsetCommitRequest("", topics=topics), 9).topics[0].partitions[0].error_code == 0
+    assert fetch_offset(client, "", topic) == (8, 0)
+
+
+def _delete(client: RawClient, group: str, topic: str, *partitions: int) -> Any:
+    parts = [OffsetDeleteRequestPartition(partition) for partition in partitions]
+    return client.request(OffsetDeleteRequest(group, topics=[OffsetDeleteRequestTopic(topic, parts)]))
+
+
+@pytest.mark.spec("broker:API-08")
+def test_deleting_offsets(connect: Connect, group_id: str, make_topic: Callable[..., str]) -> None:
+    read, other = make_topic(), make_topic()
+    member = Member(connect, group_id, topics=(read,)).stable()
+    assert member.commit(read, 1) == member.commit(other, 2) == 0
+    admin = connect()
+    assert _delete(admin, group_id, read, 0).topics[0].partitions[0].error_code == codes.GROUP_SUBSCRIBED_TO_TOPIC
+    parts = _delete(admin, group_id, other, 0, 9).topics[0].partitions
+    assert {part.partition_index: part.error_code for part in parts} == {0: 0, 9: 3}
+    assert fetch_offset(admin, group_id, other) == (-1, 0)
+    assert fetch_offset(admin, group_id, read) == (1, 0)
+    assert _delete(admin, "never", read, 0).error_code == codes.GROUP_ID_NOT_FOUND
+    member.leave()
+    assert _delete(admin, group_id, read, 0).topics[0].partitions[0].error_code == 0
+    connect_group = Member(connect, group_id + "-c", protocol_type="connect").stable()
+    assert _delete(admin, connect_group.group, read, 0).error_code == codes.NON_EMPTY_GROUP
+
+
+@pytest.mark.spec("broker:API-09", "transactions:OEX-07")
+def test_a_deleted_topic_takes_its_offsets_along(cluster: Cluster, connect: Connect, group_id: str, topic: str) -> None:
+    client = connect()
+    topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(0, 8)])]
+    client.request(OffsetCommitRequest(group_id, topics=topics), 9)
+    assert fetch_offset(client, group_id, topic) == (8, 0)
+    cluster.delete_topic(topic)
+    wait_until(lambda: fetch_offset(client, group_id, topic) == (-1, 0), 30, "the offset is gone")
+
+
+# Administration
+
+
+@pytest.mark.spec("broker:API-06", "broker:GSM-01")
+def test_listing_groups(connect: Connect, group_id: str, topic: str) -> None:
+    member = Member(connect, group_id).stable()
+    admin = connect()
+    topics = [OffsetCommitRequestTopic(topic, partitions=[OffsetCommitRequestPartition(0, 8)])]
+    admin.request(OffsetCommitRequest(group_id + "-simple", topics=topics), 9)
+
+    def listed(version: int, **filters: Any) -> dict[str, tuple[str, ...]]:
+        answer = admin.request(ListGroupsRequest(**filters), version)
+        assert answer.error_code == 0
+        return {
+            one.group_id: (one.protocol_type, one.group_state, one.group_type)
+            for one in answer.groups
+            if one.group_id.startswith(group_id)
+        }
+
+    simple = group_id + "-simple"
+    for version in (0, 1, 2, 3):
+        assert listed(version) == {group_id: ("consumer", "", ""), simple: ("", "", "")}
+    assert listed(4) == {group_id: ("consumer", "Stable", ""), simple: ("", "Empty", "")}
+    assert listed(4, states_filter=["STABLE"]).keys() == {group_id}
+    assert listed(4, states_filter=["nothing"]) == {}
+    assert listed(5)[group_id] == ("consumer", "Stable", "classic")
+    assert listed(5, types_filter=["CLASSIC"]).keys() == {group_id, simple}
+    assert listed(5, types_filter=["consumer"]) == {}
+    assert listed(5, types_filter=["classic"], states_filter=["Empty"]).keys() == {simple}
+    member.leave()
+    assert listed(5)[group_id] == ("consumer", "Empty", "classic")
+
+
+@pytest.mark.spec("broker:GSM-02", "broker:GSM-04", "broker:API-06", "broker:MSM-08")
+@pytest.mark.parametrize("version", range(7))
+def test_describing_groups(connect: Connect, group_id: str, version: int) -> None:
+    member = Member(connect, group_id, instance="i" if version >= 4 else None).stable()
+    admin = connect()
+    request = DescribeGroupsRequest([group_id, "never"], include_authorized_operations=version >= 3)
+    one, never = sorted(admin.request(request, version).groups, key=lambda group: group.group_id == "never")
+    assert (one.error_code, one.group_state, one.protocol_type, one.protocol_data) == (0, "Stable", "consumer", "range")
+    (found,) = one.members
+    assert (found.member_id, found.client_id, found.client_host) == (member.member_id, "raw", "/127.0.0.1")
+    assert (found.member_metadata, found.member_assignment) == (subscription("some-topic"), b"own")
+    assert found.group_instance_id == ("i" if version >= 4 else None)
+    if version >= 3:
+        assert one.authorized_operations == 3400
+    assert (never.group_state, never.protocol_type, never.members) == ("Dead", "", [])
+    assert never.error_code == (codes.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+    assert never.error_message == ("Group never not found." if version >= 6 else None)
+    assert member.join().generation_id == 2
+    (one,) = admin.request(DescribeGroupsRequest([group_id]), version).groups
+    assert (one.group_state, one.protocol_data) == ("CompletingRebalance", "")
+    assert (one.members[0].member_metadata, one.members[0].member_assignment) == (b"", b"own")
+
+
+@pytest.mark.spec("broker:API-07")
+def test_deleting_groups(connect: Connect, group_id: str, topic: str) -> None:
+    member = Member(connect, group_id).stable()
+    assert member.commit(topic, 3) == 0
+    admin = connect()
+
+    def delete(*groups: str) -> dict[str, int]:
+        return {one.group_id: one.error_code for one in admin.request(DeleteGroupsRequest(list(groups))).results}
+
+    expected = {group_id: codes.NON_EMPTY_GROUP, "never": codes.GROUP_ID_NOT_FOUND}
+    assert delete(group_id, "never") == expected
+    member.leave()
+    assert delete(group_id) == {group_id: 0}
+    assert delete(group_id) == {group_id: codes.GROUP_ID_NOT_FOUND}
+    assert fetch_offset(admin, group_id, topic) == (-1, 0)
+    assert member.heartbeat() == codes.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.spec("broker:API-11", "transactions:FCO-11", "broker:RTE-05")
+def test_finding_coordinators(connect: Connect, group_id: str) -> None:
+    client = connect()
+    brokers = client.brokers()
+    for version in range(4):
+        answer = client.request(FindCoordinatorRequest(key=group_id), version)
+        assert (answer.error_code, brokers[answer.node_id]) == (0, f"{answer.host}:{answer.port}")
+    for version in range(4, client.versions.choose(FindCoordinatorRequest.API_KEY) + 1):
+        keys = [group_id, "other", ""]
+        found = client.request(FindCoordinatorRequest(coordinator_keys=keys), version).coordinators
+        assert sorted(one.key for one in found) == sorted(keys)
+        assert all(brokers[one.node_id] == f"{one.host}:{one.port}" for one in found)
+        (wrong,) = client.request(FindCoordinatorRequest(key_type=9, coordinator_keys=["x"]), version).coordinators
+        assert (wrong.error_code, wrong.node_id, wrong.host, wrong.port) == (42, -1, "", -1)
