@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -91,6 +92,9 @@ class ConsumerConfig(ClientConfig):
     @classmethod
     def finish(cls, values: dict[str, Any], given: frozenset[str]) -> None:
         super().finish(values, given)
+        if "client_id" not in given:
+            group = f"-{values['group_id']}" if values["group_id"] else ""
+            values["client_id"] = f"consumer{group}-{next(_numbers)}"
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
                 raise ConfigurationError("enable_auto_commit needs a group_id to commit for")
@@ -110,6 +114,8 @@ class ConsumerConfig(ClientConfig):
         if values["fetch_buffer_bytes"] is None:
             values["fetch_buffer_bytes"] = 2 * values["fetch_max_bytes"]
 
+
+_numbers = itertools.count(1)
 
 _ASSIGNORS: Final = ("range",)
 

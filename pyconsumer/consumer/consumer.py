@@ -459,16 +459,13 @@ class KafkaConsumer:
         """Let the blocking call under way, or the next one, raise ``WakeupError``. From any thread."""
         self._client.wakeup()
 
-    def close(
-        self, timeout_ms: float | None = None, leave_group: bool | None = None, *, autocommit: bool = True
-    ) -> None:
+    def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, tell the listener, leave the group, close all connections.
 
         Args:
             timeout_ms: longest time for all of it, default 30 s; connections are closed in any case.
             leave_group: True or False to leave the group or stay in it whatever kind of member this is; None leaves
                 unless ``group_instance_id`` is set (KIP-1092).
-            autocommit: False suppresses the automatic commit.
 
         Raises:
             KafkaError: what commit or listener raised; the consumer is closed all the same. A second call does nothing.
@@ -477,13 +474,13 @@ class KafkaConsumer:
             return
         with self._guard:
             self._refuse_in_callback("close")
-            self._close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms, leave_group, autocommit)
+            self._close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms, leave_group)
 
-    def _close(self, timeout_ms: float, leave_group: bool | None, autocommit: bool) -> None:
+    def _close(self, timeout_ms: float, leave_group: bool | None) -> None:
         deadline = self._deadline(timeout_ms)
         try:
             with self._client.disable_wakeups():
-                self._client.run(self._core.close(deadline, leave_group=leave_group, commit=autocommit), deadline)
+                self._client.run(self._core.close(deadline, leave_group=leave_group), deadline)
         except KafkaTimeoutError as error:
             _log.warning("closing did not finish within %d ms: %s", timeout_ms, error)
         finally:

@@ -535,7 +535,7 @@ class ConsumerCore:
         """Deadline of a call that was given none."""
         return self.clock.now() + self.config.default_api_timeout_ms / 1000
 
-    def close(self, deadline: float, *, leave_group: bool | None, commit: bool) -> Steps[None]:
+    def close(self, deadline: float, *, leave_group: bool | None) -> Steps[None]:
         """Commit if that is automatic, leave the group, tell brokers that fetch sessions end. Waits for little."""
         if self._lookup is not None:
             self._lookup.close()
