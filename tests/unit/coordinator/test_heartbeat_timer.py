@@ -1,0 +1,118 @@
+"""The three clocks of a member, with the numbers of the lists (which are in ms; here seconds)."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pyconsumer.consumer.coordinator.heartbeat import HeartbeatTimer
+from tests.unit.coordinator.script import BACKOFF
+
+
+def timer(**changes: float) -> HeartbeatTimer:
+    values = {"interval": 3.0, "session_timeout": 10.0, "max_poll_interval": 300.0} | changes
+    return HeartbeatTimer(backoff=BACKOFF, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("client:HB-08", "client:HB-09", "client:HB-10", "transactions:HBT-14")
+def test_pace_is_counted_from_the_last_send() -> None:
+    heartbeat = timer()
+    heartbeat.sent(1.0)
+    heartbeat.received(1.2)
+    assert heartbeat.time_to_next(3.999) == pytest.approx(0.001)
+    assert not heartbeat.is_due(3.999)
+    assert heartbeat.time_to_next(4.0) == 0
+    assert heartbeat.is_due(4.0)
+    assert heartbeat.time_to_next(9.0) == 0
+
+
+@pytest.mark.spec("client:HB-10", "client:HB-07", "client:HB-15")
+def test_a_failure_is_repeated_after_the_backoff() -> None:
+    heartbeat = timer()
+    heartbeat.sent(1.0)
+    heartbeat.failed(1.0)
+    assert heartbeat.time_to_next(1.05) == pytest.approx(0.05)
+    assert not heartbeat.in_flight
+    heartbeat.sent(1.1)
+    heartbeat.failed(1.1)
+    assert heartbeat.time_to_next(1.1) == pytest.approx(0.2)
+    heartbeat.sent(1.3)
+    heartbeat.received(1.3)
+    heartbeat.sent(4.3)
+    heartbeat.failed(4.3)
+    assert heartbeat.time_to_next(4.3) == pytest.approx(0.1)
+
+
+@pytest.mark.spec("client:HB-10", "client:HB-05")
+def test_a_reset_after_the_last_send_counts() -> None:
+    heartbeat = timer()
+    heartbeat.sent(1.0)
+    heartbeat.reset_timeouts(2.0)
+    assert heartbeat.time_to_next(2.5) == 2.5
+
+
+@pytest.mark.spec("client:HB-04", "client:HB-20")
+def test_the_session_ends_when_its_time_is_reached() -> None:
+    heartbeat = timer()
+    heartbeat.received(5.0)
+    assert not heartbeat.session_expired(14.999)
+    assert heartbeat.session_expired(15.0)
+
+
+@pytest.mark.spec("client:HB-12", "client:HB-21")
+def test_resetting_timeouts_clears_a_failure() -> None:
+    heartbeat = timer()
+    heartbeat.sent(4.9)
+    heartbeat.failed(4.9)
+    heartbeat.reset_timeouts(5.0)
+    assert heartbeat.time_to_next(5.0) == 3.0
+    assert heartbeat.last_poll == 5.0
+    assert not heartbeat.session_expired(14.9)
+
+
+@pytest.mark.spec("client:HB-06", "client:HB-14", "client:HB-20")
+def test_the_application_has_been_away_when_the_interval_is_reached() -> None:
+    heartbeat = timer()
+    assert not heartbeat.poll_expired(299.999)
+    assert heartbeat.poll_expired(300.0)
+    heartbeat.poll(300.0)
+    assert not heartbeat.poll_expired(599.0)
+
+
+@pytest.mark.spec("client:HB-16")
+def test_an_answer_does_not_move_the_next_send() -> None:
+    heartbeat = timer()
+    heartbeat.sent(0.0)
+    heartbeat.received(2.9)
+    assert heartbeat.is_due(3.0)
+
+
+@pytest.mark.spec("client:HB-17")
+def test_finding_the_coordinator_restarts_the_session_alone() -> None:
+    heartbeat = timer()
+    heartbeat.reset_session(9.0)
+    assert not heartbeat.session_expired(18.9)
+    assert heartbeat.poll_expired(300.0)
+    assert heartbeat.is_due(3.0)
+
+
+@pytest.mark.spec("client:HB-20")
+def test_one_heartbeat_is_under_way_at_a_time() -> None:
+    heartbeat = timer()
+    heartbeat.sent(3.0)
+    assert not heartbeat.is_due(6.0)
+    assert heartbeat.next_deadline() == 10.0
+
+
+@pytest.mark.spec("client:HB-02", "client:HB-03")
+def test_the_next_deadline_is_the_earliest_clock() -> None:
+    heartbeat = timer()
+    assert heartbeat.next_deadline() == 3.0
+    heartbeat.sent(3.0)
+    heartbeat.received(3.0)
+    assert heartbeat.next_deadline() == 6.0
+    heartbeat = timer(max_poll_interval=1.0)
+    assert heartbeat.next_deadline() == 1.0
+    heartbeat = timer(max_poll_interval=math.inf, interval=20.0)
+    assert heartbeat.next_deadline() == 10.0

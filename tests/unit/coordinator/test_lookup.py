@@ -1,0 +1,115 @@
+"""Looking for the coordinator: one lookup for each thread, pauses, terms."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pyconsumer.consumer.coordinator.link import find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.lookup import BACKGROUND, USER, CoordinatorLookup
+from pyconsumer.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError
+from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.structs import BrokerMetadata
+from tests.unit.coordinator.script import BACKOFF, NODE, OTHER
+
+
+@pytest.mark.spec("client:CC-35", "client:CC-39")
+def test_one_lookup_at_a_time_and_again_after_it_ended() -> None:
+    lookup = CoordinatorLookup(BACKOFF)
+    assert lookup.start(USER, 0.0)
+    assert not lookup.start(USER, 0.0)
+    assert lookup.due_at(USER) == math.inf
+    lookup.failed(USER, CoordinatorNotAvailableError(), 0.0)
+    assert not lookup.start(USER, 0.05)
+    assert lookup.due_at(USER) == 0.1
+    assert lookup.start(USER, 0.1)
+    assert lookup.found(USER, NODE)
+    assert lookup.node == NODE
+    assert not lookup.start(USER, 1.0)
+
+
+def test_pauses_between_failed_lookups_grow() -> None:
+    lookup = CoordinatorLookup(BACKOFF)
+    now, pauses = 0.0, []
+    for _ in range(6):
+        assert lookup.start(USER, now)
+        lookup.failed(USER, CoordinatorNotAvailableError(), now)
+        pauses.append(round(lookup.due_at(USER) - now, 3))
+        now = lookup.due_at(USER)
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_each_thread_looks_for_itself() -> None:
+    """The user's thread may leave its lookup unread for minutes while it works on records."""
+    lookup = CoordinatorLookup(BACKOFF)
+    assert lookup.start(USER, 0.0)
+    assert lookup.start(BACKGROUND, 0.0)
+    assert lookup.found(BACKGROUND, NODE)
+    assert not lookup.found(USER, NODE)
+
+
+def test_the_first_loss_is_followed_by_a_lookup_at_once_the_next_ones_by_pauses() -> None:
+    lookup = CoordinatorLookup(BACKOFF)
+    lookup.found(USER, NODE)
+    dues = []
+    for _ in range(4):
+        assert lookup.lost(1, 5.0)
+        dues.append(round(lookup.due_at(USER) - 5.0, 3))
+        lookup.found(USER, NODE)
+    assert dues == [0.0, 0.1, 0.2, 0.4]
+    lookup.answered()
+    assert lookup.lost(1, 9.0)
+    assert lookup.start(USER, 9.0)
+
+
+def test_only_the_coordinator_can_be_lost() -> None:
+    lookup = CoordinatorLookup(BACKOFF)
+    assert not lookup.lost(1, 0.0)
+    lookup.found(USER, OTHER)
+    assert not lookup.lost(1, 0.0)
+    assert lookup.term == 0
+    assert lookup.lost(2, 0.0)
+    assert (lookup.node, lookup.term) == (None, 1)
+
+
+@pytest.mark.spec(
+    "client:CC-38", "transactions:VEC-15", "transactions:FCO-04", "transactions:FCO-04a", "transactions:FCO-04b"
+)
+def test_the_request_names_the_group_in_every_version() -> None:
+    assert find_coordinator_request("groupId", 1).encode(1).hex() == "000767726f7570496400"
+    for version in range(FindCoordinatorRequest.MIN_VERSION, FindCoordinatorRequest.MAX_VERSION + 1):
+        read = FindCoordinatorRequest.decode(find_coordinator_request("g", version).encode(version), version)
+        assert ([read.key] if version < 4 else read.coordinator_keys) == ["g"]
+        assert read.key_type == 0
+
+
+@pytest.mark.spec("transactions:FCO-05")
+@pytest.mark.parametrize("version", range(7))
+def test_the_answer_names_the_node_in_every_version(version: int) -> None:
+    if version < 4:
+        response = FindCoordinatorResponse(node_id=1, host="one", port=9092)
+    else:
+        mine = Coordinator(key="g", node_id=1, host="one", port=9092)
+        response = FindCoordinatorResponse(coordinators=[Coordinator(key="x", node_id=7), mine])
+    assert read_coordinator("g", version, response) == BrokerMetadata(1, "one", 9092)
+
+
+@pytest.mark.spec("client:FC-10", "client:FC-11")
+@pytest.mark.parametrize("version", [3, 6])
+def test_errors_of_the_answer_are_raised(version: int) -> None:
+    def answer(code: int) -> FindCoordinatorResponse:
+        if version < 4:
+            return FindCoordinatorResponse(error_code=code, error_message="because")
+        return FindCoordinatorResponse(coordinators=[Coordinator(key="g", error_code=code, error_message="because")])
+
+    with pytest.raises(GroupAuthorizationFailedError, match="group g: because"):
+        read_coordinator("g", version, answer(30))
+    with pytest.raises(CoordinatorNotAvailableError) as caught:
+        read_coordinator("g", version, answer(15))
+    assert caught.value.retriable
+
+
+def test_an_answer_about_other_groups_is_no_answer() -> None:
+    with pytest.raises(CoordinatorNotAvailableError):
+        read_coordinator("g", 4, FindCoordinatorResponse(coordinators=[Coordinator(key="x", node_id=1)]))
