@@ -294,7 +294,7 @@ class NetworkClient:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why a node could not be reached or was lost last; None since a connection has become ready."""
+        """Why a node could not be reached or was lost last; None since one has answered."""
         return self._pool.last_error
 
     @property
@@ -365,7 +365,7 @@ class NetworkClient:
         return peer.health.backoff_until if peer is not None and peer.link is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
-        """Why a node could not be reached or was lost last; None since a connection is ready."""
+        """Why a node could not be reached or was lost last; None since it has answered."""
         peer = self._pool.find(node_id, connection)
         if peer is None:
             return None

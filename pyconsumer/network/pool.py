@@ -60,6 +60,7 @@ class Pool:
         self.peers: dict[int, Peer] = {}
         self.stats = LinkStats()
         self.last_error: KafkaError | None = None
+        """Why a node could not be reached or was lost last; None since one has answered after that."""
         self.happened = False
         """Whether something was received or failed since the owner lowered it."""
         self.max_in_flight = max_in_flight
@@ -181,8 +182,7 @@ class Pool:
         assert connection is not None
         if link.deadline != math.inf:
             link.deadline = math.inf
-            peer.health.established()
-            peer.auth_error = self.last_error = None
+            peer.auth_error = None
             peer.wanted = False
             peer.last_used = max(peer.last_used, now)
         while peer.unsent and peer.has_room(now, self.max_in_flight):
@@ -252,11 +252,13 @@ class Pool:
         link = peer.link
         address = link.address if link is not None else ""
         cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
-        was_up = link is not None and not link.setting_up
+        was_up = link is not None and link.deadline == math.inf
         self.drop_link(peer)
         self.stats.connections_failed += 1
-        repeated = peer.health.failures > 0 and str(peer.health.last_error) == str(cause)
-        log.log(logging.DEBUG if repeated or was_up else logging.WARNING, "node %s: %s", peer.node_id, cause)
+        # Each cause is told once, until the node has answered: a broker that is away for an hour is one line.
+        repeated = str(peer.health.last_error) == str(cause)
+        level = logging.DEBUG if repeated else logging.INFO if was_up and not peer.health.failures else logging.WARNING
+        log.log(level, "node %s: %s", peer.node_id, cause)
         peer.health.failed(now, cause, self._reconnect)
         self.last_error = cause
         peer.auth_error = error if isinstance(error, AuthenticationError) else None
@@ -286,6 +288,9 @@ class Pool:
         self.mark(peer)
 
     def _received(self, peer: Peer, replies: list[Reply], now: float) -> None:
+        if replies and peer.health.last_error is not None:
+            peer.health.established()
+            self.last_error = None
         for entry, message in replies:
             throttle_ms = getattr(message, "throttle_time_ms", 0)
             if throttle_ms:

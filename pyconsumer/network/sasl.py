@@ -84,7 +84,8 @@ class Scram:
         fields = _fields(challenge)
         if "e" in fields:
             raise AuthenticationError(f"{self.name}: the broker refused: {fields['e']}", stage="SASL")
-        if not hmac.compare_digest(_unbase64(fields.get("v", "")), self._server_signature):
+        expected = base64.b64encode(self._server_signature).decode()
+        if not hmac.compare_digest(fields.get("v", "").encode(), expected.encode()):
             raise AuthenticationError(f"{self.name}: the broker does not know the password either", stage="SASL")
         self._verified = True
         return None

@@ -16,7 +16,8 @@ class Reachability:
     """What the attempts to reach one node came to.
 
     Failures in a row make the pause before the next attempt grow (KIP-144), and also the time that an attempt is given
-    (KIP-601). Both start again once a connection has become ready, authentication included.
+    (KIP-601). Both start again once the node has answered a request. That a connection is ready is not enough: a
+    port that wants SASL accepts a plain connection and closes it at the first request.
     """
 
     __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "slow_setups")
@@ -49,7 +50,7 @@ class Reachability:
             self.slow_setups += 1
 
     def established(self) -> None:
-        """A connection is ready."""
+        """The node has answered."""
         self.failures = self.slow_setups = 0
         self.backoff_until = float("-inf")
         self.last_error = None

@@ -1,0 +1,86 @@
+"""Cutting a stream into frames."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyconsumer.errors import ProtocolError
+from pyconsumer.network import frames
+from pyconsumer.network.frames import FrameReader
+
+
+def stream_of(bodies: list[bytes]) -> bytes:
+    return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
+
+
+def feed(reader: FrameReader, data: bytes, sizes: list[int] | None = None) -> list[bytes]:
+    """Give bytes in reads of the given sizes (then of any size); return the frames."""
+    found: list[bytes] = []
+    left = list(sizes or [])
+    while data:
+        buffer = reader.buffer()
+        count = min(len(buffer), len(data), left.pop(0) if left else len(data))
+        buffer[:count] = data[:count]
+        buffer.release()
+        data = data[count:]
+        found += [bytes(frame) for frame in reader.advance(count)]
+    return found
+
+
+@given(
+    st.lists(st.binary(max_size=6000) | st.integers(4000, 12_000).map(bytes), max_size=6),
+    st.lists(st.integers(1, 9000), max_size=40),
+)
+def test_frames_come_out_as_they_went_in_however_the_reads_fall(bodies: list[bytes], sizes: list[int]) -> None:
+    reader = FrameReader()
+    assert feed(reader, stream_of(bodies), sizes) == bodies
+    assert not reader.inside_frame
+
+
+def test_several_short_frames_come_with_one_read() -> None:
+    reader = FrameReader()
+    data = stream_of([b"one", b"", b"three"])
+    buffer = reader.buffer()
+    buffer[: len(data)] = data
+    buffer.release()
+    assert [bytes(frame) for frame in reader.advance(len(data))] == [b"one", b"", b"three"]
+
+
+def test_the_rest_of_a_large_frame_is_read_into_the_frame_itself() -> None:
+    reader = FrameReader()
+    size = 1 << 20
+    head = size.to_bytes(4, "big") + b"x" * 96
+    assert feed(reader, head) == []
+    assert reader.inside_frame
+    buffer = reader.buffer()
+    assert len(buffer) == size - 96
+    buffer[:] = b"y" * len(buffer)
+    buffer.release()
+    (frame,) = reader.advance(size - 96)
+    assert bytes(frame[:97]) == b"x" * 96 + b"y"
+
+
+@pytest.mark.parametrize("size", [-1, 101, 0x7FFFFFFF])
+def test_a_size_out_of_bounds_is_refused_before_anything_is_allocated(size: int) -> None:
+    reader = FrameReader(100)
+    with pytest.raises(ProtocolError, match=str(size)):
+        feed(reader, size.to_bytes(4, "big", signed=True))
+
+
+def test_an_announced_size_is_believed_only_as_far_as_its_bytes_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_TRUSTED", 10_000)
+    reader = FrameReader()
+    body = bytes(range(256)) * 300
+    data = stream_of([body])
+    assert feed(reader, data[:9000]) == []
+    assert len(reader.buffer()) <= 10_000
+    assert feed(reader, data[9000:]) == [body]
+    assert not reader.inside_frame
+
+
+def test_the_head_of_an_unfinished_stream_is_there_for_messages() -> None:
+    reader = FrameReader()
+    feed(reader, b"HT")
+    assert reader.head == b"HT"

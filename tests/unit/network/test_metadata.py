@@ -1,0 +1,456 @@
+"""What the client knows of the cluster."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pyconsumer.config import Address
+from pyconsumer.errors import (
+    AuthenticationError,
+    InvalidTopicError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.metadata import Metadata, MetadataQuery
+from pyconsumer.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.structs import BrokerMetadata, TopicPartition
+
+ID1, ID2 = b"1" * 16, b"2" * 16
+T0 = TopicPartition("t", 0)
+
+
+def partition(number: int = 0, leader: int = 1, epoch: int = 5, error: int = 0) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=error,
+        partition_index=number,
+        leader_id=leader,
+        leader_epoch=epoch,
+        replica_nodes=[1, 2],
+        isr_nodes=[1],
+        offline_replicas=[2],
+    )
+
+
+def topic(
+    name: str | None = "t",
+    *partitions: MetadataResponsePartition,
+    topic_id: bytes = ID1,
+    error: int = 0,
+    internal: bool = False,
+) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=error,
+        name=name,
+        topic_id=topic_id,
+        is_internal=internal,
+        partitions=[] if error else list(partitions or [partition()]),
+    )
+
+
+def response(*topics: MetadataResponseTopic, brokers: tuple[int, ...] = (1, 2), **options: Any) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092, rack="r") for n in brokers],
+        controller_id=2,
+        cluster_id="c",
+        topics=list(topics),
+        **options,
+    )
+
+
+def make(**options: Any) -> Metadata:
+    options.setdefault("backoff", Backoff(0.1, 1.0, random=lambda: 0.5))
+    return Metadata(bootstrap=[Address("a", 1), Address("b", 2)], **options)
+
+
+def known(*topics: MetadataResponseTopic, **options: Any) -> Metadata:
+    """Metadata that has taken a response at time 0."""
+    metadata = make(**options)
+    metadata.set_topics({t.name for t in topics if t.name is not None})
+    metadata.update(response(*(topics or (topic(),))), 12, 0.0)
+    return metadata
+
+
+def names(request: MetadataRequest) -> list[str | None] | None:
+    return None if request.topics is None else [t.name for t in request.topics]
+
+
+# -- bootstrap, brokers, topics ------------------------------------------------------------------------------------------
+
+
+def test_at_first_the_brokers_are_the_bootstrap_addresses() -> None:
+    metadata = make()
+    assert metadata.is_bootstrap
+    assert [(b.node_id < 0, b.host, b.port) for b in metadata.brokers()] == [(True, "a", 1), (True, "b", 2)]
+    assert metadata.next_update_at(7.0) == 7.0
+    assert metadata.partitions_for("t") is None
+    assert metadata.topic_id("t") == ZERO_UUID
+
+
+def test_a_response_replaces_them() -> None:
+    metadata = known()
+    assert not metadata.is_bootstrap
+    assert metadata.brokers() == [BrokerMetadata(1, "h1", 9092, "r"), BrokerMetadata(2, "h2", 9092, "r")]
+    assert metadata.broker(2) == BrokerMetadata(2, "h2", 9092, "r")
+    assert metadata.broker(3) is None
+    assert (metadata.controller_id, metadata.cluster_id, metadata.update_count) == (2, "c", 1)
+
+
+def test_an_answer_without_brokers_leaves_those_that_are_known() -> None:
+    metadata = known()
+    metadata.update(response(brokers=()), 12, 1.0)
+    assert len(metadata.brokers()) == 2
+
+
+def test_topics_and_partitions() -> None:
+    metadata = known(topic("t", partition(1), partition(0), partition(2)), topic("u", topic_id=ID2))
+    found = metadata.partitions_for("t")
+    assert found is not None
+    assert [p.partition for p in found] == [0, 1, 2]
+    assert found[0].replicas == (1, 2)
+    assert found[0].isr == (1,)
+    assert found[0].offline_replicas == (2,)
+    assert metadata.partition_count("t") == 3
+    assert metadata.partition_count("x") == 0
+    assert metadata.topics() == ["t", "u"]
+    assert metadata.topic_id("u") == ID2
+    assert metadata.topic_name(ID2) == "u"
+    assert metadata.topic_name(bytes(16)) is None
+
+
+@pytest.mark.spec("client:CF-17")
+def test_internal_topics_are_left_out_unless_wanted() -> None:
+    offsets = topic("__consumer_offsets", topic_id=ID2, internal=True)
+    assert known(topic(), offsets).topics() == ["t"]
+    assert known(topic(), offsets, exclude_internal_topics=False).topics() == ["__consumer_offsets", "t"]
+
+
+def test_a_partition_without_a_leader_that_is_known_has_none() -> None:
+    metadata = known(topic("t", partition(0), partition(1, leader=-1, error=5), partition(2, leader=9)))
+    assert metadata.leader(T0) is not None
+    assert metadata.leader(TopicPartition("t", 1)) is None
+    assert metadata.leader(TopicPartition("t", 2)) is None
+    assert metadata.leader(TopicPartition("t", 3)) is None
+    assert metadata.leader(TopicPartition("x", 0)) is None
+    assert metadata.partition(TopicPartition("t", 1)) is not None
+
+
+# -- what is asked -------------------------------------------------------------------------------------------------------
+
+
+def test_it_asks_for_the_topics_of_interest() -> None:
+    metadata = make(allow_auto_topic_creation=False)
+    assert names(metadata.query(0.0).request) == []
+    metadata.set_topics({"b", "a"})
+    query = metadata.query(0.0)
+    assert names(query.request) == ["a", "b"]
+    assert not query.request.allow_auto_topic_creation
+    metadata.set_all_topics()
+    assert names(metadata.query(0.0).request) is None
+
+
+def test_a_new_topic_is_asked_for_alone_and_at_once() -> None:
+    metadata = known()
+    assert metadata.next_update_at(0.01) == 300.0
+    assert metadata.add_topic("new")
+    assert not metadata.add_topic("new")
+    assert metadata.next_update_at(0.01) == 0.01
+    query = metadata.query(0.01)
+    assert query.partial
+    assert names(query.request) == ["new"]
+    metadata.update(response(topic("new", topic_id=ID2)), 12, 0.02, query)
+    assert metadata.topics() == ["new", "t"]
+    assert not metadata.update_requested
+    assert metadata.wanted_topics() == {"t", "new"}
+
+
+def test_setting_the_same_topics_asks_for_nothing() -> None:
+    metadata = known()
+    assert not metadata.set_topics({"t"})
+    assert not metadata.update_requested
+
+
+def test_topics_that_nobody_wants_any_more_are_forgotten() -> None:
+    metadata = known(topic("t"), topic("u", topic_id=ID2))
+    metadata.set_topics({"u"})
+    assert metadata.topics() == ["u"]
+    assert metadata.leader_epoch(T0) == -1
+
+
+def test_from_all_topics_to_some_asks_only_for_unknown_ones() -> None:
+    metadata = known(topic("t"), topic("u", topic_id=ID2))
+    metadata.set_all_topics()
+    metadata.update(response(topic("t"), topic("u", topic_id=ID2)), 12, 1.0)
+    assert not metadata.set_topics({"t"})
+    assert metadata.topics() == ["t"]
+
+
+def test_transient_topics_are_asked_for_while_they_are_wanted() -> None:
+    metadata = known()
+    metadata.add_transient_topics({"t", "once"})
+    query = metadata.query(1.0)
+    assert names(query.request) == ["once"]
+    metadata.update(response(topic("once", topic_id=ID2)), 12, 1.0, query)
+    assert metadata.partitions_for("once") is not None
+    metadata.clear_transient_topics()
+    metadata.request_update()
+    assert names(metadata.query(2.0).request) == ["t"]
+
+
+def test_a_full_answer_replaces_a_partial_one_adds() -> None:
+    metadata = known(topic("t"), topic("u", topic_id=ID2))
+    metadata.update(response(topic("u", topic_id=ID2)), 12, 1.0)
+    assert metadata.topics() == ["u"]
+    metadata.update(response(topic("t")), 12, 1.0, MetadataQuery(MetadataRequest(), True, 0, 0))
+    assert metadata.topics() == ["t", "u"]
+
+
+# -- when it is asked ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_known_expires() -> None:
+    metadata = known(max_age=300.0)
+    assert metadata.next_update_at(10.0) == 300.0
+    assert not metadata.query(300.0).partial
+
+
+def test_asking_waits_for_the_backoff() -> None:
+    metadata = known()
+    count = metadata.request_update()
+    assert count == 1
+    assert metadata.next_update_at(0.05) == pytest.approx(0.1)
+    assert metadata.next_update_at(0.5) == 0.5
+
+
+def test_failures_make_the_backoff_grow() -> None:
+    metadata = make()
+    waits = []
+    for _ in range(5):
+        metadata.query(10.0)
+        metadata.failed(10.0)
+        waits.append(round(metadata.next_update_at(10.0) - 10.0, 3))
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.0]
+    metadata.request_update(reset_backoff=True)
+    assert metadata.next_update_at(10.0) == 10.0
+
+
+def test_answers_that_change_nothing_make_it_grow_too() -> None:
+    metadata = make()
+    metadata.set_topics({"t"})
+    waits = []
+    for _ in range(4):
+        query = metadata.query(10.0)
+        metadata.update(response(topic("t", partition(0, leader=-1, error=5))), 12, 10.0, query)
+        assert metadata.update_requested
+        waits.append(round(metadata.next_update_at(10.0) - 10.0, 3))
+    assert waits == [0.1, 0.1, 0.2, 0.4]
+    metadata.update(response(topic("t", partition(0, leader=2))), 12, 10.0)
+    assert not metadata.update_requested
+
+
+def test_an_answer_settles_only_what_was_asked_for_before_it() -> None:
+    metadata = known()
+    metadata.request_update()
+    query = metadata.query(1.0)
+    metadata.request_update()
+    metadata.update(response(topic()), 12, 1.1, query)
+    assert metadata.update_requested
+    metadata.update(response(topic()), 12, 1.3, metadata.query(1.2))
+    assert not metadata.update_requested
+
+
+# -- epochs and ids ------------------------------------------------------------------------------------------------------
+
+
+def test_an_older_leader_epoch_is_ignored() -> None:
+    metadata = known(topic("t", partition(epoch=5, leader=1)))
+    metadata.update(response(topic("t", partition(epoch=4, leader=2))), 12, 1.0)
+    found = metadata.leader(T0)
+    assert found is not None
+    assert (found.leader, found.leader_epoch) == (1, 5)
+    metadata.update(response(topic("t", partition(epoch=6, leader=2))), 12, 2.0)
+    found = metadata.leader(T0)
+    assert found is not None
+    assert (found.leader, found.leader_epoch) == (2, 6)
+
+
+def test_an_old_answer_for_a_partition_that_is_not_known_otherwise_is_left_out() -> None:
+    metadata = known(topic("t", topic_id=ZERO_UUID))
+    metadata.update(response(topic("t", topic_id=ZERO_UUID, error=3)), 12, 1.0)
+    assert metadata.partitions_for("t") is None
+    metadata.update(response(topic("t", partition(epoch=2), topic_id=ZERO_UUID)), 12, 2.0)
+    assert metadata.partitions_for("t") == []
+    metadata.update(response(topic("t", partition(epoch=5), topic_id=ZERO_UUID)), 12, 2.0)
+    assert metadata.leader(T0) is not None
+
+
+def test_a_topic_created_anew_starts_its_epochs_again() -> None:
+    metadata = known(topic("t", partition(epoch=5)))
+    metadata.update(response(topic("t", partition(epoch=0, leader=2), topic_id=ID2)), 12, 1.0)
+    found = metadata.leader(T0)
+    assert found is not None
+    assert (found.leader, found.leader_epoch) == (2, 0)
+    assert metadata.leader_epoch(T0) == 0
+    assert metadata.topic_name(ID1) is None
+    assert metadata.topic_name(ID2) == "t"
+
+
+def test_a_topic_lost_and_found_with_a_new_id_starts_its_epochs_again() -> None:
+    metadata = known(topic("t", partition(epoch=5)))
+    metadata.update(response(topic("t", error=3)), 12, 1.0)
+    metadata.update(response(topic("t", partition(epoch=0), topic_id=ID2)), 12, 2.0)
+    assert metadata.leader(T0) is not None
+
+
+def test_epochs_of_old_versions_are_not_believed() -> None:
+    metadata = make()
+    metadata.set_topics({"t"})
+    metadata.update(response(topic("t", partition(epoch=5))), 8, 0.0)
+    assert metadata.leader_epoch(T0) == -1
+    found = metadata.leader(T0)
+    assert found is not None
+    assert found.leader_epoch == -1
+
+
+def test_an_epoch_seen_elsewhere_makes_the_leader_unusable_until_metadata_catches_up() -> None:
+    metadata = known(topic("t", partition(epoch=5)))
+    assert not metadata.see_epoch(T0, 5)
+    assert not metadata.see_epoch(T0, -1)
+    assert not metadata.see_epoch(TopicPartition("unknown", 0), 3)
+    assert not metadata.update_requested
+    assert metadata.see_epoch(T0, 7)
+    assert metadata.update_requested
+    assert metadata.leader(T0) is None
+    metadata.update(response(topic("t", partition(epoch=6, leader=2))), 12, 1.0)
+    assert metadata.leader(T0) is None
+    metadata.update(response(topic("t", partition(epoch=7, leader=2))), 12, 1.0)
+    assert metadata.leader(T0) is not None
+
+
+def test_leader_hints_of_other_responses_are_taken_if_they_are_newer() -> None:
+    metadata = known(topic("t", partition(0, epoch=5), partition(1, epoch=5), partition(2, epoch=5)))
+    changed = metadata.update_leaders(
+        {
+            T0: (3, 6),
+            TopicPartition("t", 1): (2, 5),
+            TopicPartition("t", 2): (8, 9),
+            TopicPartition("x", 0): (3, 1),
+        },
+        [BrokerMetadata(3, "h3", 9092)],
+    )
+    assert changed == {T0}
+    found = metadata.leader(T0)
+    assert found is not None
+    assert (found.leader, found.leader_epoch) == (3, 6)
+    assert metadata.broker(3) is not None
+    metadata.update(response(topic("t", partition(0, epoch=5, leader=1))), 12, 1.0)
+    found = metadata.partition(T0)
+    assert found is not None
+    assert found.leader == 3
+
+
+def test_a_topic_known_by_its_id_alone() -> None:
+    metadata = known()
+    metadata.update(response(topic(None, partition(epoch=9), topic_id=ID1), topic(None, topic_id=b"9" * 16)), 12, 1.0)
+    assert metadata.leader_epoch(T0) == 9
+    assert metadata.topics() == ["t"]
+
+
+# -- errors --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_error_that_may_pass_asks_again() -> None:
+    metadata = make()
+    metadata.set_topics({"t"})
+    metadata.update(response(topic("t", error=3)), 12, 0.0)
+    assert metadata.update_requested
+    assert isinstance(metadata.topic_error("t"), UnknownTopicOrPartitionError)
+    assert metadata.take_topic_error() is None
+    metadata.update(response(topic("t")), 12, 1.0)
+    assert metadata.topic_error("t") is None
+
+
+def test_what_cannot_pass_is_told_once_for_each_answer() -> None:
+    metadata = make()
+    metadata.set_topics({"secret", "bad name", "t"})
+    answer = response(topic("secret", error=29), topic("bad name", error=17), topic("t"))
+    metadata.update(answer, 12, 0.0)
+    assert not metadata.update_requested
+    assert metadata.take_topic_error(lambda name: name == "t") is None
+    error = metadata.take_topic_error()
+    assert isinstance(error, TopicAuthorizationFailedError)
+    assert "secret" in str(error)
+    assert isinstance(metadata.take_topic_error(), InvalidTopicError)
+    assert metadata.take_topic_error() is None
+    metadata.update(answer, 12, 1.0)
+    assert isinstance(metadata.take_topic_error(), TopicAuthorizationFailedError)
+
+
+def test_errors_of_topics_that_are_not_wanted_any_more_are_forgotten() -> None:
+    metadata = make()
+    metadata.set_topics({"secret"})
+    metadata.update(response(topic("secret", error=29)), 12, 0.0)
+    metadata.set_topics({"t"})
+    assert metadata.take_topic_error() is None
+    metadata.set_topics({"secret"})
+    metadata.update(response(topic("secret", error=29)), 12, 0.0)
+    metadata.update(response(), 12, 1.0)
+    assert metadata.topic_error("secret") is None
+
+
+def test_a_fatal_error_is_kept_until_an_answer_comes() -> None:
+    metadata = make()
+    error = AuthenticationError("no")
+    metadata.failed(0.0, error)
+    assert metadata.fatal_error is None
+    metadata.failed(0.0, error, fatal=True)
+    assert metadata.fatal_error is error
+    metadata.update(response(), 12, 1.0)
+    assert metadata.fatal_error is None
+
+
+# -- starting over -------------------------------------------------------------------------------------------------------
+
+
+def test_starting_over_keeps_topics_and_epochs_and_uses_new_ids() -> None:
+    metadata = known()
+    before = {broker.node_id for broker in make().brokers()}
+    metadata.rebootstrap()
+    assert metadata.is_bootstrap
+    assert [b.host for b in metadata.brokers()] == ["a", "b"]
+    assert not before & {broker.node_id for broker in metadata.brokers()}
+    assert metadata.topics() == ["t"]
+    assert metadata.leader(T0) is None
+    assert metadata.leader_epoch(T0) == 5
+    assert metadata.next_update_at(0.0) == 0.0
+
+
+def test_it_is_time_to_start_over_when_nothing_was_heard_for_long() -> None:
+    metadata = known(rebootstrap_after=300.0)
+    assert not metadata.must_rebootstrap(1e6)
+    metadata.request_update()
+    metadata.query(1000.0)
+    metadata.failed(1000.0)
+    metadata.query(1200.0)
+    assert not metadata.must_rebootstrap(1300.0)
+    assert metadata.must_rebootstrap(1301.0)
+    metadata.rebootstrap()
+    assert not metadata.must_rebootstrap(9999.0)
+    assert not known(rebootstrap_after=math.inf).must_rebootstrap(1e9)
+
+
+def test_a_broker_may_ask_us_to_start_over() -> None:
+    metadata = known()
+    assert not metadata.update(response(error_code=129), 13, 1.0)
+    assert metadata.update_count == 1
+    assert metadata.update(response(), 13, 1.0)
