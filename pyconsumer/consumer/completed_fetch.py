@@ -248,20 +248,19 @@ class FetchBuffer:
             fetch = queue[0]
             if not self._is_turn_of(fetch):
                 continue
+            if fetch.error is not None:
+                if collected:
+                    break
+                self._raise_error(fetch)
+                continue
             try:
-                if fetch.error is not None:
-                    if collected:
-                        break
-                    self._raise_error(fetch)
-                    continue
                 records = fetch.take(remaining, convert)
             except Exception:
                 if collected:
                     break
                 self._pass_turn(fetch)
                 raise
-            self._advance(fetch)
-            if records:
+            if self._advance(fetch) and records:
                 tp = fetch.topic_partition
                 earlier = collected.get(tp)
                 collected[tp] = records if earlier is None else earlier + records
@@ -283,8 +282,7 @@ class FetchBuffer:
             except Exception:
                 self._pass_turn(fetch)
                 raise
-            self._advance(fetch)
-            if record is not None:
+            if self._advance(fetch) and record is not None:
                 return record
         return None
 
@@ -297,20 +295,19 @@ class FetchBuffer:
             fetch = queue[0]
             if not self._is_turn_of(fetch):
                 continue
+            if fetch.error is not None:
+                if collected:
+                    break
+                self._raise_error(fetch)
+                continue
             try:
-                if fetch.error is not None:
-                    if collected:
-                        break
-                    self._raise_error(fetch)
-                    continue
                 columns = fetch.take_columns(max_records - records, max_bytes - size, with_headers=with_headers)
             except Exception:
                 if collected:
                     break
                 self._pass_turn(fetch)
                 raise
-            self._advance(fetch)
-            if len(columns):
+            if self._advance(fetch) and len(columns):
                 collected.append(columns)
                 records += len(columns)
                 size += columns.size_bytes
@@ -339,6 +336,8 @@ class FetchBuffer:
 
     def _pass_turn(self, fetch: CompletedFetch) -> None:
         """An answer with data raised: it stays, and the other partitions have their turn before it comes again."""
+        if fetch.dropped:
+            return
         self._queue.extend(self._take_out(fetch.topic_partition))
 
     def _raise_error(self, fetch: CompletedFetch) -> None:
@@ -350,9 +349,14 @@ class FetchBuffer:
         if error is not None:
             raise error
 
-    def _advance(self, fetch: CompletedFetch) -> None:
-        """Move the position to where the answer has been taken to; drop the answer when it is at its end."""
+    def _advance(self, fetch: CompletedFetch) -> bool:
+        """Move the position to where the answer has been taken to; drop the answer when it is at its end.
+
+        Returns False, and moves nothing, if a deserializer of the user's has moved the position meanwhile.
+        """
         state = fetch.state
+        if not fetch.is_current:
+            return False
         offset = fetch.next_offset
         if offset != state.position:
             state.position = offset
@@ -362,6 +366,7 @@ class FetchBuffer:
             self._drop(fetch)
         else:
             self._charge(fetch)
+        return True
 
     def _charge(self, fetch: CompletedFetch) -> None:
         size = fetch.size_bytes

@@ -57,13 +57,14 @@ class PlannedFetch(NamedTuple):
 class _Node:
     """What is to be fetched from one node, and what has changed since its last request."""
 
-    __slots__ = ("changed", "in_flight", "session", "wanted")
+    __slots__ = ("changed", "in_flight", "not_before", "session", "wanted")
 
     def __init__(self, session: FetchSession) -> None:
         self.session = session
         self.wanted: dict[TopicPartition, None] = {}
         self.changed: dict[TopicPartition, None] = {}
         self.in_flight: PlannedFetch | None = None
+        self.not_before = 0.0
 
 
 class FetchPlanner:
@@ -118,12 +119,17 @@ class FetchPlanner:
         for tp in partitions:
             self._place(tp, now)
 
-    def on_response(self, node_id: int) -> PlannedFetch | None:
-        """The answer of a node came, or its request failed: its reservation is over."""
+    def on_response(self, node_id: int, *, retry_at: float = 0.0) -> PlannedFetch | None:
+        """The answer of a node came, or its request failed: its reservation is over.
+
+        Args:
+            retry_at: send it nothing before this time.
+        """
         node = self._nodes.get(node_id)
         if node is None or node.in_flight is None:
             return None
         planned, node.in_flight = node.in_flight, None
+        node.not_before = retry_at
         self.budget.reserved -= planned.reserved
         return planned
 
@@ -161,7 +167,7 @@ class FetchPlanner:
         for node_id, node in self._nodes.items():
             if node.in_flight is not None or not node.wanted:
                 continue
-            until = self._unavailable_until(node_id)
+            until = max(self._unavailable_until(node_id), node.not_before)
             if until > now:
                 self._retry_nodes_at = min(self._retry_nodes_at, until)
                 continue

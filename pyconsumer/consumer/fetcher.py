@@ -74,6 +74,8 @@ _ACTIONS: Final[dict[int, _Action]] = {
     -1: _Action.RETRY,  # UNKNOWN_SERVER_ERROR
 }
 _WARN: Final = frozenset((3, -1, 100, 103))
+_SESSION_ERRORS: Final = frozenset((70, 71, 107))
+"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
 
 
 class Fetcher:
@@ -167,11 +169,17 @@ class Fetcher:
         future.add_callback(lambda done: self._on_done(planned, done))
 
     def close_sessions(self) -> list[RequestFuture[ClientResponse]]:
-        """Queue the requests that close our sessions at brokers that we can reach."""
+        """Queue requests that close our sessions, at brokers that can answer at once.
+
+        One that holds a fetch of ours does not read the next request before it has answered that; it closes the
+        session by itself in time.
+        """
         sent = []
         for session in self.planner.sessions():
+            if self.planner.in_flight(session.node_id) or self._unavailable_until(session.node_id) > self._clock.now():
+                continue
             request = session.close_request()
-            if request is None or self._unavailable_until(session.node_id) > self._clock.now():
+            if request is None:
                 continue
             message = fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS)
             message.max_wait_ms = message.min_bytes = 0
@@ -181,12 +189,13 @@ class Fetcher:
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def _on_done(self, planned: PlannedFetch, future: RequestFuture[ClientResponse]) -> None:
-        self.planner.on_response(planned.node_id)
         session = self.planner.session(planned.node_id)
         if session is None:
             _log.error("a fetch answer of node %d came without a session; it is ignored", planned.node_id)
             return
+        retry_at = self._clock.now() + self._retry_backoff
         if future.exception is not None:
+            self.planner.on_response(planned.node_id, retry_at=retry_at)
             self._metrics.fetch_failures += 1
             session.on_failure()
             self._on_failure(planned.node_id, future.exception)
@@ -195,6 +204,9 @@ class Fetcher:
         message = response.message
         assert isinstance(message, FetchResponse)
         answer = session.on_response(message, response.api_version)
+        # A session that is to be opened anew is opened at once; what persists must not make a busy loop.
+        passing = answer.accepted or message.error_code in _SESSION_ERRORS
+        self.planner.on_response(planned.node_id, retry_at=0.0 if passing else retry_at)
         if not answer.accepted:
             if not answer.throttled:
                 _log.info("fetch session with node %d starts anew: %s", planned.node_id, answer.problem)

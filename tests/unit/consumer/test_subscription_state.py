@@ -164,7 +164,11 @@ def test_unsubscribe_forgets_everything() -> None:
     subscriptions.unsubscribe()
 
     assert subscriptions.has_none
-    assert (subscriptions.pattern, subscriptions.subscription(), subscriptions.metadata_topics()) == (None, set(), set())
+    assert (subscriptions.pattern, subscriptions.subscription(), subscriptions.metadata_topics()) == (
+        None,
+        set(),
+        set(),
+    )
     assert subscriptions.assignment() == set()
     assert subscriptions.assignment_id == before + 1
 

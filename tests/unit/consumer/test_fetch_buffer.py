@@ -1,0 +1,471 @@
+"""Answers that wait to be handed out."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from pyconsumer.consumer.completed_fetch import CompletedFetch, FetchBuffer
+from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.fetch_planner import ByteBudget
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import CorruptRecordError, RecordDeserializationError
+from pyconsumer.protocol.records import ControlRecordType, build_end_transaction_marker
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from tests.unit.consumer.builders import batch, batches, offsets_of
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+LEADER = LeaderAndEpoch(1, 3)
+
+
+class Desk:
+    """A buffer with its surroundings."""
+
+    def __init__(self, *partitions: TopicPartition, convert: Any = None) -> None:
+        self.subscriptions = SubscriptionState()
+        self.subscriptions.assign_from_user(partitions or (A, B))
+        for tp in partitions or (A, B):
+            self.subscriptions.seek(tp, FetchPosition(0, -1, LEADER))
+        self.budget = ByteBudget(10_000_000)
+        self.buffer = FetchBuffer(self.subscriptions, self.budget, convert)
+        self.apply()
+
+    def apply(self) -> None:
+        self.buffer.on_changed(self.subscriptions.take_changed())
+
+    def add(self, tp: TopicPartition, data: bytes | memoryview, at: int | None = None, **more: Any) -> CompletedFetch:
+        state = self.subscriptions.state(tp)
+        fetch = CompletedFetch(state, data, fetch_offset=state.fetch_offset if at is None else at, **more)
+        state.fetch_offset = fetch.cursor.end_offset
+        self.buffer.add(fetch)
+        return fetch
+
+    def error(self, tp: TopicPartition, error: Exception | None) -> None:
+        state = self.subscriptions.state(tp)
+        self.buffer.add(CompletedFetch(state, fetch_offset=state.fetch_offset, error=lambda: error))
+
+    def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
+        return {tp: offsets_of(records) for tp, records in self.buffer.collect(count).items()}
+
+    def position(self, tp: TopicPartition) -> int | None:
+        return self.subscriptions.state(tp).position
+
+
+@pytest.mark.spec("client:FE-20", "client:FE-27", "client:FE-30", "client:FE-24", "client:FE-08")
+def test_1200_records_come_as_500_500_and_200() -> None:
+    desk = Desk(A)
+    desk.add(A, batches(0, 1200, 100))
+
+    taken = [desk.collect(500)[A] for _ in range(3)]
+
+    assert [len(offsets) for offsets in taken] == [500, 500, 200]
+    assert sum(taken, []) == list(range(1200))
+    assert desk.collect() == {}
+
+
+@pytest.mark.spec("client:FE-10", "client:FE-11", "client:FE-21", "client:FE-31")
+def test_answers_come_in_the_order_of_their_arrival() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 3))
+    desk.add(B, batch(0, 2))
+    desk.add(A, batch(3, 3))
+
+    assert desk.collect(4) == {A: [0, 1, 2], B: [0]}
+    assert desk.collect() == {B: [1], A: [3, 4, 5]}
+
+
+@pytest.mark.spec("client:FE-26")
+def test_two_answers_of_one_partition_make_one_list() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 2))
+    desk.add(A, batch(2, 2))
+
+    assert desk.collect() == {A: [0, 1, 2, 3]}
+
+
+@pytest.mark.spec("client:FE-68", "client:FE-32", "client:FE-70")
+def test_the_position_is_where_taking_ended() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 10, leader_epoch=6))
+    assert desk.position(A) == 0
+
+    desk.collect(4)
+    assert desk.position(A) == 4
+    assert desk.subscriptions.all_consumed() == {A: OffsetAndMetadata(4, "", 6)}
+
+    assert desk.collect() == {A: [4, 5, 6, 7, 8, 9]}
+    assert desk.collect() == {}
+    assert desk.position(A) == 10
+
+
+@pytest.mark.spec("client:FE-71", "client:FE-25", "client:GP-25")
+def test_hidden_records_move_the_position_and_add_no_key() -> None:
+    desk = Desk(A)
+    marker = build_end_transaction_marker(
+        ControlRecordType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=1
+    )
+    desk.add(A, marker)
+
+    assert desk.collect() == {}
+    assert desk.position(A) == 1
+
+
+@pytest.mark.spec("client:FE-65", "client:KC-59")
+def test_what_is_not_assigned_any_more_is_dropped() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 3))
+    desk.add(B, batch(0, 3))
+    desk.subscriptions.assign_from_user([B])
+    desk.apply()
+
+    assert desk.collect() == {B: [0, 1, 2]}
+
+
+def test_a_partition_that_comes_back_does_not_get_its_old_answers() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 3))
+    desk.subscriptions.assign_from_user([B])
+    desk.subscriptions.assign_from_user([A, B])
+    desk.subscriptions.seek(A, FetchPosition(0))
+
+    assert desk.collect() == {}
+
+
+def test_a_seek_drops_what_is_buffered_and_its_memory_at_once() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 3))
+    assert desk.budget.held > 0
+
+    desk.subscriptions.seek(A, FetchPosition(2))
+    desk.apply()
+
+    assert desk.budget.held == 0
+    assert desk.collect() == {}
+    assert desk.position(A) == 2
+
+
+@pytest.mark.spec("client:KC-35", "client:AM-13", "client:AM-55")
+def test_a_paused_partition_keeps_its_data_for_after_resume_and_in_order() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 2))
+    desk.add(A, batch(2, 2))
+    desk.add(B, batch(0, 2))
+    desk.subscriptions.pause(A)
+    desk.apply()
+
+    assert desk.collect() == {B: [0, 1]}
+    desk.add(A, batch(4, 2))  # it was under way
+    assert desk.collect() == {}
+    assert not desk.buffer
+
+    desk.subscriptions.resume(A)
+    desk.apply()
+    assert desk.collect() == {A: [0, 1, 2, 3, 4, 5]}
+
+
+def test_what_is_kept_for_a_pause_does_not_keep_the_frame_that_it_came_in() -> None:
+    desk = Desk()
+    frame = bytearray(batch(0, 3) + bytes(100_000))
+
+    class Watched(bytearray):
+        pass
+
+    big = Watched(frame)
+    gone = weakref.ref(big)
+    size = len(frame) - 100_000
+    desk.add(A, memoryview(big)[:size])
+    del big
+    desk.subscriptions.pause(A)
+    desk.apply()
+    desk.collect()
+    gc.collect()
+
+    assert gone() is None
+    desk.subscriptions.resume(A)
+    desk.apply()
+    assert desk.collect() == {A: [0, 1, 2]}
+
+
+def test_a_pause_in_the_middle_of_an_answer_loses_and_repeats_nothing() -> None:
+    desk = Desk()
+    frame = memoryview(batch(0, 9) + bytes(100_000))
+    desk.add(A, frame[: len(frame) - 100_000])
+    assert desk.collect(4) == {A: [0, 1, 2, 3]}
+    desk.subscriptions.pause(A)
+    desk.apply()
+    assert desk.collect() == {}
+
+    desk.subscriptions.resume(A)
+    desk.apply()
+
+    assert desk.collect() == {A: [4, 5, 6, 7, 8]}
+
+
+@pytest.mark.spec("client:FE-22", "client:FE-28")
+def test_an_error_waits_for_the_records_before_it() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 2))
+    desk.error(B, RuntimeError("no"))
+    desk.add(A, batch(2, 2))
+
+    assert desk.collect() == {A: [0, 1]}
+    with pytest.raises(RuntimeError, match="no"):
+        desk.collect()
+    assert desk.collect() == {A: [2, 3]}
+    assert desk.collect() == {}
+
+
+def test_an_error_that_has_nothing_to_say_any_more_is_passed_over() -> None:
+    desk = Desk()
+    desk.error(B, None)
+    desk.add(A, batch(0, 2))
+
+    assert desk.collect() == {A: [0, 1]}
+
+
+def test_while_an_error_waits_its_partition_is_blocked() -> None:
+    desk = Desk()
+    desk.error(B, RuntimeError("no"))
+    assert desk.subscriptions.state(B).fetch_blocked
+
+    with pytest.raises(RuntimeError):
+        desk.collect()
+
+    assert not desk.subscriptions.state(B).fetch_blocked
+
+
+def damaged(first: int, count: int) -> bytes:
+    data = bytearray(batch(first, count))
+    data[-1] ^= 0xFF
+    return bytes(data)
+
+
+@pytest.mark.spec("client:FE-23", "client:AM-54", "client:GP-23")
+def test_damage_comes_again_until_a_seek_and_other_partitions_go_on() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 2) + damaged(2, 2))
+    desk.add(A, batch(4, 2))
+    desk.add(B, batch(0, 1))
+
+    assert desk.collect() == {A: [0, 1]}
+    with pytest.raises(CorruptRecordError) as caught:
+        desk.collect()
+    assert (caught.value.topic_partition, caught.value.offset) == (A, 2)
+    assert desk.position(A) == 2
+    assert desk.collect() == {B: [0]}
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError):
+            desk.collect()
+
+    desk.subscriptions.seek(A, FetchPosition(4))
+    desk.apply()
+    desk.add(A, batch(4, 2))
+    assert desk.collect() == {A: [4, 5]}
+
+
+def test_a_header_that_makes_no_sense_blocks_further_fetches_of_its_partition() -> None:
+    desk = Desk()
+    data = bytearray(batch(0, 2) + batch(2, 2))
+    data[len(batch(0, 2)) + 16] = 9
+
+    desk.add(A, bytes(data))
+
+    assert desk.subscriptions.state(A).fetch_blocked
+    assert desk.collect() == {A: [0, 1]}
+    with pytest.raises(CorruptRecordError):
+        desk.collect()
+
+
+def test_the_budget_holds_what_is_buffered() -> None:
+    desk = Desk(A)
+    data = batch(0, 10)
+    desk.add(A, data)
+    assert desk.budget.held == len(data)
+    state = desk.subscriptions.state(A)
+    assert (state.buffered_fetches, state.buffered_bytes) == (1, len(data))
+
+    desk.collect()
+
+    assert desk.budget.held == 0
+    assert (state.buffered_fetches, state.buffered_bytes) == (0, 0)
+
+
+def test_the_budget_holds_decompressed_bytes_too() -> None:
+    desk = Desk(A)
+    data = batch(0, 200, codec="gzip", size=500)
+    desk.add(A, data)
+    desk.collect(1)
+
+    assert desk.budget.held > 100_000
+
+    desk.collect()
+    assert desk.budget.held == 0
+
+
+def test_draining_lets_the_partition_be_planned_again() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 10))
+    desk.subscriptions.take_changed()
+
+    desk.collect(5)
+    assert not desk.subscriptions.has_changed
+    desk.collect(5)
+    assert desk.subscriptions.take_changed() == [A]
+
+
+# -- record by record ------------------------------------------------------------------------------------------------
+
+
+def test_iteration_moves_the_position_record_by_record() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 3))
+
+    for offset in range(3):
+        record = desk.buffer.next_record(500)
+        assert record is not None
+        assert record.offset == offset
+        assert desk.position(A) == offset + 1
+    assert desk.buffer.next_record(500) is None
+
+
+def test_a_seek_during_iteration_drops_the_rest() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 10))
+    desk.buffer.next_record(500)
+
+    desk.subscriptions.seek(A, FetchPosition(7))
+
+    assert desk.buffer.next_record(500) is None
+    assert desk.position(A) == 7
+
+
+def test_polling_goes_on_where_iteration_stopped() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 6))
+    for _ in range(2):
+        desk.buffer.next_record(4)
+
+    assert desk.collect(3) == {A: [2, 3, 4]}
+    assert desk.collect() == {A: [5]}
+
+
+def test_a_pause_during_iteration_keeps_the_rest() -> None:
+    desk = Desk()
+    frame = memoryview(batch(0, 4) + bytes(100_000))
+    desk.add(A, frame[: len(frame) - 100_000])
+    desk.buffer.next_record(500)
+    desk.subscriptions.pause(A)
+    desk.apply()
+    assert desk.buffer.next_record(500) is None
+
+    desk.subscriptions.resume(A)
+    desk.apply()
+
+    record = desk.buffer.next_record(500)
+    assert record is not None
+    assert record.offset == 1
+
+
+# -- columns ---------------------------------------------------------------------------------------------------------
+
+
+def test_columns_move_the_position_too() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 10))
+    desk.add(B, batch(0, 5))
+
+    columns = desk.buffer.collect_columns(12, 1 << 20, with_headers=False)
+
+    assert [len(c) for c in columns] == [10, 2]
+    assert (desk.position(A), desk.position(B)) == (10, 2)
+
+
+def test_columns_after_iteration_begin_at_the_position() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 10))
+    desk.buffer.next_record(500)
+
+    (columns,) = desk.buffer.collect_columns(100, 1 << 20, with_headers=False)
+
+    assert len(columns) == 9
+
+
+# -- deserializers ---------------------------------------------------------------------------------------------------
+
+
+def refuse(*bad: int) -> Any:
+    def value(data: bytes) -> int:
+        number = int(data)
+        if number in bad:
+            raise ValueError(f"bad {number}")
+        return number
+
+    return value
+
+
+@pytest.mark.spec("client:GP-28")
+def test_good_records_come_before_the_error_of_a_bad_one_and_it_comes_again() -> None:
+    desk = Desk(A, convert=Deserialization(None, refuse(3)))
+    desk.add(A, batch(0, 6))
+
+    assert desk.collect() == {A: [0, 1, 2]}
+    for _ in range(2):
+        with pytest.raises(RecordDeserializationError) as caught:
+            desk.collect()
+        assert (caught.value.topic_partition, caught.value.offset) == (A, 3)
+        assert desk.position(A) == 3
+
+    desk.subscriptions.seek(A, FetchPosition(4))
+    desk.apply()
+    desk.add(A, batch(4, 2))
+    assert desk.collect() == {A: [4, 5]}
+
+
+@pytest.mark.spec("client:GP-28", "client:FE-29", "client:AM-28")
+def test_an_error_of_the_second_partition_waits_until_the_first_ones_records_are_returned() -> None:
+    desk = Desk(A, B, convert=Deserialization(None, refuse(50)))
+    desk.add(A, batch(0, 3))
+    desk.add(B, batch(50, 2), at=50)
+
+    assert desk.collect() == {A: [0, 1, 2]}
+    with pytest.raises(RecordDeserializationError):
+        desk.collect()
+
+
+def test_a_skipped_record_is_passed_over() -> None:
+    desk = Desk(A, convert=Deserialization(None, refuse(0, 2, 5), "skip"))
+    desk.add(A, batch(0, 6))
+
+    assert desk.collect() == {A: [1, 3, 4]}
+    assert desk.position(A) == 6
+
+
+def test_iteration_raises_at_the_bad_record_too() -> None:
+    desk = Desk(A, convert=Deserialization(None, refuse(1)))
+    desk.add(A, batch(0, 3))
+    first = desk.buffer.next_record(500)
+    assert first is not None
+    assert first.value == 0
+
+    for _ in range(2):
+        with pytest.raises(RecordDeserializationError):
+            desk.buffer.next_record(500)
+        assert desk.position(A) == 1
+
+
+def test_a_deserializer_that_seeks_gets_what_it_asked_for() -> None:
+    desk = Desk(A)
+
+    def value(data: bytes) -> bytes:
+        desk.subscriptions.seek(A, FetchPosition(40))
+        return data
+
+    desk.buffer = FetchBuffer(desk.subscriptions, desk.budget, Deserialization(None, value))
+    desk.add(A, batch(0, 3))
+
+    assert desk.collect() == {}
+    assert desk.position(A) == 40

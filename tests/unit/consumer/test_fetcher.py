@@ -1,0 +1,571 @@
+"""The fetcher over a stand-in for the network: what it sends, and what each answer leads to."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from pyconsumer import errors
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.fetch_state import FetchState
+from pyconsumer.consumer.fetcher import Fetcher
+from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.offsets import current_leader
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    OffsetsOutOfRangeError,
+    RecordTooLargeError,
+)
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.protocol.records import BatchBuilder, ControlRecordType, build_end_transaction_marker
+from pyconsumer.structs import TopicPartition
+from tests.unit.consumer.builders import FakeClient, Sent, batch, batches, offsets_of
+
+T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
+TOPIC_ID = bytes([7] * 16)
+
+
+def metadata_response(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
+    """Two brokers, and the leader and epoch of each partition of topic t."""
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092) for n in (1, 2)],
+        topics=[
+            MetadataResponseTopic(
+                name="t",
+                topic_id=topic_id,
+                partitions=[
+                    MetadataResponsePartition(partition_index=n, leader_id=leader, leader_epoch=epoch)
+                    for n, (leader, epoch) in leaders.items()
+                ],
+            )
+        ],
+    )
+
+
+class World:
+    """A fetcher with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2, all in epoch 3."""
+
+    def __init__(self, *partitions: TopicPartition, at: int = 0, **options: Any) -> None:
+        self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
+        self.client = FakeClient()
+        self.clock = self.client.clock
+        self.metadata = Metadata()
+        self.metadata.set_topics({"t"})
+        self.lead({0: (1, 3), 1: (2, 3), 2: (1, 3)})
+        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
+        self.metrics = ConsumerMetrics(self.clock.now())
+        self.fetcher = Fetcher(
+            config=self.config,
+            client=self.client,  # type: ignore[arg-type]
+            metadata=self.metadata,
+            subscriptions=self.subscriptions,
+            clock=self.clock,
+            metrics=self.metrics,
+        )
+        self.subscriptions.assign_from_user(partitions)
+        for tp in partitions:
+            self.seek(tp, at)
+
+    def lead(self, leaders: dict[int, tuple[int, int]], **more: Any) -> None:
+        self.metadata.update(metadata_response(leaders, **more), 12, self.clock.now())
+
+    def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
+
+    def send(self) -> dict[int, Sent]:
+        """What is sent now, by node."""
+        self.fetcher.send_fetches()
+        return {sent.node_id: sent for sent in self.client.take()}
+
+    def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
+        self.fetcher.apply_changes(self.clock.now())
+        return {tp: offsets_of(records) for tp, records in self.fetcher.buffer.collect(count).items()}
+
+    def exchange(self, tp: TopicPartition, data: PartitionData, **more: Any) -> None:
+        """Send, and answer for one partition."""
+        (sent,) = self.send().values()
+        sent.answer(response({tp: data}, **more))
+
+
+def data(records: bytes | None = None, **fields: Any) -> PartitionData:
+    return PartitionData(records=records, **fields)
+
+
+def response(partitions: dict[TopicPartition, PartitionData], *, session_id: int = 5, **more: Any) -> FetchResponse:
+    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[])
+    for tp, found in partitions.items():
+        found.partition_index = tp.partition
+        topic.partitions.append(found)
+    return FetchResponse(session_id=session_id, responses=[topic] if topic.partitions else [], **more)
+
+
+def asked(sent: Sent) -> dict[int, int]:
+    """The fetch offsets of a request by partition."""
+    request: FetchRequest = sent.message
+    return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
+
+
+@pytest.mark.spec("client:FE-75", "client:FE-76", "client:FE-78", "client:FE-98", "client:AM-50")
+def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
+    world = World(T0, T1, T2)
+
+    assert world.fetcher.send_fetches() == 2
+
+    assert {s.node_id: asked(s) for s in world.client.sent} == {1: {0: 0, 2: 0}, 2: {1: 0}}
+    assert world.client.flushes == 0
+    assert world.fetcher.send_fetches() == 0
+
+
+@pytest.mark.spec("client:FE-02", "client:FE-03", "client:FE-04", "client:FE-05", "client:FE-77")
+def test_a_request_carries_the_settings() -> None:
+    world = World(
+        T0,
+        fetch_min_bytes=7,
+        fetch_max_wait_ms=250,
+        fetch_max_bytes=9_000,
+        max_partition_fetch_bytes=4_000,
+        isolation_level="read_committed",
+        client_rack="r1",
+    )
+
+    request: FetchRequest = world.send()[1].message
+
+    assert (request.min_bytes, request.max_wait_ms, request.max_bytes) == (7, 250, 9_000)
+    assert (request.isolation_level, request.rack_id, request.session_id, request.session_epoch) == (1, "r1", 0, 0)
+    (topic,) = request.topics
+    assert topic.topic_id == TOPIC_ID
+    assert (topic.partitions[0].partition_max_bytes, topic.partitions[0].current_leader_epoch) == (4_000, 3)
+    assert topic.partitions[0].log_start_offset == -1
+
+
+@pytest.mark.spec("client:FE-96", "client:GP-37")
+def test_later_requests_are_incremental() -> None:
+    world = World(T0, T2)
+    world.send()[1].answer(response({T0: data(batch(0, 5)), T2: data()}))
+
+    request: FetchRequest = world.send()[1].message
+
+    assert (request.session_id, request.session_epoch) == (5, 1)
+    assert {p.partition: p.fetch_offset for t in request.topics for p in t.partitions} == {0: 5}
+
+
+@pytest.mark.spec("client:SQ-14", "client:PL-10")
+def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
+    world = World(T0)
+    world.send()[1].answer(response({T0: data(batch(0, 5))}))
+
+    assert asked(world.send()[1]) == {0: 5}
+    assert world.subscriptions.state(T0).position == 0
+    assert world.collect() == {T0: [0, 1, 2, 3, 4]}
+
+
+@pytest.mark.spec("client:FE-46", "client:FE-45", "client:SS-61")
+def test_an_empty_answer_updates_the_watermarks() -> None:
+    world = World(T0)
+    world.exchange(T0, data(high_watermark=9, last_stable_offset=8, log_start_offset=2))
+    state = world.subscriptions.state(T0)
+    assert (state.high_watermark, state.last_stable_offset, state.log_start_offset) == (9, 8, 2)
+
+    world.exchange(T0, data(high_watermark=-1, last_stable_offset=-1, log_start_offset=-1))
+
+    assert (state.high_watermark, state.last_stable_offset, state.log_start_offset) == (9, 8, 2)
+    assert world.collect() == {}
+
+
+@pytest.mark.spec("client:FE-44", "client:FE-43")
+def test_bytes_without_a_whole_batch_are_an_error() -> None:
+    world = World(T0, at=4)
+    world.exchange(T0, data(batch(4, 5)[:-1], high_watermark=100))
+
+    with pytest.raises(RecordTooLargeError, match="t-0 at offset 4.*max_partition_fetch_bytes"):
+        world.collect()
+
+
+def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
+    world = World(T0)
+    world.exchange(T0, data(batch(0, 5) + batch(5, 5)[:-1]))
+
+    assert asked(world.send()[1]) == {0: 5}
+
+
+@pytest.mark.spec("client:GP-24", "client:GP-27")
+def test_records_below_the_fetch_offset_are_skipped_and_the_next_offset_is_past_the_batch() -> None:
+    world = World(T0, at=3)
+    world.exchange(T0, data(batch(0, 5)))
+
+    assert world.collect() == {T0: [3, 4]}
+    assert world.subscriptions.state(T0).position == 5
+
+
+@pytest.mark.spec("client:FE-40", "client:FE-67", "client:FE-41")
+def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
+    world = World(T0)
+    sent = world.send()[1]
+    world.seek(T0, 0)
+
+    sent.answer(response({T0: data(batch(0, 5))}))
+
+    assert world.collect() == {}
+    assert world.subscriptions.state(T0).fetch_offset == 0
+    world.exchange(T0, data(batch(0, 5)))
+    assert world.collect() == {T0: [0, 1, 2, 3, 4]}
+
+
+@pytest.mark.spec("client:FE-40")
+def test_an_error_of_a_partition_that_was_given_up_is_not_raised() -> None:
+    world = World(T0, T2)
+    sent = world.send()[1]
+    world.subscriptions.assign_from_user([T2])
+
+    sent.answer(response({T0: data(error_code=29), T2: data(batch(0, 1))}))
+
+    assert world.collect() == {T2: [0]}
+
+
+def test_data_that_arrives_for_a_paused_partition_is_kept() -> None:
+    world = World(T0)
+    sent = world.send()[1]
+    world.subscriptions.pause(T0)
+    sent.answer(response({T0: data(batch(0, 2))}))
+    assert world.collect() == {}
+
+    world.subscriptions.resume(T0)
+
+    assert world.collect() == {T0: [0, 1]}
+
+
+@pytest.mark.spec("client:FE-80", "client:GP-35")
+def test_a_rejected_answer_queues_nothing() -> None:
+    world = World(T0)
+    world.send()[1].answer(response({T0: data(batch(0, 2))}, error_code=71))
+
+    assert world.collect() == {}
+    assert asked(world.send()[1]) == {0: 0}
+
+
+def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> None:
+    world = World(T0)
+    world.send()[1].answer(response({}, error_code=-1))
+
+    assert world.send() == {}
+    world.clock.advance(0.1)
+    assert asked(world.send()[1]) == {0: 0}
+
+
+@pytest.mark.spec("client:FE-83")
+def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
+    world = World(T0)
+    world.send()[1].fail(KafkaConnectionError("gone"))
+    assert world.subscriptions.state(T0).position == 0
+    assert not world.fetcher.has_error
+
+    world.clock.advance(0.1)
+    assert asked(world.send()[1]) == {0: 0}
+
+
+@pytest.mark.spec("client:FE-93", "client:AM-57")
+def test_a_refused_login_is_raised_once() -> None:
+    world = World(T0)
+    world.send()[1].fail(errors.AuthenticationError("no"))
+
+    with pytest.raises(errors.AuthenticationError):
+        world.fetcher.raise_error()
+    world.fetcher.raise_error()
+
+
+@pytest.mark.spec("client:FE-82", "client:FE-69", "client:KC-12")
+def test_latency_and_bytes_are_counted_once_per_answer() -> None:
+    world = World(T0, T2)
+    first, second = batch(0, 1), batch(0, 3)
+    world.send()[1].answer(response({T0: data(first), T2: data(second)}, throttle_time_ms=4))
+
+    assert world.metrics.fetches.count == 1
+    assert world.metrics.fetches.total == pytest.approx(0.002)
+    assert world.metrics.fetch_bytes == len(first) + len(second)
+    assert world.metrics.throttled_ms == 4
+
+
+RECOVERABLE = [
+    ("client:FE-50", 6),
+    ("client:ER-05", 6),
+    ("client:FE-50", 9),
+    ("client:ER-06", 9),
+    ("client:AM-48", 9),
+    ("client:FE-50", 56),
+    ("client:ER-17", 56),
+    ("client:FE-51", 3),
+    ("client:ER-04", 3),
+    ("client:FE-57", 74),
+    ("client:FE-57", 78),
+    ("client:GP-34", 6),
+    ("", 100),
+    ("", 103),
+]
+
+
+@pytest.mark.parametrize(("item", "code"), RECOVERABLE)
+def test_a_stale_picture_of_the_cluster_asks_for_metadata_and_tries_again(item: str, code: int) -> None:
+    world = World(T0)
+    world.subscriptions.state(T0).preferred_replica = 1
+    world.subscriptions.state(T0).preferred_until = 1e9
+    world.metadata._full_settled = world.metadata._full_asked
+
+    world.exchange(T0, data(error_code=code))
+
+    assert world.metadata.update_requested
+    assert world.subscriptions.state(T0).preferred_replica == -1
+    assert world.collect() == {}
+    assert world.send() == {}
+    world.clock.advance(0.1)
+    assert asked(world.send()[1]) in ({0: 0}, {})
+
+
+@pytest.mark.parametrize(
+    ("item", "code", "level"),
+    [
+        ("client:FE-50", 6, logging.DEBUG),
+        ("client:FE-51", 3, logging.WARNING),
+        ("client:FE-56", -1, logging.WARNING),
+        ("client:ER-02", -1, logging.WARNING),
+        ("client:FE-57", 75, logging.DEBUG),
+    ],
+)
+def test_errors_that_pass_are_logged(item: str, code: int, level: int, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(T0)
+    with caplog.at_level(logging.DEBUG, "pyconsumer.consumer"):
+        world.exchange(T0, data(error_code=code))
+
+    assert [r.levelno for r in caplog.records if "fetch of t-0" in r.message] == [level]
+    assert world.collect() == {}
+
+
+@pytest.mark.parametrize(
+    ("item", "code", "error"),
+    [
+        ("client:FE-55", 29, errors.TopicAuthorizationFailedError),
+        ("client:ER-14", 29, errors.TopicAuthorizationFailedError),
+        ("client:FE-57", 2, KafkaError),
+        ("client:FE-58", 44, IllegalStateError),
+    ],
+)
+def test_other_errors_are_raised_with_the_partition(item: str, code: int, error: type[Exception]) -> None:
+    world = World(T0)
+    world.exchange(T0, data(error_code=code))
+    assert world.send() == {}  # until it was raised, asking again would only bring it again
+
+    with pytest.raises(error, match="t-0"):
+        world.collect()
+
+    assert world.collect() == {}
+    assert list(world.send()) == [1]
+
+
+@pytest.mark.spec("client:FE-60", "client:AM-29", "client:SS-64")
+@pytest.mark.parametrize("code", [6, 29])
+def test_a_partition_with_an_error_goes_to_the_end_of_the_order(code: int) -> None:
+    world = World(T0, T2)
+    world.send()[1].answer(response({T0: data(error_code=code), T2: data()}))
+
+    assert world.subscriptions.assigned_list() == [T2, T0]
+
+
+@pytest.mark.parametrize("item", ["client:FE-53", "client:ER-03", "client:SQ-15"])
+def test_out_of_range_with_a_policy_resets(item: str) -> None:
+    world = World(T0, at=40)
+    world.exchange(T0, data(error_code=1))
+
+    assert world.collect() == {}
+
+    state = world.subscriptions.state(T0)
+    assert (state.state, state.reset_policy) == (FetchState.AWAIT_RESET, world.config.auto_offset_reset)
+
+
+@pytest.mark.parametrize("item", ["client:FE-54", "client:SQ-15"])
+def test_out_of_range_without_a_policy_raises(item: str) -> None:
+    world = World(T0, at=40, auto_offset_reset="none")
+    world.exchange(T0, data(error_code=1))
+
+    with pytest.raises(OffsetsOutOfRangeError) as caught:
+        world.collect()
+
+    assert caught.value.partitions == {T0: 40}
+    assert world.subscriptions.state(T0).position == 40
+
+
+@pytest.mark.spec("client:FE-52")
+def test_out_of_range_ahead_of_the_position_waits_for_its_turn() -> None:
+    world = World(T0)
+    world.exchange(T0, data(batch(0, 5)))
+    world.exchange(T0, data(error_code=1))
+    assert world.subscriptions.state(T0).state is FetchState.FETCHING
+
+    assert world.collect(3) == {T0: [0, 1, 2]}
+    assert world.collect() == {T0: [3, 4]}
+    assert world.collect() == {}
+    assert world.subscriptions.state(T0).state is FetchState.AWAIT_RESET
+
+
+@pytest.mark.spec("client:FE-52")
+def test_out_of_range_of_a_position_that_was_left_is_ignored() -> None:
+    world = World(T0, at=40)
+    world.exchange(T0, data(error_code=1))
+    world.seek(T0, 2)
+
+    assert world.collect() == {}
+    assert world.subscriptions.state(T0).position == 2
+
+
+@pytest.mark.spec("client:FE-57")
+def test_out_of_range_at_a_follower_asks_the_leader() -> None:
+    world = World(T0, at=40)
+    world.exchange(T0, data(preferred_read_replica=2))
+    sent = world.send()
+    assert list(sent) == [2]
+
+    sent[2].answer(response({T0: data(error_code=1)}))
+
+    assert world.collect() == {}
+    assert world.subscriptions.state(T0).position == 40
+    assert list(world.send()) == [1]
+
+
+@pytest.mark.spec("client:GP-34", "client:SS-28", "client:SS-29")
+def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
+    world = World(T0)
+    world.exchange(T0, data(preferred_read_replica=2))
+    sent = world.send()
+    assert asked(sent[2]) == {0: 0}
+    sent[2].answer(response({T0: data(batch(0, 2))}, session_id=6))
+    assert asked(world.send()[2]) == {0: 2}
+
+    world.clock.advance(300.0)
+    world.collect()
+
+    assert 1 in world.send()
+
+
+@pytest.mark.spec("client:SS-51", "client:SS-46")
+def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> None:
+    world = World(T0)
+    world.exchange(T0, data(batch(0, 5, leader_epoch=3)))
+    assert world.collect(2) == {T0: [0, 1]}
+
+    world.lead({0: (2, 4), 1: (2, 3), 2: (1, 3)})
+
+    assert world.collect() == {}
+    state = world.subscriptions.state(T0)
+    assert state.state is FetchState.AWAIT_VALIDATION
+    assert state.fetch_position == FetchPosition(2, 3, current_leader(world.metadata, T0))
+
+
+def test_a_leader_named_beside_an_error_is_used_at_once() -> None:
+    world = World(T0)
+    hint = LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
+    world.exchange(
+        T0, data(error_code=6, current_leader=hint), node_endpoints=[NodeEndpoint(node_id=2, host="h2", port=9093)]
+    )
+
+    assert asked(world.send()[2]) == {0: 0}
+
+
+def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
+    world = World(T0)
+    world.exchange(T0, data(error_code=100))
+    world.clock.advance(0.1)
+    new_id = bytes([8] * 16)
+    world.lead({0: (1, 0)}, topic_id=new_id)
+
+    request: FetchRequest = world.send()[1].message
+
+    assert [t.topic_id for t in request.topics] == [new_id]
+    assert [t.topic_id for t in request.forgotten_topics_data] == [TOPIC_ID]
+
+
+def test_without_topic_ids_names_are_used() -> None:
+    world = World(T0)
+    world.lead({0: (1, 3)}, topic_id=bytes(16))
+    sent = world.send()[1]
+
+    assert sent.max_version == 12
+    assert sent.message.topics[0].topic == "t"
+
+
+@pytest.mark.spec("client:FE-12", "client:GP-25", "client:GP-26")
+@pytest.mark.parametrize(("level", "expected"), [("read_uncommitted", [0, 1, 3]), ("read_committed", [3])])
+def test_aborted_records_are_hidden_from_read_committed(level: str, expected: list[int]) -> None:
+    builder = BatchBuilder()
+    for n in range(2):
+        builder.try_append(1, None, b"%d" % n, [])
+    aborted = builder.build(base_offset=0, producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True)
+    marker = build_end_transaction_marker(
+        ControlRecordType.ABORT,
+        producer_id=9,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp_ms=1,
+        base_offset=2,
+    )
+    world = World(T0, isolation_level=level)
+    found = [AbortedTransaction(producer_id=9, first_offset=0)] if level == "read_committed" else None
+
+    world.exchange(T0, data(aborted + marker + batch(3, 1), aborted_transactions=found))
+
+    assert world.collect() == {T0: expected}
+    assert world.subscriptions.state(T0).position == 4
+
+
+def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
+    world = World(T0)
+    sent = world.send()[1]
+    budget = world.fetcher.planner.budget
+    assert (budget.reserved, budget.held) == (world.config.max_partition_fetch_bytes, 0)
+
+    records = batches(0, 100)
+    sent.answer(response({T0: data(records)}))
+    assert (budget.reserved, budget.held) == (0, len(records))
+
+    world.collect()
+    assert budget.held == 0
+
+
+def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
+    world = World(T0)
+    world.exchange(T0, data())
+    world.fetcher.close_sessions()
+    (sent,) = world.client.take()
+
+    assert (sent.message.session_id, sent.message.session_epoch) == (5, -1)
+    assert sent.message.topics == []
+
+
+@pytest.mark.spec("client:FE-79")
+def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(T0)
+    sent = world.send()[1]
+    world.fetcher.planner._nodes.clear()
+
+    sent.answer(response({T0: data(batch(0, 2))}))
+
+    assert "without a session" in caplog.text
+    assert world.collect() == {}
