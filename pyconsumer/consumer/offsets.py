@@ -178,17 +178,17 @@ class OffsetFetcher:
             KafkaTimeoutError: not all leaders answered by the deadline (monotonic seconds).
         """
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        cause: KafkaError | None = None
+        causes: list[KafkaError] = []
         missing = dict(timestamps)
         self._metadata.add_transient_topics({tp.topic for tp in missing})
         try:
             while missing:
-                cause = yield from self._lookup_round(missing, found, deadline, cause)
+                yield from self._lookup_round(missing, found, deadline, causes)
                 missing = {tp: at for tp, at in missing.items() if tp not in found}
         except KafkaTimeoutError as error:
             names = ", ".join(map(str, sorted(missing)))
-            reason = f"; the last error was: {cause}" if cause is not None else ""
-            raise KafkaTimeoutError(f"no offsets for {names} within the time given{reason}") from (cause or error)
+            reason = f"; the last error was: {causes[-1]}" if causes else ""
+            raise KafkaTimeoutError(f"no offsets for {names} within the time given{reason}") from error
         finally:
             self._metadata.clear_transient_topics()
         return found
@@ -198,9 +198,9 @@ class OffsetFetcher:
         missing: Mapping[TopicPartition, int],
         found: dict[TopicPartition, OffsetAndTimestamp | None],
         deadline: float,
-        cause: KafkaError | None,
-    ) -> Steps[KafkaError | None]:
-        """Ask every leader once; returns the last error that may pass."""
+        causes: list[KafkaError],
+    ) -> Steps[None]:
+        """Ask every leader once; ``causes`` collects errors that may pass."""
         groups, homeless = group_by_leader(missing, self._leader)
         futures = [self._send_list_offsets(node_id, group, missing) for node_id, group in groups.items()]
         retry = set(homeless)
@@ -211,7 +211,7 @@ class OffsetFetcher:
             if future.exception is not None:
                 if not future.exception.retriable:
                     raise future.exception
-                cause = future.exception
+                causes.append(future.exception)
                 retry |= missing.keys() - found.keys()
                 continue
             listed = future.value
@@ -225,7 +225,6 @@ class OffsetFetcher:
             raise error
         if retry:
             yield from self._await_update(deadline)
-        return cause
 
     def _await_update(self, deadline: float) -> Steps[None]:
         """Wait for new metadata, at least for the retry backoff."""

@@ -198,7 +198,7 @@ def test_bytes_without_a_whole_batch_are_an_error() -> None:
     world = World(T0, at=4)
     world.exchange(T0, data(batch(4, 5)[:-1], high_watermark=100))
 
-    with pytest.raises(RecordTooLargeError, match="t-0 at offset 4.*max_partition_fetch_bytes"):
+    with pytest.raises(RecordTooLargeError, match=r"t-0 at offset 4.*max_partition_fetch_bytes"):
         world.collect()
 
 

@@ -10,14 +10,14 @@ from pyconsumer.consumer.fetch_state import RULES, FetchState, next_state
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
 from pyconsumer.structs import TopicPartition
 
-I, F, R, V = FetchState.INITIALIZING, FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION
-LEGAL = {I: {F, R, V}, F: {F, R, V}, R: {F, R}, V: {F, R, V}}
+INIT, F, R, V = FetchState.INITIALIZING, FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION
+LEGAL = {INIT: {F, R, V}, F: {F, R, V}, R: {F, R}, V: {F, R, V}}
 TP = TopicPartition("t", 0)
 
 
 @pytest.mark.spec("client:SS-20", "client:SS-35", "client:SS-38")
 def test_the_states_are_these_four_with_these_rules() -> None:
-    assert set(RULES) == set(FetchState) == {I, F, R, V}
+    assert set(RULES) == set(FetchState) == {INIT, F, R, V}
     assert {state: set(rule.next_states) for state, rule in RULES.items()} == LEGAL
     assert {state for state, rule in RULES.items() if rule.requires_position} == {F, V}
     assert {state for state, rule in RULES.items() if rule.has_valid_position} == {F}
@@ -45,7 +45,7 @@ def test_a_state_that_needs_a_position_is_not_entered_without_one(wanted: FetchS
     with pytest.raises(AssertionError, match="without a position"):
         state.move_to(wanted)
 
-    assert state.state is I
+    assert state.state is INIT
 
 
 @pytest.mark.spec("client:SS-39")
@@ -71,7 +71,7 @@ def test_a_move_that_was_refused_keeps_the_position() -> None:
 def test_a_new_partition_is_initializing_and_knows_nothing() -> None:
     state = PartitionState(TP, 7)
 
-    assert state.state is I
+    assert state.state is INIT
     assert state.fetch_position is None
     assert not state.paused
     assert not state.is_fetchable

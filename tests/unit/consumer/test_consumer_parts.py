@@ -1,0 +1,487 @@
+"""The consumer's small parts: records, deserializers, interceptors, guard, settings, background steps."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+import pyconsumer
+from pyconsumer import ConsumerRecord, ConsumerRecords, OffsetAndMetadata, TopicPartition
+from pyconsumer.consumer.background import BackgroundSteps
+from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
+from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.guard import NO_THREAD, AccessGuard
+from pyconsumer.consumer.interceptors import Interceptors
+from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.errors import (
+    ConcurrentAccessError,
+    ConfigurationError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    RecordDeserializationError,
+    UnknownServerError,
+)
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import Wait
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 1)
+
+
+def record(offset: int, value: bytes | None = b"v", key: bytes | None = b"k", topic: str = "a") -> ConsumerRecord:
+    return ConsumerRecord(topic, 0, offset, 1000, 0, key, value, [("h", b"1")], 4)
+
+
+# -- records ---------------------------------------------------------------------------------------------------------
+
+
+def test_records_are_a_mapping_that_also_counts_and_iterates_flat() -> None:
+    one, two, three = record(1), record(2), record(3, topic="b")
+    records = ConsumerRecords({A: [one, two], B: [three]})
+
+    assert records == {A: [one, two], B: [three]}
+    assert list(records.records()) == [one, two, three]
+    assert list(records.records(A)) == [one, two]
+    assert list(records.records("b")) == [three]
+    assert list(records.records(TopicPartition("c", 0))) == []
+    assert (records.count(), len(records), records.partitions()) == (3, 2, {A, B})
+    assert records
+    assert not records.is_empty
+    assert not ConsumerRecords()
+    assert ConsumerRecords().is_empty
+    assert repr(records) == "<ConsumerRecords a-0: 2, b-1: 1>"
+
+
+def test_next_offsets_are_what_to_commit() -> None:
+    plain = ConsumerRecords({A: [record(1), record(5)]})
+    told = ConsumerRecords({A: [record(1)]}, {A: OffsetAndMetadata(9, "", 2)})
+
+    assert plain.next_offsets() == {A: OffsetAndMetadata(6, "", 4)}
+    assert told.next_offsets() == {A: OffsetAndMetadata(9, "", 2)}
+
+
+# -- deserializers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:KC-16")
+def test_functions_get_the_bytes_and_objects_get_topic_and_headers_too() -> None:
+    class WithContext:
+        def deserialize(self, topic: str, headers: list[tuple[str, bytes]], data: bytes) -> Any:
+            return topic, headers, data
+
+    good, used, error = Deserialization(bytes.decode, WithContext())([record(1)])
+
+    assert (used, error) == (1, None)
+    assert good[0].key == "k"
+    assert good[0].value == ("a", [("h", b"1")], b"v")
+    assert (good[0].serialized_key_size, good[0].offset, good[0].leader_epoch) == (1, 1, 4)
+
+
+@pytest.mark.spec("client:GP-29")
+def test_what_a_record_does_not_have_is_not_shown_to_a_deserializer() -> None:
+    good, _, error = Deserialization(int, int)([record(1, None, None)])
+
+    assert error is None
+    assert (good[0].key, good[0].value, good[0].serialized_value_size) == (None, None, -1)
+
+
+@pytest.mark.spec("client:GP-28")
+@pytest.mark.parametrize(("origin", "serializers"), [("key", (int, None)), ("value", (None, int))])
+def test_an_error_carries_the_raw_record(origin: str, serializers: tuple[Any, Any]) -> None:
+    good, used, error = Deserialization(*serializers)([record(7)])
+
+    assert (good, used) == ([], 0)
+    assert isinstance(error, RecordDeserializationError)
+    assert (error.topic_partition, error.offset, error.origin, error.timestamp) == (A, 7, origin, 1000)
+    assert (error.key, error.value, error.headers) == (b"k", b"v", [("h", b"1")])
+    assert isinstance(error.__cause__, ValueError)
+    assert f"the {origin} (1 bytes) of the record a-0 at offset 7" in str(error)
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.sent: list[RecordDeserializationError] = []
+
+    def send(self, error: RecordDeserializationError) -> None:
+        self.sent.append(error)
+
+
+def test_a_dead_letter_sink_gets_the_bad_records_and_the_rest_goes_on() -> None:
+    sink = Sink()
+    deserialization = Deserialization(None, int, sink)
+
+    good, used, error = deserialization([record(1, b"1"), record(2, b"x"), record(3, b"3")])
+
+    assert ([r.value for r in good], used, error) == ([1, 3], 3, None)
+    assert [(e.offset, e.value) for e in sink.sent] == [(2, b"x")]
+    assert deserialization.skipped == 1
+
+
+@pytest.mark.parametrize(("answer", "stops"), [(None, False), ("skip", False), ("raise", True)])
+def test_a_function_decides_about_each_bad_record(answer: str | None, stops: bool) -> None:
+    seen: list[int] = []
+
+    def decide(error: RecordDeserializationError) -> str | None:
+        seen.append(error.offset)
+        return answer
+
+    _, used, error = Deserialization(None, int, decide)([record(1, b"1"), record(2, b"x")])
+
+    assert seen == [2]
+    assert (used, error is not None) == ((1, True) if stops else (2, False))
+
+
+@pytest.mark.parametrize("policy", [lambda error: 1 / 0, lambda error: "what"])
+def test_a_policy_that_fails_stops_at_the_record(policy: Any) -> None:
+    good, used, error = Deserialization(None, int, policy)([record(1, b"1"), record(2, b"x")])
+
+    assert ([r.offset for r in good], used) == ([1], 1)
+    assert isinstance(error, (ZeroDivisionError, TypeError))
+
+
+# -- interceptors ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:KC-18", "client:GP-14", "client:AM-11")
+def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    order: list[str] = []
+
+    class First:
+        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+            order.append("first")
+            return ConsumerRecords({tp: found[:1] for tp, found in records.items()})
+
+    class Broken:
+        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+            order.append("broken")
+            raise RuntimeError("no")
+
+        def on_commit(self, offsets: Any) -> None:
+            raise RuntimeError("no")
+
+    class Last:
+        seen: Any = None
+
+        def on_consume(self, records: ConsumerRecords) -> None:
+            order.append("last")
+
+        def on_commit(self, offsets: Any) -> None:
+            Last.seen = offsets
+            offsets.clear()
+
+        def close(self) -> None:
+            order.append("closed")
+
+    chain = Interceptors([First(), Broken(), Last])
+    offsets = {A: OffsetAndMetadata(3)}
+
+    shown = chain.on_consume(ConsumerRecords({A: [record(1), record(2)]}))
+    chain.on_commit(offsets)
+    chain.close()
+
+    assert [r.offset for r in shown.records()] == [1]
+    assert order == ["first", "broken", "last", "closed"]
+    assert offsets == {A: OffsetAndMetadata(3)}  # it can only look
+    assert "on_consume failed" in caplog.text
+    assert "on_commit failed" in caplog.text
+
+
+# -- the guard -------------------------------------------------------------------------------------------------------
+
+
+def in_thread(function: Any) -> BaseException | None:
+    """What a call raises in another thread."""
+    caught: list[BaseException | None] = [None]
+
+    def call() -> None:
+        try:
+            function()
+        except BaseException as error:
+            caught[0] = error
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(10)
+    return caught[0]
+
+
+@pytest.mark.spec("client:KC-01", "client:KC-04", "client:KC-05", "client:KC-06")
+def test_one_thread_at_a_time_may_be_inside() -> None:
+    guard = AccessGuard()
+    assert guard.owner == NO_THREAD == -1
+
+    with guard:
+        assert guard.owner == threading.get_ident()
+        error = in_thread(guard.acquire)
+        assert isinstance(error, ConcurrentAccessError)
+        assert str(threading.get_ident()) in str(error)
+
+    assert guard.owner == NO_THREAD
+    assert in_thread(guard.__enter__) is None
+
+
+@pytest.mark.spec("client:KC-05", "client:KC-09")
+def test_calls_nest_within_a_thread() -> None:
+    guard = AccessGuard()
+    with guard:
+        with guard:
+            assert guard.depth == 2
+        assert guard.owner == threading.get_ident()
+    assert (guard.depth, guard.owner) == (0, NO_THREAD)
+
+
+@pytest.mark.spec("client:KC-07", "client:KC-08", "client:KC-24")
+def test_a_refused_or_failed_call_does_not_keep_the_guard() -> None:
+    guard = AccessGuard()
+    with pytest.raises(ZeroDivisionError), guard:
+        raise ZeroDivisionError
+    assert guard.owner == NO_THREAD
+
+    guard.closed = True
+    with pytest.raises(IllegalStateError, match="closed"), guard:
+        pass
+    assert guard.owner == NO_THREAD
+
+
+def test_a_thread_that_is_not_inside_cannot_release() -> None:
+    guard = AccessGuard()
+    with guard:
+        assert in_thread(guard.release) is None
+        assert guard.owner == threading.get_ident()
+
+
+def test_a_thread_that_was_interrupted_while_entering_can_enter_again() -> None:
+    guard = AccessGuard()
+    guard._owner[None] = threading.get_ident()  # Ctrl-C came after the claim and before the count
+
+    guard.release()
+
+    assert in_thread(guard.__enter__) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_another_process_is_refused(tmp_path: Any) -> None:
+    # In a process of its own: the test run has threads, and forking those is not what this is about.
+    program = (
+        "import os\n"
+        "from pyconsumer.consumer.guard import AccessGuard\n"
+        "guard = AccessGuard()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    try:\n"
+        "        guard.acquire()\n"
+        "    except Exception as error:\n"
+        "        os._exit(7 if 'after fork' in str(error) and guard.forked else 8)\n"
+        "    os._exit(9)\n"
+        "status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "with guard: pass\n"
+        "raise SystemExit(status)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 7
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+def build(**options: Any) -> ConsumerConfig:
+    return CONSUMER_SETTINGS.build({"bootstrap_servers": "localhost:9092", **options})
+
+
+DEFAULTS: list[tuple[str, str, Any]] = [
+    ("client:CF-01", "group_id", None),
+    ("client:CF-02", "group_instance_id", None),
+    ("", "session_timeout_ms", 45_000),
+    ("client:CF-04", "heartbeat_interval_ms", 3_000),
+    ("client:CF-05", "max_poll_interval_ms", 300_000),
+    ("client:CF-06", "request_timeout_ms", 30_000),
+    ("client:FE-07", "request_timeout_ms", 30_000),
+    ("client:AM-16", "request_timeout_ms", 30_000),
+    ("client:CF-07", "retry_backoff_ms", 100),
+    ("client:FE-06", "retry_backoff_ms", 100),
+    ("client:CF-09", "fetch_min_bytes", 1),
+    ("client:CF-10", "fetch_max_bytes", 52_428_800),
+    ("client:CF-11", "fetch_max_wait_ms", 500),
+    ("client:CF-12", "max_partition_fetch_bytes", 1_048_576),
+    ("client:CF-13", "max_poll_records", 500),
+    ("client:FE-08", "max_poll_records", 500),
+    ("client:CF-14", "check_crcs", True),
+    ("client:FE-09", "check_crcs", True),
+    ("client:CF-15", "isolation_level", "read_uncommitted"),
+    ("client:CF-16", "auto_commit_interval_ms", 5_000),
+    ("client:CF-17", "exclude_internal_topics", True),
+    ("client:CF-19", "default_api_timeout_ms", 60_000),
+    ("", "fetch_buffer_bytes", 104_857_600),
+    ("", "on_record_error", "raise"),
+]
+
+
+@pytest.mark.parametrize(("item", "name", "value"), DEFAULTS)
+def test_defaults_are_those_of_javas_consumer(item: str, name: str, value: Any) -> None:
+    assert getattr(build(), name) == value
+
+
+@pytest.mark.spec("client:CF-16", "client:CF-18", "client:KC-14")
+def test_automatic_commits_need_a_group() -> None:
+    assert build(group_id="g").enable_auto_commit is True
+    assert build().enable_auto_commit is False
+    assert build().auto_offset_reset.name == "latest"
+    with pytest.raises(ConfigurationError, match="group_id"):
+        build(enable_auto_commit=True)
+
+
+@pytest.mark.spec("client:KC-13")
+def test_every_consumer_has_a_name_of_its_own() -> None:
+    names = {build(group_id="g").client_id, build(group_id="g").client_id, build().client_id}
+
+    assert len(names) == 3
+    assert all(name.startswith("consumer-") for name in names)
+    assert build(client_id="me").client_id == "me"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"heartbeat_interval_ms": 45_000},
+        {"fetch_max_wait_ms": 30_000},
+        {"group_instance_id": "i"},
+        {"auto_offset_reset": "smallest"},
+        {"isolation_level": "serializable"},
+        {"on_record_error": "ignore"},
+        {"max_poll_records": 0},
+        {"value_deserializer": 5},
+        {"enable_metrics_push": True},
+        {"fetch_maxx_bytes": 1},
+    ],
+)
+@pytest.mark.spec("client:CF-04")
+def test_what_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        build(**options)
+
+
+def test_kafkas_own_names_are_taken() -> None:
+    config = CONSUMER_SETTINGS.build(
+        {"bootstrap.servers": "a:1,b:2", "group.id": "g", "enable.auto.commit": "false", "max.poll.records": "7"}
+    )
+
+    assert (config.group_id, config.enable_auto_commit, config.max_poll_records) == ("g", False, 7)
+
+
+# -- steps in the background -----------------------------------------------------------------------------------------
+
+
+def test_background_steps_go_on_when_what_they_wait_for_has_come() -> None:
+    future: RequestFuture[int] = RequestFuture()
+
+    def steps() -> Generator[Wait, None, int]:
+        while not future.done:
+            yield Wait(future, 50.0)
+        return future.value + 1
+
+    background = BackgroundSteps(steps(), 60.0)
+    assert not background.advance(10.0)
+    assert background.due_at == 50.0
+
+    future.complete(4)
+
+    assert background.advance(11.0)
+    assert (background.result, background.error, background.due_at) == (5, None, math.inf)
+
+
+def test_background_steps_that_wait_for_anything_look_once_each_time() -> None:
+    looks: list[int] = []
+
+    def steps() -> Generator[Wait, None, None]:
+        while True:
+            looks.append(1)
+            yield Wait(None, 50.0)
+
+    background = BackgroundSteps(steps(), 60.0)
+    for expected in (1, 2, 3):
+        assert not background.advance(10.0)
+        assert len(looks) == expected
+    background.advance(55.0)  # its time is over, yet it yields the same wait: once, not for ever
+    assert len(looks) == 4
+
+
+def test_background_steps_fail_at_their_deadline() -> None:
+    ended: list[str] = []
+
+    def steps() -> Generator[Wait, None, None]:
+        try:
+            while True:
+                yield Wait(None, math.inf)
+        finally:
+            ended.append("finally")
+
+    background = BackgroundSteps(steps(), 60.0)
+    background.advance(10.0)
+    assert background.due_at == 60.0
+
+    assert background.advance(60.0)
+
+    assert isinstance(background.error, KafkaTimeoutError)
+    assert ended == ["finally"]
+
+
+def test_background_steps_keep_their_error() -> None:
+    def steps() -> Generator[Wait, None, None]:
+        yield Wait(None, 0.0)
+        raise UnknownServerError("no")
+
+    background = BackgroundSteps(steps(), 60.0)
+    assert not background.advance(1.0)
+    assert background.advance(1.0)
+    assert isinstance(background.error, UnknownServerError)
+
+
+# -- metrics, imports ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:KC-12", "client:KC-11")
+def test_metrics_have_kafkas_names() -> None:
+    metrics = ConsumerMetrics(10.0)
+    metrics.on_fetch(0.25, 1000, 0)
+    metrics.on_fetch(0.75, 3000, 0)
+    metrics.on_records("t", 8)
+    metrics.on_poll_start(11.0)
+    metrics.on_poll_start(14.0)
+
+    found = metrics.snapshot(20.0)
+
+    fetch = found["consumer-fetch-manager-metrics"]
+    assert (fetch["fetch-total"], fetch["fetch-latency-avg"], fetch["fetch-latency-max"]) == (2, 500.0, 750.0)
+    assert (fetch["bytes-consumed-rate"], fetch["records-consumed-total"]) == (400.0, 8)
+    assert found["consumer-metrics"]["time-between-poll-max"] == 3000.0
+    assert found["consumer-metrics"]["last-poll-seconds-ago"] == 6.0
+    assert found["consumer-fetch-manager-metrics.t"]["records-consumed-total"] == 8
+
+
+def test_all_public_names_can_be_had_and_none_is_imported_before() -> None:
+    program = (
+        "import sys, pyconsumer\n"
+        "assert not [m for m in sys.modules if m.startswith('pyconsumer.')], sys.modules\n"
+        "pyconsumer.KafkaConsumer, pyconsumer.errors\n"
+        "heavy = {'asyncio', 'pyarrow', 'pandas', 'pyspark', 'cramjam', 'pyconsumer.broker'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+    for name in pyconsumer.__all__:
+        assert getattr(pyconsumer, name) is not None
+        assert name in dir(pyconsumer)
+    with pytest.raises(AttributeError, match="nobody"):
+        pyconsumer.nobody  # noqa: B018
+
+
+def test_logging_of_a_skipped_record_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "pyconsumer.consumer"):
+        Deserialization(None, int, "skip")([record(2, b"x")])
+
+    assert "skipped a record" in caplog.text

@@ -1,0 +1,414 @@
+"""Offsets that leaders know: lookups, resets, validation."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.fetch_state import FetchState
+from pyconsumer.consumer.offsets import OffsetFetcher, current_leader
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Wait
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pyconsumer.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
+from tests.unit.consumer.builders import FakeClient, Sent
+from tests.unit.consumer.test_fetcher import metadata_response
+
+T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
+
+
+class World:
+    """Topic t: partitions 0 and 2 led by node 1, partition 1 by node 2."""
+
+    def __init__(self, *partitions: TopicPartition, **options: Any) -> None:
+        config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
+        self.client = FakeClient()
+        self.clock = self.client.clock
+        self.metadata = Metadata()
+        self.metadata.set_topics({"t"})
+        self.lead({0: (1, 3), 1: (2, 3), 2: (1, 3)})
+        self.subscriptions = SubscriptionState(config.auto_offset_reset)
+        self.subscriptions.assign_from_user(partitions)
+        self.offsets = OffsetFetcher(
+            config=config,
+            client=self.client,  # type: ignore[arg-type]
+            metadata=self.metadata,
+            subscriptions=self.subscriptions,
+            clock=self.clock,
+        )
+
+    def lead(self, leaders: dict[int, tuple[int, int]]) -> None:
+        self.metadata.update(metadata_response(leaders), 12, self.clock.now())
+
+    def reset(self, *partitions: TopicPartition, policy: ResetPolicy = EARLIEST) -> dict[int, Sent]:
+        for tp in partitions:
+            self.subscriptions.request_reset(tp, policy)
+        return self.again()
+
+    def again(self) -> dict[int, Sent]:
+        self.offsets.reset_positions(self.clock.now())
+        return {sent.node_id: sent for sent in self.client.take()}
+
+    def validate(self, tp: TopicPartition, offset: int = 10) -> Sent:
+        position = FetchPosition(offset, 2, current_leader(self.metadata, tp))
+        self.subscriptions.seek(tp, position)
+        self.offsets.validate_positions(self.clock.now())
+        (sent,) = self.client.take()
+        return sent
+
+    def state(self, tp: TopicPartition) -> FetchState:
+        return self.subscriptions.state(tp).state
+
+
+def listed(*found: tuple[TopicPartition, int, int]) -> ListOffsetsResponse:
+    """An answer of (partition, offset, error code)."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name="t",
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=tp.partition,
+                        offset=offset,
+                        timestamp=offset * 10,
+                        error_code=code,
+                        leader_epoch=3,
+                    )
+                    for tp, offset, code in found
+                ],
+            )
+        ]
+    )
+
+
+def ends(tp: TopicPartition, epoch: int, end: int, code: int = 0) -> OffsetForLeaderEpochResponse:
+    answer = EpochEndOffset(error_code=code, partition=tp.partition, leader_epoch=epoch, end_offset=end)
+    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[answer])])
+
+
+def asked(sent: Sent) -> dict[int, int]:
+    request: ListOffsetsRequest = sent.message
+    return {p.partition_index: p.timestamp for topic in request.topics for p in topic.partitions}
+
+
+def run(steps: Generator[Wait, None, Any]) -> Any:
+    """Run to the end what needs no more waiting."""
+    try:
+        for _ in range(5):
+            steps.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("it still waits")
+
+
+@pytest.mark.spec("client:GP-30")
+def test_resets_are_asked_of_each_leader() -> None:
+    world = World(T0, T1, T2)
+
+    sent = world.reset(T0, T1, T2)
+
+    assert {node: asked(s) for node, s in sent.items()} == {1: {0: -2, 2: -2}, 2: {1: -2}}
+
+
+@pytest.mark.spec("client:GP-30", "client:SS-52")
+@pytest.mark.parametrize(
+    ("policy", "timestamp"),
+    [(EARLIEST, -2), (LATEST, -1), (ResetPolicy("by_duration", 60_000), 1_700_000_040_000 - 100_000)],
+)
+def test_a_policy_is_a_timestamp(policy: ResetPolicy, timestamp: int) -> None:
+    world = World(T0)
+    world.clock.advance(0)
+    expected = world.clock.wall_ms() - 60_000 if policy.duration_ms else timestamp
+
+    assert asked(world.reset(T0, policy=policy)[1]) == {0: expected}
+
+
+@pytest.mark.spec("client:GP-30", "client:SS-54", "client:SQ-15")
+def test_the_answer_becomes_the_position() -> None:
+    world = World(T0)
+    world.reset(T0)[1].answer(listed((T0, 17, 0)))
+
+    assert world.state(T0) is FetchState.FETCHING
+    assert world.subscriptions.position(T0) == FetchPosition(17, -1, current_leader(world.metadata, T0))
+
+
+@pytest.mark.spec("client:GP-30")
+def test_a_reset_is_not_asked_twice_before_the_request_timeout() -> None:
+    world = World(T0)
+    world.reset(T0)
+    assert world.again() == {}
+
+    world.clock.advance(30.0)
+
+    assert list(world.again()) == [1]
+
+
+@pytest.mark.spec("client:GP-30")
+@pytest.mark.parametrize("change", ["unassigned", "sought", "other policy"])
+def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
+    world = World(T0, T1)
+    sent = world.reset(T0)[1]
+    if change == "unassigned":
+        world.subscriptions.assign_from_user([T1])
+    elif change == "sought":
+        world.subscriptions.seek(T0, FetchPosition(3))
+    else:
+        world.subscriptions.request_reset(T0, LATEST)
+
+    sent.answer(listed((T0, 17, 0)))
+
+    state = world.subscriptions.get(T0)
+    assert state is None or state.position in (3, None)
+
+
+@pytest.mark.spec("client:GP-30", "client:GP-32", "client:FE-06")
+@pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, -1])
+def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> None:
+    world = World(T0)
+    world.metadata._full_settled = world.metadata._full_asked
+    world.reset(T0)[1].answer(listed((T0, -1, code)))
+    assert world.metadata.update_requested
+    assert world.again() == {}
+
+    world.clock.advance(0.1)
+
+    assert list(world.again()) == [1]
+
+
+@pytest.mark.spec("client:GP-30")
+def test_a_lost_connection_is_retried_and_a_refused_login_is_raised() -> None:
+    world = World(T0)
+    world.reset(T0)[1].fail(KafkaConnectionError("gone"))
+    world.offsets.raise_error()
+    world.clock.advance(0.1)
+
+    world.again()[1].fail(AuthenticationError("no"))
+
+    with pytest.raises(AuthenticationError):
+        world.offsets.raise_error()
+    world.offsets.raise_error()
+
+
+@pytest.mark.spec("client:GP-30", "client:GP-32")
+def test_of_several_errors_the_first_is_kept() -> None:
+    world = World(T0, T1)
+    sent = world.reset(T0, T1)
+    sent[2].answer(listed((T1, -1, 29)))
+    sent[1].fail(AuthenticationError("no"))
+
+    with pytest.raises(TopicAuthorizationFailedError, match="t"):
+        world.offsets.raise_error()
+    assert not world.offsets.has_error
+
+
+def test_a_partition_without_a_leader_waits_for_metadata() -> None:
+    world = World(T0)
+    world.lead({0: (-1, 4)})
+    assert world.reset(T0) == {}
+    assert world.subscriptions.next_retry_at() > world.clock.now()
+
+    world.lead({0: (2, 5)})
+    world.clock.advance(0.1)
+
+    assert list(world.again()) == [2]
+
+
+def test_by_duration_without_a_record_that_young_is_the_end() -> None:
+    world = World(T0)
+    world.reset(T0, policy=ResetPolicy("by_duration", 1000))[1].answer(listed((T0, -1, 0)))
+
+    assert asked(world.again()[1]) == {0: -1}
+
+
+# -- validation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:SS-47", "client:GP-31")
+def test_a_position_is_validated_with_its_epochs() -> None:
+    world = World(T0)
+    sent = world.validate(T0)
+
+    request: OffsetForLeaderEpochRequest = sent.message
+    (partition,) = request.topics[0].partitions
+    assert (partition.leader_epoch, partition.current_leader_epoch) == (2, 3)
+    assert (sent.node_id, sent.min_version) == (1, 3)
+
+    sent.answer(ends(T0, 2, 10))
+    assert world.state(T0) is FetchState.FETCHING
+
+
+@pytest.mark.spec("client:SS-47")
+def test_a_broker_too_old_to_tell_lets_the_position_pass() -> None:
+    world = World(T0)
+
+    world.validate(T0).fail(UnsupportedVersionError("old"))
+
+    assert world.state(T0) is FetchState.FETCHING
+    assert world.subscriptions.state(T0).position == 10
+
+
+@pytest.mark.spec("client:GP-31")
+@pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 78, -1])
+def test_a_validation_that_failed_is_retried(code: int) -> None:
+    world = World(T0)
+    world.validate(T0).answer(ends(T0, -1, -1, code))
+    assert world.state(T0) is FetchState.AWAIT_VALIDATION
+
+    world.offsets.validate_positions(world.clock.now())
+    assert world.client.take() == []
+    world.clock.advance(0.1)
+    world.offsets.validate_positions(world.clock.now())
+    assert len(world.client.take()) == 1
+
+
+def test_a_validation_that_is_not_allowed_is_raised() -> None:
+    world = World(T0)
+    world.validate(T0).answer(ends(T0, -1, -1, 29))
+
+    with pytest.raises(TopicAuthorizationFailedError):
+        world.offsets.raise_error()
+
+
+@pytest.mark.spec("client:GP-31")
+def test_truncation_without_a_policy_is_raised() -> None:
+    world = World(T0, auto_offset_reset="none")
+
+    world.validate(T0).answer(ends(T0, 1, 4))
+
+    with pytest.raises(LogTruncationError) as caught:
+        world.offsets.raise_error()
+    assert caught.value.partitions == {T0: 10}
+
+
+def test_truncation_with_a_policy_goes_on_where_the_logs_diverge() -> None:
+    world = World(T0)
+
+    world.validate(T0).answer(ends(T0, 1, 4))
+
+    assert world.subscriptions.state(T0).position == 4
+    assert not world.offsets.has_error
+
+
+# -- lookups ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:GP-32", "client:GP-06")
+def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
+    world = World()
+    steps = world.offsets.lookup({T0: 100, T1: 200, T2: 300}, 160.0)
+    next(steps)
+    sent = {s.node_id: s for s in world.client.take()}
+    assert {node: asked(s) for node, s in sent.items()} == {1: {0: 100, 2: 300}, 2: {1: 200}}
+
+    sent[2].answer(listed((T1, 7, 0)))
+    sent[1].answer(listed((T0, 5, 0), (T2, -1, 0)))
+
+    found = run(steps)
+    assert found == {T0: OffsetAndTimestamp(5, 50, 3), T1: OffsetAndTimestamp(7, 70, 3), T2: None}
+
+
+@pytest.mark.spec("client:GP-32")
+def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
+    world = World()
+    steps = world.offsets.lookup({T0: 100}, 160.0)
+    next(steps)
+    world.client.take()[0].answer(listed((T0, -1, 43)))
+
+    assert run(steps) == {T0: None}
+
+
+@pytest.mark.spec("client:GP-32")
+def test_a_lookup_that_is_not_allowed_raises() -> None:
+    world = World()
+    steps = world.offsets.lookup({T0: 100}, 160.0)
+    next(steps)
+    world.client.take()[0].answer(listed((T0, -1, 29)))
+
+    with pytest.raises(TopicAuthorizationFailedError):
+        next(steps)
+
+
+@pytest.mark.spec("client:GP-32")
+def test_a_lookup_retries_with_new_metadata() -> None:
+    world = World()
+    steps = world.offsets.lookup({T0: 100}, 160.0)
+    next(steps)
+    world.client.take()[0].answer(listed((T0, -1, 6)))
+    wait = next(steps)
+    assert wait.until == pytest.approx(100.1)
+
+    world.clock.advance(0.1)
+    next(steps)
+    world.lead({0: (2, 4)})
+    next(steps)
+
+    (sent,) = world.client.take()
+    assert sent.node_id == 2
+    sent.answer(listed((T0, 9, 0)))
+    assert run(steps) == {T0: OffsetAndTimestamp(9, 90, 3)}
+
+
+@pytest.mark.spec("client:GP-32")
+def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
+    world = World()
+    steps = world.offsets.lookup({T0: 100}, 160.0)
+    next(steps)
+    world.client.take()[0].fail(KafkaConnectionError("node 1 is gone"))
+    next(steps)
+
+    with pytest.raises(KafkaTimeoutError, match=r"no offsets for t-0 .*node 1 is gone"):
+        steps.throw(KafkaTimeoutError("time is over"))
+
+
+def test_a_lookup_of_other_topics_asks_metadata_for_them_meanwhile() -> None:
+    world = World()
+    other = TopicPartition("other", 0)
+    steps = world.offsets.lookup({other: -1}, 160.0)
+    next(steps)
+
+    assert "other" in {t.name for t in (world.metadata.query(200.0).request.topics or ())}
+    steps.close()
+    assert world.metadata._transient == set()
+
+
+def test_read_committed_asks_for_the_last_stable_offset() -> None:
+    world = World(isolation_level="read_committed")
+    next(world.offsets.lookup({T0: -1}, 160.0))
+
+    assert world.client.take()[0].message.isolation_level == 1
+
+
+@pytest.mark.spec("client:SS-62")
+def test_an_end_asked_for_in_the_background_makes_the_lag_known() -> None:
+    world = World(T0)
+    world.subscriptions.seek(T0, FetchPosition(4))
+
+    world.offsets.ask_end(T0)
+    world.client.take()[0].answer(listed((T0, 10, 0)))
+
+    assert world.subscriptions.partition_lag(T0, read_committed=False) == 6
