@@ -356,12 +356,12 @@ class OffsetCommitter:
                 result: KafkaError = RebalanceInProgressError(
                     "the group is rebalancing: call poll() to take part in it, then commit again"
                 )
-            elif reaction is Reaction.FENCED and current:
-                result = error
             else:
-                result = self._commit_failed(sent, error)
+                result = error
             if sent.joined:
                 self._core.on_commit_refused(reaction, sent, error)
+            if result is error and not (reaction is Reaction.FENCED and current):
+                result = self._commit_failed(sent, error)
         self._link.changed()
         return result
 

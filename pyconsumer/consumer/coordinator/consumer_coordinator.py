@@ -290,12 +290,13 @@ class ConsumerCoordinator:
                 self._core.unsubscribe()
             self._changed()
 
-    def close(self, deadline: float, leave_group: bool | None = None) -> Steps[None]:
+    def close(self, deadline: float, leave_group: bool | None = None, *, commit: bool = True) -> Steps[None]:
         """Commit if that is automatic, give up the partitions, leave, end the heartbeat thread.
 
         Args:
             deadline: monotonic seconds; no callback is started after it.
             leave_group: whether to tell the group; None: a dynamic member does, a static one does not (KIP-1092).
+            commit: False: leave the automatic commit out.
 
         Raises:
             Exception: what a callback raised, after everything else is done.
@@ -303,7 +304,7 @@ class ConsumerCoordinator:
         try:
             with self._client.disable_wakeups():
                 try:
-                    yield from self._finish_commits(deadline)
+                    yield from self._finish_commits(deadline, commit=commit)
                 finally:
                     try:
                         self._rebalancer.drop_all(callbacks=self._clock.now() < deadline)
@@ -317,8 +318,8 @@ class ConsumerCoordinator:
             if self._heartbeat is not None:
                 self._heartbeat.close(max(0.0, deadline - self._clock.now()))
 
-    def _finish_commits(self, deadline: float) -> Steps[None]:
-        offsets = self._subscriptions.all_consumed() if self._auto_commit.enabled else {}
+    def _finish_commits(self, deadline: float, *, commit: bool) -> Steps[None]:
+        offsets = self._subscriptions.all_consumed() if commit and self._auto_commit.enabled else {}
         if offsets and (self._core.may_commit or not self._subscriptions.has_auto_assigned):
             try:
                 yield from self._committer.commit(offsets, deadline)
