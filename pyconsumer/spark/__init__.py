@@ -1,0 +1,51 @@
+"""Apache Spark reads Kafka topics: ``spark.read.format("pyconsumer")``, without a jar.
+
+::
+
+    from pyconsumer.spark import session
+
+    spark = session()
+    flights = (
+        spark.read.format("pyconsumer")
+        .option("kafka.bootstrap.servers", "localhost:9092")
+        .option("subscribe", "flights")
+        .load()
+    )
+
+Options, columns and offsets are those of Spark's own Kafka connector. A session of your own takes :func:`register`;
+where pyconsumer is installed beside Spark, the format is known without a call.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyconsumer.spark.java import java_home as java_home
+    from pyconsumer.spark.launch import session as session
+    from pyconsumer.spark.shipping import register as register
+
+__all__ = ["java_home", "register", "session"]
+
+for _needed in ("pyspark", "pyarrow"):
+    if find_spec(_needed) is None:
+        raise ImportError(
+            f"pyconsumer.spark needs {_needed}, which is not installed: pip install 'pyconsumer[spark]'", name=_needed
+        )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "java_home":
+        from pyconsumer.spark.java import java_home
+
+        return java_home
+    if name == "session":
+        from pyconsumer.spark.launch import session
+
+        return session
+    if name == "register":
+        from pyconsumer.spark.shipping import register
+
+        return register
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,55 @@
+"""Errors of the Spark source, with the names that Spark's own Kafka connector gives to the same conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyconsumer.errors import KafkaError
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["DataLossError", "OffsetsError", "ReadError"]
+
+
+class _ConditionError(KafkaError):
+    """An error whose message begins with ``[CONDITION]``, so that users can search for it."""
+
+    def __init__(self, condition: str, message: str) -> None:
+        super().__init__(f"[{condition}] {message}")
+        self.condition = condition
+        self._message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.condition, self._message))
+
+
+class OffsetsError(_ConditionError):
+    """Offsets or timestamps in the options do not fit the topic, or each other.
+
+    Attributes:
+        condition: such as ``KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED``.
+    """
+
+
+class DataLossError(_ConditionError):
+    """Records that were to be read are gone; raised with ``failOnDataLoss=true``.
+
+    Attributes:
+        condition: such as ``KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE``.
+    """
+
+
+class ReadError(KafkaError):
+    """A task could not read its range; the message tells the partition, the offset and the cause, which is chained.
+
+    Attributes:
+        topic_partition, offset: where it happened.
+    """
+
+    def __init__(self, message: str, topic_partition: TopicPartition, offset: int) -> None:
+        super().__init__(f"{topic_partition} at offset {offset}: {message}")
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self._message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self._message, self.topic_partition, self.offset))

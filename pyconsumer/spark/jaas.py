@@ -1,0 +1,78 @@
+"""``sasl.jaas.config`` of Java clients, read as user name and password. Nothing of it is ever shown in a message."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = ["Login", "parse_jaas"]
+
+# A word, or a quoted string with backslashes before quotes and backslashes.
+_TOKEN: Final = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([=;])|([^\s=;"']+))""")
+_FLAGS: Final = {"required", "requisite", "sufficient", "optional"}
+_MECHANISMS: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
+
+
+class Login(NamedTuple):
+    """What a login module was told. ``mechanisms`` are those that it can be used with."""
+
+    mechanisms: tuple[str, ...]
+    username: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({'/'.join(self.mechanisms)})"
+
+
+def parse_jaas(text: str) -> Login:
+    """Read ``...PlainLoginModule required username="u" password="p";`` (or ScramLoginModule, in any package).
+
+    Raises:
+        ConfigurationError: another module, or another notation.
+    """
+    tokens = _tokens(text)
+    module = tokens[0].rpartition(".")[2] if tokens else ""
+    mechanisms = _MECHANISMS.get(module)
+    if mechanisms is None:
+        raise ConfigurationError(
+            "kafka.sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule"
+            + (f", not {tokens[0]}" if tokens and re.fullmatch(r"[\w.$]+", tokens[0]) else "")
+        )
+    if len(tokens) < 2 or tokens[1].lower() not in _FLAGS or tokens[-1] != ";":
+        raise _malformed(module)
+    given: dict[str, str] = {}
+    rest = tokens[2:-1]
+    if len(rest) % 3:
+        raise _malformed(module)
+    for name, equals, value in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+        if equals != "=":
+            raise _malformed(module)
+        given[name] = value
+    if given.get("tokenauth", "false").lower() == "true":
+        raise ConfigurationError("kafka.sasl.jaas.config: delegation tokens (tokenauth) cannot be used")
+    missing = [name for name in ("username", "password") if name not in given]
+    if missing:
+        raise ConfigurationError(f"kafka.sasl.jaas.config: {module} is given no {' and no '.join(missing)}")
+    return Login(mechanisms, given["username"], given["password"])
+
+
+def _tokens(text: str) -> list[str]:
+    found: list[str] = []
+    position, text = 0, text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ConfigurationError("kafka.sasl.jaas.config: a quote is not closed")
+        double, single, sign, word = match.groups()
+        quoted = double if double is not None else single
+        found.append(re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else sign or word)
+        position = match.end()
+    return found
+
+
+def _malformed(module: str) -> ConfigurationError:
+    return ConfigurationError(
+        f'kafka.sasl.jaas.config: write it as  ...{module} required username="..." password="...";  with the semicolon'
+    )

@@ -1,0 +1,211 @@
+"""What the driver asks the cluster: which partitions there are, and offsets by time. No group, no consumer."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol, TypeVar
+
+from pyconsumer import errors
+from pyconsumer.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pyconsumer.spark.connections import Connection
+from pyconsumer.spark.subscription import Assign, Subscribe, Subscription
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["ClusterLookups", "Lookups"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+T = TypeVar("T")
+
+_FIRST_VERSION_WITH_ISOLATION: Final = 2
+
+
+class Lookups(Protocol):
+    """What planning needs to know of a cluster."""
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """The partitions to read, sorted."""
+        ...
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """For each partition the first offset at or after a time in ms (-1: the end, -2: the start), None if none."""
+        ...
+
+
+class ClusterLookups:
+    """Asks a cluster.
+
+    Args:
+        connection: to it.
+        attempts: how often to try what fails with an error that may pass.
+        retry_ms: pause between two attempts.
+        sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        attempts: int = 3,
+        retry_ms: int = 1_000,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._client = connection.client
+        self._metadata = connection.metadata
+        self._config = connection.config
+        self._attempts = attempts
+        self._retry = retry_ms / 1000
+        self._sleep = sleep
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """The partitions to read, sorted. A pattern may match none.
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic or partition that was named does not exist.
+            KafkaError: the cluster cannot be reached, or does not let us see a topic.
+        """
+        return self._retried("finding the topics", lambda: self._partitions(subscription))
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """See :class:`Lookups`; with ``read_committed`` the end is the last stable offset.
+
+        Raises:
+            KafkaError: a leader cannot be reached in time, or refuses.
+        """
+        if not timestamps:
+            return {}
+        return self._retried("asking for offsets", lambda: self._offsets(timestamps))
+
+    def _retried(self, what: str, steps: Callable[[], Steps[T]]) -> T:
+        attempt = 1
+        while True:
+            deadline = self._client.clock.now() + self._config.default_api_timeout_ms / 1000
+            try:
+                return self._client.run(steps(), deadline)
+            except KafkaTimeoutError as error:
+                reason = self._client.failures() or str(error)
+                servers = ",".join(map(str, self._config.bootstrap_servers))
+                raise KafkaTimeoutError(
+                    f"{what} at {servers} took longer than {self._config.default_api_timeout_ms} ms: {reason}"
+                ) from error
+            except KafkaError as error:
+                if not error.retriable or attempt >= self._attempts:
+                    raise
+                _log.warning("%s failed, attempt %d of %d: %s", what, attempt, self._attempts, error)
+                self._sleep(self._retry)
+                attempt += 1
+
+    # -- partitions --------------------------------------------------------------------------------------------------
+
+    def _partitions(self, subscription: Subscription) -> Steps[list[TopicPartition]]:
+        metadata = self._metadata
+        if isinstance(subscription, Assign):
+            names = sorted({tp.topic for tp in subscription.partitions})
+        elif isinstance(subscription, Subscribe):
+            names = sorted(subscription.topics)
+        else:
+            metadata.set_all_topics()
+            yield from self._update()
+            matches = subscription.matcher()
+            names = [name for name in metadata.topics() if matches(name)]
+            return [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
+        metadata.set_topics(names)
+        yield from self._update()
+        missing = [name for name in names if metadata.topic(name) is None]
+        if missing:
+            raise metadata.topic_error(missing[0]) or UnknownTopicOrPartitionError(missing[0])
+        found = [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
+        if isinstance(subscription, Subscribe):
+            return found
+        absent = sorted(set(subscription.partitions) - set(found))
+        if absent:
+            count = metadata.partition_count(absent[0].topic)
+            raise UnknownTopicOrPartitionError(
+                f"{', '.join(map(str, absent))}: topic {absent[0].topic} has {count} partitions"
+            )
+        return sorted(subscription.partitions)
+
+    def _update(self) -> Steps[None]:
+        """Wait for fresh metadata, until the deadline of the call."""
+        seen = self._metadata.request_update()
+        while self._metadata.update_count == seen:
+            yield Wait(None, float("inf"))
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> Steps[dict[TopicPartition, int | None]]:
+        found: dict[TopicPartition, int | None] = {}
+        for topic in {tp.topic for tp in timestamps}:
+            self._metadata.add_topic(topic)
+        while missing := [tp for tp in timestamps if tp not in found]:
+            by_node: dict[int, list[TopicPartition]] = {}
+            homeless = False
+            for tp in missing:
+                leader = self._metadata.leader(tp)
+                if leader is None or leader.leader < 0:
+                    homeless = True
+                else:
+                    by_node.setdefault(leader.leader, []).append(tp)
+            asked = [self._ask(node_id, group, timestamps) for node_id, group in by_node.items()]
+            stale = homeless
+            for future in asked:
+                while not future.done:
+                    yield Wait(future, float("inf"))
+                stale |= self._take(future, found)
+            if stale:
+                yield from self._pause()
+        return found
+
+    def _ask(
+        self, node_id: int, partitions: Iterable[TopicPartition], timestamps: Mapping[TopicPartition, int]
+    ) -> RequestFuture[ClientResponse]:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for tp in partitions:
+            topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+            topic.partitions.append(ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamps[tp]))
+        committed = self._config.read_committed
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=list(topics.values()))
+        return self._client.send(
+            node_id, ListOffsetsRequest, request, min_version=_FIRST_VERSION_WITH_ISOLATION if committed else 0
+        )
+
+    @staticmethod
+    def _take(future: RequestFuture[ClientResponse], found: dict[TopicPartition, int | None]) -> bool:
+        """Take an answer; returns whether some of it must be asked for again."""
+        error = future.exception
+        if error is not None:
+            if not error.retriable:
+                raise error
+            return True
+        response = future.value.message
+        assert isinstance(response, ListOffsetsResponse)
+        again = False
+        for topic in response.topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
+                if partition.error_code == 0:
+                    found[tp] = partition.offset if partition.offset >= 0 else None
+                    continue
+                error = errors.for_code(partition.error_code, str(tp))
+                if not error.retriable:
+                    raise error
+                again = True
+        return again
+
+    def _pause(self) -> Steps[None]:
+        """Ask for new metadata, and wait for the retry backoff."""
+        self._metadata.request_update()
+        until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
+        while self._client.clock.now() < until:
+            yield Wait(None, until)

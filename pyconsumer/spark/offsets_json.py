@@ -1,0 +1,107 @@
+"""The JSON in options and checkpoints: partitions, offsets by partition, timestamps by partition.
+
+``{"topic":[0,1]}`` names partitions; ``{"topic":{"0":23,"1":-1}}`` gives a number for each: an offset, the next one to
+read, with -2 for the earliest and -1 for the latest, or a timestamp in ms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["EARLIEST", "LATEST", "format_offsets", "parse_numbers", "parse_partitions"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+_MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
+
+
+def parse_partitions(option: str, text: str) -> list[TopicPartition]:
+    """Read ``{"topic":[0,1]}``; sorted.
+
+    Raises:
+        ConfigurationError: it is something else, names nothing, or names a partition twice.
+    """
+    example = '{"topicA":[0,1],"topicB":[2,4]}'
+    found = []
+    for topic, numbers in _load(option, text, example).items():
+        if not isinstance(numbers, list):
+            raise _wrong(option, f"{topic!r} needs a list of partitions", example)
+        found += [TopicPartition(topic, _whole(option, number, 0x7FFFFFFF, example)) for number in numbers]
+    if not found:
+        raise ConfigurationError(f"option {option} names no partition")
+    if len(set(found)) < len(found):
+        raise ConfigurationError(f"option {option} names {_first_twice(found)} twice")
+    return sorted(found)
+
+
+def parse_numbers(
+    option: str, text: str, *, example: str, legal: Callable[[int], bool] = lambda number: number >= 0
+) -> dict[TopicPartition, int]:
+    """Read ``{"topic":{"0":23}}``.
+
+    Args:
+        legal: which numbers are.
+
+    Raises:
+        ConfigurationError: it is something else, or a number is not legal.
+    """
+    found: dict[TopicPartition, int] = {}
+    for topic, numbers in _load(option, text, example).items():
+        if not isinstance(numbers, dict):
+            raise _wrong(option, f"{topic!r} needs a number for each partition", example)
+        for partition, number in numbers.items():
+            if not (partition.isascii() and partition.isdigit()):
+                raise _wrong(option, f"{partition!r} is not a partition", example)
+            if isinstance(number, bool) or not isinstance(number, int) or number > _MAX_INT64 or not legal(number):
+                raise _wrong(option, f"{number!r} is not legal for {topic}-{partition}", example)
+            found[TopicPartition(topic, int(partition))] = number
+    return found
+
+
+def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """Offsets as one line of JSON, always in the same order: Spark compares positions as text."""
+    topics: dict[str, dict[str, int]] = {}
+    for tp in sorted(offsets):
+        topics.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return json.dumps(topics, separators=(",", ":"))
+
+
+def _load(option: str, text: str, example: str) -> dict[str, Any]:
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in items]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{_first_twice(names)!r} comes twice")
+        return dict(items)
+
+    try:
+        found = json.loads(text, object_pairs_hook=pairs)
+    except ValueError as error:
+        raise _wrong(option, f"it is not JSON ({error})", example) from None
+    if not isinstance(found, dict):
+        raise _wrong(option, "it is not a JSON object", example)
+    return found
+
+
+def _whole(option: str, number: object, most: int, example: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= most:
+        raise _wrong(option, f"{number!r} is not a partition", example)
+    return number
+
+
+def _wrong(option: str, reason: str, example: str) -> ConfigurationError:
+    return ConfigurationError(f"option {option}: {reason}; it should look like {example}")
+
+
+def _first_twice(items: Iterable[Any]) -> Any:
+    seen = set()
+    for item in items:
+        if item in seen:
+            return item
+        seen.add(item)
+    raise AssertionError("nothing comes twice")

@@ -1,0 +1,248 @@
+"""A task's work: the records of one offset range, read from the partition's leader, without a group.
+
+Rules
+
+1. The next fetch leaves before the records of the present one are decoded, so that broker and network work while
+   Spark consumes; between two blocks of records the sockets are served.
+2. Offsets without a visible record (control batches, aborted transactions, compacted ones) are passed over.
+3. What may pass is tried again: a lost connection, another leader, an answer without records. If the position has not
+   moved for ``poll_timeout_ms``, the read fails with the last reason.
+4. An offset that is gone is lost data: an error, or, if the user allows it, a warning and the first offset still there.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import math
+from collections.abc import Iterator
+from typing import Final
+
+from pyconsumer import errors
+from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.records import Columns, Cursor
+from pyconsumer.spark.connections import Connection
+from pyconsumer.spark.errors import DataLossError, ReadError
+from pyconsumer.spark.lookups import ClusterLookups
+from pyconsumer.spark.offsets_json import EARLIEST
+from pyconsumer.spark.planning import OffsetRange
+
+__all__ = ["RangeReader"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+_OFFSET_OUT_OF_RANGE: Final = 1
+_LAST_VERSION_WITH_NAMES: Final = 12
+_MAX_INT32: Final = 0x7FFFFFFF
+
+
+class RangeReader:
+    """Reads one range, once.
+
+    Args:
+        connection: borrowed for the time of the read.
+        offsets: what to read.
+        fail_on_data_loss: whether records that are gone are an error (rule 4).
+        poll_timeout_ms: longest time without progress (rule 3).
+    """
+
+    def __init__(
+        self, connection: Connection, offsets: OffsetRange, *, fail_on_data_loss: bool, poll_timeout_ms: int
+    ) -> None:
+        self._connection = connection
+        self._client = connection.client
+        self._metadata = connection.metadata
+        self._config = connection.config
+        self._range = offsets
+        self._tp = offsets.topic_partition
+        self._fail_on_data_loss = fail_on_data_loss
+        self._poll_timeout = poll_timeout_ms / 1000
+        self._partition_bytes = self._config.max_partition_fetch_bytes
+        self._replica = -1  # the follower to read from, as the leader advised (KIP-392)
+        self._cause = "no answer came"
+
+    def blocks(self, max_records: int, max_bytes: int, *, with_headers: bool) -> Iterator[tuple[Columns, int]]:
+        """The records in order of offset, block by block: columns, and how many of their rows belong to the range.
+
+        Args:
+            max_records: most rows of a block.
+            max_bytes: bytes of keys and values at which a block ends.
+            with_headers: whether the columns have headers.
+
+        Raises:
+            DataLossError: records are gone and that is not allowed.
+            CorruptRecordError: a batch is damaged.
+            ReadError: nothing could be read for too long, or the broker refuses.
+        """
+        self._metadata.set_topics([self._tp.topic])
+        position, end = self._range.start, self._range.end
+        ahead: RequestFuture[ClientResponse] | None = None
+        while position < end:
+            data = self._fetch(position, ahead)
+            ahead = None
+            if data is None:
+                position = self._after_loss(position)
+                continue
+            cursor = self._cursor(data, position)
+            if cursor.end_offset < end:
+                ahead = self._send(cursor.end_offset)
+                self._client.flush()
+            while not cursor.exhausted and cursor.next_offset < end:
+                columns = cursor.take_columns(
+                    min(max_records, end - cursor.next_offset), max_bytes, with_headers=with_headers
+                )
+                # Where offsets are missing, more was taken than there are offsets left.
+                count = bisect.bisect_left(columns.offsets, end)
+                if count:
+                    yield columns, count
+                    if ahead is not None and not ahead.done:
+                        self._client.poll_no_wakeup()
+            position = cursor.end_offset if cursor.exhausted else cursor.next_offset
+
+    # -- one fetch ---------------------------------------------------------------------------------------------------
+
+    def _fetch(self, position: int, ahead: RequestFuture[ClientResponse] | None) -> PartitionData | None:
+        """The data from ``position`` on, at least one batch; None if that offset is out of range."""
+        deadline = self._client.clock.now() + self._poll_timeout
+        try:
+            return self._client.run(self._fetch_steps(position, ahead), deadline)
+        except KafkaTimeoutError as error:
+            reason = self._client.failures() or self._cause
+            raise ReadError(
+                f"no record could be read for {self._poll_timeout:g} s (kafkaConsumer.pollTimeoutMs): {reason}",
+                self._tp,
+                position,
+            ) from error
+        except ReadError:
+            raise
+        except KafkaError as error:
+            raise ReadError(str(error), self._tp, position) from error
+
+    def _fetch_steps(self, position: int, future: RequestFuture[ClientResponse] | None) -> Steps[PartitionData | None]:
+        while True:
+            if future is None:
+                future = self._send(position)
+            if future is None:
+                self._cause = "the partition has no leader"
+                yield from self._pause()
+                continue
+            while not future.done:
+                yield Wait(future, math.inf)
+            error = future.exception
+            if error is None:
+                data = self._partition_of(future.value)
+                error = self._judge(data)
+                if error is None:
+                    if data.records is not None and len(data.records):
+                        return data
+                    if data.preferred_read_replica >= 0 and self._replica != data.preferred_read_replica:
+                        self._replica = data.preferred_read_replica
+                    else:
+                        self._cause = (
+                            f"the broker has nothing there (high watermark {data.high_watermark},"
+                            f" last stable offset {data.last_stable_offset})"
+                        )
+                        yield from self._pause()
+                    future = None
+                    continue
+                if data.error_code == _OFFSET_OUT_OF_RANGE and self._replica < 0:
+                    return None
+            if self._replica >= 0:
+                self._replica = -1  # back to the leader, at once
+            elif not error.retriable:
+                raise error
+            else:
+                self._cause = str(error)
+                yield from self._pause()
+            future = None
+
+    def _judge(self, data: PartitionData) -> KafkaError | None:
+        return errors.for_code(data.error_code, str(self._tp)) if data.error_code else None
+
+    def _send(self, position: int) -> RequestFuture[ClientResponse] | None:
+        """Queue a fetch; None if the partition has no leader at present."""
+        leader = self._metadata.leader(self._tp)
+        if leader is None or leader.leader < 0:
+            return None
+        topic_id = self._metadata.topic_id(self._tp.topic)
+        node = self._replica if self._metadata.broker(self._replica) is not None else leader.leader
+        partition = FetchPartition(
+            partition=self._tp.partition,
+            current_leader_epoch=leader.leader_epoch,
+            fetch_offset=position,
+            partition_max_bytes=self._partition_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=self._config.fetch_max_wait_ms,
+            min_bytes=1,
+            max_bytes=max(self._config.fetch_max_bytes, self._partition_bytes),
+            isolation_level=int(self._config.read_committed),
+            topics=[FetchTopic(topic=self._tp.topic, topic_id=topic_id, partitions=[partition])],
+            rack_id=self._config.client_rack,
+        )
+        return self._client.send(
+            node, FetchRequest, request, max_version=_LAST_VERSION_WITH_NAMES if topic_id == ZERO_UUID else None
+        )
+
+    def _partition_of(self, answer: ClientResponse) -> PartitionData:
+        response = answer.message
+        assert isinstance(response, FetchResponse)
+        if response.error_code:
+            return PartitionData(partition_index=self._tp.partition, error_code=response.error_code)
+        for topic in response.responses:
+            for data in topic.partitions:
+                if data.partition_index == self._tp.partition:
+                    return data
+        # A throttled broker answers without partitions.
+        return PartitionData(partition_index=self._tp.partition)
+
+    def _pause(self) -> Steps[None]:
+        """Ask for new metadata, and wait for the retry backoff."""
+        self._metadata.request_update()
+        until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
+        while self._client.clock.now() < until:
+            yield Wait(None, until)
+
+    # -- what came ---------------------------------------------------------------------------------------------------
+
+    def _cursor(self, data: PartitionData, position: int) -> Cursor:
+        aborted = None
+        if self._config.read_committed:
+            aborted = [(found.producer_id, found.first_offset) for found in data.aborted_transactions or ()]
+        cursor = Cursor(
+            self._tp,
+            data.records or b"",
+            fetch_offset=position,
+            check_crcs=self._config.check_crcs,
+            aborted=aborted,
+        )
+        if not cursor.batch_count and cursor.has_incomplete_batch:
+            # Brokers send a first batch whole, however large; one that does not must be asked for more.
+            if self._partition_bytes >= _MAX_INT32:
+                raise CorruptRecordError("its batch is cut off", topic_partition=self._tp, offset=position)
+            self._partition_bytes = min(2 * self._partition_bytes, _MAX_INT32)
+        return cursor
+
+    def _after_loss(self, position: int) -> int:
+        """Where to go on when ``position`` is out of range."""
+        end = self._range.end
+        lookups = ClusterLookups(self._connection)
+        earliest = lookups.offsets({self._tp: EARLIEST})[self._tp] or 0
+        if earliest <= position:
+            text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or made anew"
+            going_on = end
+        else:
+            text = f"{self._tp}: offsets {position} to {min(earliest, end) - 1} are gone, the log begins at {earliest}"
+            going_on = min(earliest, end)
+        if self._fail_on_data_loss:
+            raise DataLossError(
+                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+                f"{text}; they were removed, by retention for instance. failOnDataLoss=false passes over them",
+            )
+        _log.warning("%s; going on at offset %d", text, going_on)
+        return going_on

@@ -1,0 +1,76 @@
+"""The source's columns: names, Spark types and Arrow types. Those of Spark's own Kafka connector, in its order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["COLUMNS", "HEADERS", "arrow_schema", "choose_columns", "spark_schema"]
+
+HEADERS: Final = "headers"
+
+COLUMNS: Final[dict[str, str]] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    HEADERS: "array<struct<key: string, value: binary>>",
+}
+"""Column names with their Spark types. ``headers`` is null for a record without headers."""
+
+
+def choose_columns(names: Sequence[str] | None, *, include_headers: bool) -> tuple[str, ...]:
+    """The columns to deliver: those named, in that order, or all, ``headers`` only if asked for.
+
+    Raises:
+        ConfigurationError: an unknown name, or one that comes twice.
+    """
+    if names is None:
+        return tuple(name for name in COLUMNS if include_headers or name != HEADERS)
+    spelled = {name.lower(): name for name in COLUMNS}
+    chosen: list[str] = []
+    for name in names:
+        found = spelled.get(name.lower())
+        if found is None:
+            raise ConfigurationError(f"option columns: there is no column {name!r}; there are {', '.join(COLUMNS)}")
+        if found in chosen:
+            raise ConfigurationError(f"option columns: {found} is named twice")
+        chosen.append(found)
+    if include_headers and HEADERS not in chosen:
+        chosen.append(HEADERS)
+    if not chosen:
+        raise ConfigurationError(f"option columns: name at least one of {', '.join(COLUMNS)}")
+    return tuple(chosen)
+
+
+def spark_schema(columns: Sequence[str]) -> str:
+    """The schema as DDL; every column may be null."""
+    return ", ".join(f"`{name}` {COLUMNS[name]}" for name in columns)
+
+
+@functools.cache
+def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """The schema of record batches. Spark compares it with its own to the last detail."""
+    import pyarrow as pa
+
+    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+    types = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestampType": pa.int32(),
+        HEADERS: pa.list_(pa.field("element", header)),
+    }
+    return pa.schema([pa.field(name, types[name]) for name in columns])
