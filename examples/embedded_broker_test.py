@@ -1,0 +1,49 @@
+"""Tests of a program that uses Kafka, with a real broker and nothing to install.
+
+Run it with ``pytest examples/embedded_broker_test.py``; the fixtures ``kafka_cluster`` and ``kafka_topic`` come with
+pyconsumer's pytest plugin.
+"""
+
+import pytest
+
+from pyconsumer import KafkaConsumer, KafkaProducer
+from pyconsumer.broker import EmbeddedCluster
+
+
+def copy_in_capitals(servers: str, source: str, target: str, *, group_id: str) -> int:
+    """The program to be tested: copies what is there from one topic to another; returns the number of records."""
+    count = 0
+    with (
+        KafkaConsumer(
+            source,
+            bootstrap_servers=servers,
+            group_id=group_id,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            consumer_timeout_ms=1000,
+        ) as consumer,
+        KafkaProducer(bootstrap_servers=servers) as producer,
+    ):
+        for record in consumer:
+            producer.send(target, record.value.upper(), key=record.key)
+            count += 1
+        producer.flush()
+        consumer.commit()
+    return count
+
+
+@pytest.mark.kafka_topic(partitions=3)
+def test_records_are_copied_once(kafka_cluster: EmbeddedCluster, kafka_topic: str) -> None:
+    servers = kafka_cluster.bootstrap_servers
+    kafka_cluster.create_topic("capitals")
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        for word in ("one", "two", "three"):
+            producer.send(kafka_topic, word)
+
+    assert copy_in_capitals(servers, kafka_topic, "capitals", group_id="copier") == 3
+    assert copy_in_capitals(servers, kafka_topic, "capitals", group_id="copier") == 0  # the group had committed
+
+    with KafkaConsumer(
+        "capitals", bootstrap_servers=servers, group_id="reader", auto_offset_reset="earliest", consumer_timeout_ms=1000
+    ) as consumer:
+        assert sorted(record.value for record in consumer) == [b"ONE", b"THREE", b"TWO"]

@@ -1,0 +1,83 @@
+"""The programs in ``examples/`` run as they stand, and say what they should."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.process import run
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+#: What each of them prints, line by line.
+_OUTPUT = {
+    "produce.py": (
+        r"the last order is at offset \d+ of orders-\d",
+        r"refused: the record has 2000084 bytes.*max_request_size.*",
+        r"10 orders delivered",
+    ),
+    "manual_assignment.py": ("from the start: 60 records", "from minute 50: 10 records"),
+    "consume_group.py": (
+        r"member 0 had partitions \[.*\] at the end",
+        r"member 1 had partitions \[.*\] at the end",
+        "1000 clicks counted",
+        "committed offsets add up to 1000",
+    ),
+    "rebalance_listener.py": (
+        r"assigned \[0, 1, 2, 3\]",
+        r"revoked \[0, 1, 2, 3\]",
+        r"assigned \[\d, \d\]",
+        r"revoked \[\d, \d\]",
+    ),
+}
+#: Those with tests of their own below.
+_OTHERS = {"embedded_broker_test.py", "spark_batch.py"}
+
+
+def _check(name: str, *arguments: str) -> None:
+    finished = run([sys.executable, "-W", "error", str(EXAMPLES / name), *arguments], timeout_s=60, cwd=ROOT).check()
+    assert finished.stderr == ""
+    assert len(finished.lines) == len(_OUTPUT[name]), finished.stdout
+    for line, wanted in zip(finished.lines, _OUTPUT[name], strict=True):
+        assert re.fullmatch(wanted, line), finished.stdout
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == _OUTPUT.keys() | _OTHERS
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("name", _OUTPUT)
+def test_an_example_runs_as_it_stands(name: str) -> None:
+    _check(name)
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("name", _OUTPUT)
+def test_an_example_runs_on_a_cluster_that_is_there(name: str, cluster: Cluster) -> None:
+    _check(name, "-b", cluster.bootstrap_servers)
+
+
+def test_the_example_of_testing_passes() -> None:
+    installed = any(entry.name == "pyconsumer" for entry in entry_points(group="pytest11"))
+    plugin = [] if installed else ["-p", "pyconsumer.testing.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
+    finished = run([*command, str(EXAMPLES / "embedded_broker_test.py")], timeout_s=60, cwd=ROOT).check()
+    assert re.search(r"^1 passed", finished.stdout, re.MULTILINE), finished.stdout
+
+
+@pytest.mark.spark
+def test_the_spark_example_counts_words() -> None:
+    pytest.importorskip("pyspark")
+    from pyconsumer.spark import java_home
+
+    if java_home() is None:
+        pytest.skip("needs Java 17 or newer, or pyconsumer[jvm]")
+    finished = run([sys.executable, str(EXAMPLES / "spark_batch.py")], timeout_s=110, cwd=ROOT).check()
+    assert finished.lines == ["be 2", "to 2", "is 1"]
