@@ -321,7 +321,13 @@ class Connection:
         if self._closed:
             return
         if response is not None:
-            self._send(encode_response(response, version, correlation_id))
+            try:
+                buffers = encode_response(response, version, correlation_id)
+            except KafkaError as error:  # a handler's mistake: no client is left waiting for an answer
+                _log.error("the answer to %s cannot be written: %s", self.client_host, error, exc_info=error)
+                self.close()
+                return
+            self._send(buffers)
         self._busy = False
         if self.session.close_after:
             self.close(flush=True)

@@ -299,8 +299,10 @@ class Controller:
         config = {
             "cleanup.policy": "compact",
             "compression.type": "producer",
-            "internal.segment.bytes": str(self._config.integer(f"{prefix}.segment.bytes")),
         }
+        segment_bytes = self._config.integer(f"{prefix}.segment.bytes")
+        # A size below what segment.bytes may be is meant for tests.
+        config["segment.bytes" if segment_bytes >= 2**20 else "internal.segment.bytes"] = str(segment_bytes)
         if name == TRANSACTION_TOPIC:
             config["min.insync.replicas"] = str(
                 min(len(self.brokers), self._config.integer("transaction.state.log.min.isr"))

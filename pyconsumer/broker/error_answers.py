@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from pyconsumer.protocol.messages import response_type
+from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.schema import Message, Struct, WireType
 
 __all__ = ["error_answer"]
@@ -32,12 +33,22 @@ _ALIASES = {
     "name": ("name", "topic"),
     "topic": ("topic", "name"),
 }
+#: Values beside an error code that are not their type's default, as Kafka has them.
+_AFTER_ERROR: dict[str, dict[str, Any]] = {
+    "CreatableTopicResult": {"configs": None},
+    "PartitionData": {"high_watermark": -1, "records": b""},
+    "PartitionProduceResponse": {"base_offset": -1},
+}
+_SESSION_ERRORS = frozenset({70, 71, 106})
+_NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "session_id"})
 
 
 def error_answer(request: Message, version: int, error_code: int) -> Message:
     """The response to ``request`` in which everything has failed with ``error_code``."""
     response = response_type(request.API_KEY)()
     _fill(response, request, version, error_code)
+    if isinstance(response, FetchResponse) and response.responses and error_code not in _SESSION_ERRORS:
+        response.error_code = 0  # that of a fetch as a whole is for its session
     return response
 
 
@@ -56,8 +67,8 @@ def _fill(target: Struct, source: Any, version: int, error_code: int) -> None:
                 setattr(target, spec.name, [_element(spec.type, item, version, error_code) for item in items])
         elif isinstance(spec.type, WireType):
             _copy(target, spec.name, source)
-    if owner == "CreatableTopicResult":
-        target.configs = None  # type: ignore[attr-defined]
+    for name, value in _AFTER_ERROR.get(owner, {}).items():
+        setattr(target, name, value)
 
 
 def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> Struct:
@@ -76,7 +87,7 @@ def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> 
 
 
 def _copy(target: Struct, name: str, source: Any) -> None:
-    if source is None or name in ("records", "base_offset", "log_append_time_ms", "log_start_offset", "high_watermark"):
+    if source is None or name in _NOT_COPIED:
         return
     known = {item.name for item in dataclasses.fields(source)}
     for alias in _ALIASES.get(name, (name,)):

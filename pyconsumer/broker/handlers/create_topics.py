@@ -9,7 +9,7 @@ from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import TopicState
 from pyconsumer.broker.settings import format_value
-from pyconsumer.errors import BrokerResponseError, InvalidRequestError
+from pyconsumer.errors import BrokerResponseError, InvalidRequestError, InvalidTopicError
 from pyconsumer.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -31,6 +31,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
             if counts[topic.name] > 1:
                 raise InvalidRequestError("Duplicate topic name.")
             plan = _plan(broker, topic)
+            _check_collision(plan, planned)
         except BrokerResponseError as error:
             text = str(error.args[0]) if error.args else None
             results.append(CreatableTopicResult(topic.name, error_code=error.errno, error_message=text, configs=None))
@@ -46,6 +47,14 @@ def _plan(broker: Broker, topic: CreatableTopic) -> TopicState:
     config = {item.name: item.value for item in topic.configs if item.value is not None}
     assignments = {item.partition_index: item.broker_ids for item in topic.assignments}
     return broker.controller.plan_topic(topic.name, topic.num_partitions, topic.replication_factor, config, assignments)
+
+
+def _check_collision(plan: TopicState, planned: list[TopicState]) -> None:
+    """Two names that differ only in '.' and '_' cannot be made, not in one request either."""
+    plain = plan.name.replace(".", "_")
+    for other in planned:
+        if other.name.replace(".", "_") == plain:
+            raise InvalidTopicError(f"Topic '{plan.name}' collides with existing topic: {other.name}")
 
 
 def _created(broker: Broker, plan: TopicState, *, validate_only: bool) -> CreatableTopicResult:

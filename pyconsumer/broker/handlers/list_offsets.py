@@ -46,7 +46,10 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
                 if wanted.timestamp < 0 and context.api_version < _SINCE.get(wanted.timestamp, 0):
                     raise UnsupportedVersionError(f"timestamp {wanted.timestamp} needs a newer version")
                 partition = broker.partition(topic.name, wanted.partition_index, wanted.current_leader_epoch)
-                answers.append(_find(partition, wanted, committed_only=request.isolation_level == 1))
+                found = _find(partition, wanted, committed_only=request.isolation_level == 1)
+                if context.api_version < 4:
+                    found.leader_epoch = -1
+                answers.append(found)
             except BrokerResponseError as error:
                 answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
             except OSError:

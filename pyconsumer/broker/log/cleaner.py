@@ -159,10 +159,7 @@ def _rewrite(log: PartitionLog, group: list[Segment], last_of: dict[bytes, int],
             if kept is not None:
                 headers = [found._replace(position=0) for found in scan(kept)]
                 fresh.append(headers, (kept,))
-    if not fresh.size_bytes and len(log.segments) == len(group):
-        fresh.remove()
-        return
-    if fresh.size_bytes:
+    if fresh.size_bytes or group[0] is log.segments[0]:  # the first one keeps the log's start, even if empty
         fresh.seal()
         fresh.flush()
         log.replace(group, fresh)

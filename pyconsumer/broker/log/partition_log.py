@@ -217,8 +217,8 @@ class PartitionLog:
                 f"offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and"
                 f" {self.log_end_offset}"
             )
-        index = bisect_right(self._bases, offset) - 1
-        while 0 <= index < len(self._segments):
+        index = max(0, bisect_right(self._bases, offset) - 1)
+        while index < len(self._segments):
             segment = self._segments[index]
             found = segment.locate(offset)
             if found is not None:
@@ -311,7 +311,7 @@ class PartitionLog:
 
                 def too_large(segment: Segment) -> bool:
                     nonlocal excess
-                    if excess < segment.size_bytes or not segment.size_bytes:
+                    if excess < segment.size_bytes:
                         return False
                     excess -= segment.size_bytes
                     return True
@@ -326,7 +326,8 @@ class PartitionLog:
     def _retire(self, end_offset: int, wanted: Callable[[Segment], bool]) -> int:
         count = 0
         for segment in self._segments:
-            if segment.next_offset > end_offset or not segment.size_bytes or not wanted(segment):
+            is_new = segment is self._active and not segment.size_bytes
+            if is_new or segment.next_offset > end_offset or not wanted(segment):
                 break
             count += 1
         if count and count == len(self._segments):

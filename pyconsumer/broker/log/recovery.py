@@ -227,16 +227,16 @@ def _load_producers(storage: Storage, segments: list[Segment], end: int, clean: 
 
 def _tail(segments: list[Segment], offset: int) -> list[BatchInfo]:
     """Headers of the last few MiB before an offset."""
+    room = _REFILL_BYTES
+    pieces: list[list[BatchInfo]] = []
     for segment in reversed(segments):
-        if segment.base_offset < offset:
-            found = segment.locate(offset)
-            end = found[0] if found is not None else segment.size_bytes
-            if end <= _REFILL_BYTES:
-                return list(segment.headers())
-            return list(segment.headers(_aligned(segment, end - _REFILL_BYTES)))
-    return []
-
-
-def _aligned(segment: Segment, position: int) -> int:
-    """The last indexed batch that begins at or before a position."""
-    return segment.offset_index.position_at_or_before(position)
+        if room <= 0:
+            break
+        if segment.base_offset >= offset:
+            continue
+        found = segment.locate(offset)
+        end = found[0] if found is not None else segment.size_bytes
+        start = segment.offset_index.position_at_or_before(end - room) if end > room else 0
+        pieces.append(list(segment.headers(start)))
+        room -= end - start
+    return [info for piece in reversed(pieces) for info in piece]

@@ -1,0 +1,1 @@
+"""The broker's log, controller and rules, without sockets."""

@@ -1,0 +1,94 @@
+"""Batches and logs for tests of the broker."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.recovery import open_log
+from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage
+from pyconsumer.clock import ManualClock
+from pyconsumer.protocol.records import BatchBuilder, SimpleRecord, iter_records
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["NOW_MS", "TP", "batch", "keyed", "log_in", "records_of", "topic_config"]
+
+TP = TopicPartition("t", 0)
+#: Wall time at which every :class:`ManualClock` here begins.
+NOW_MS = 1_700_000_000_000
+
+
+def batch(
+    *values: bytes,
+    timestamp_ms: int = NOW_MS,
+    codec: str = "none",
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+    key: bytes | None = None,
+    control: bool = False,
+) -> bytearray:
+    """A batch as a producer sends it, with a record for each value, 1 ms apart."""
+    builder = BatchBuilder(codec)
+    for index, value in enumerate(values or (b"value",)):
+        builder.try_append(timestamp_ms + index, key, value)
+    built = builder.build(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_control=control
+    )
+    return bytearray(built)
+
+
+def keyed(*pairs: tuple[bytes | None, bytes | None], timestamp_ms: int = NOW_MS, codec: str = "none") -> bytearray:
+    """A batch of keys and values (None: a tombstone)."""
+    builder = BatchBuilder(codec)
+    for key, value in pairs:
+        builder.try_append(timestamp_ms, key, value)
+    return bytearray(builder.build())
+
+
+def topic_config(**changes: object) -> TopicConfig:
+    """A topic's settings; names as the fields of :class:`TopicConfig`."""
+    return dataclasses.replace(TopicConfig(), **changes)  # type: ignore[arg-type]
+
+
+def log_in(
+    where: Path | Storage | None,
+    clock: ManualClock | None = None,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    log_start_offset: int = 0,
+    **config: object,
+) -> PartitionLog:
+    """Open the log in a folder, in a storage, or (None) in memory."""
+    storage: Storage
+    if where is None:
+        storage = MemoryStorage()
+    else:
+        storage = FileStorage(where) if isinstance(where, Path) else where
+    return open_log(
+        storage,
+        TP,
+        topic_config(**config),
+        clock or ManualClock(wall_ms=NOW_MS),
+        clean=clean,
+        recovery_point=recovery_point,
+        log_start_offset=log_start_offset,
+    )
+
+
+def records_of(log: PartitionLog, offset: int | None = None) -> list[SimpleRecord]:
+    """Every record from an offset (the log start offset) on."""
+    found: list[SimpleRecord] = []
+    at = log.log_start_offset if offset is None else offset
+    while at < log.log_end_offset:
+        data = log.read(at, 1 << 20, log.log_end_offset, at_least_one=True)
+        records: Sequence[SimpleRecord] = [record for record in iter_records(data) if record.offset >= at]
+        if not records:
+            break
+        found.extend(records)
+        at = records[-1].offset + 1
+    return found

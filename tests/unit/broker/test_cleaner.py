@@ -1,0 +1,173 @@
+"""Compaction: the last record of each key stays, offsets don't change, what is not known survives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.broker.log.cleaner import LogCleaner, clean_log
+from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.partition import Partition
+from pyconsumer.clock import ManualClock
+from pyconsumer.protocol.records import scan
+from tests.unit.broker.support import NOW_MS, TP, batch, keyed, log_in, records_of
+
+_DAY_MS = 86_400_000
+
+
+def compacted(where: Path | None = None, clock: ManualClock | None = None, **config: object) -> PartitionLog:
+    settings: dict[str, object] = {"compact": True, "delete": False, "segment_bytes": 150} | config
+    return log_in(where, clock, **settings)
+
+
+def contents(log: PartitionLog) -> list[tuple[int, bytes | None, bytes | None]]:
+    return [(r.offset, r.key, r.value) for r in records_of(log)]
+
+
+@pytest.mark.spec("broker:COT-05")
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_of_each_key_the_last_record_stays(tmp_path: Path, codec: str, on_disk: bool) -> None:
+    log = compacted(tmp_path if on_disk else None)
+    for index in range(12):
+        log.append(keyed((b"k%d" % (index % 3), b"v%d" % index), (b"once%d" % index, b"x"), codec=codec), 0)
+    before = contents(log)
+    active = log.segments[-1].base_offset
+    end = clean_log(log, NOW_MS)
+    assert end == active
+    last = {key: offset for offset, key, _ in before if offset < active}
+    assert contents(log) == [item for item in before if item[0] >= active or last[item[1]] == item[0]]
+    assert (log.log_start_offset, log.log_end_offset) == (0, 24)
+
+
+def test_every_offset_can_still_be_read_from(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for index in range(40):
+        log.append(keyed((b"k%d" % (index % 2), b"v%d" % index)), 0)
+    clean_log(log, NOW_MS)
+    left = [offset for offset, _, _ in contents(log)]
+    for offset in range(log.log_end_offset):
+        expected = min((found for found in left if found >= offset), default=None)
+        if expected is not None:
+            found = [r.offset for r in records_of(log, offset) if r.offset >= offset]
+            assert found[0] == expected
+
+
+def test_small_segments_are_merged(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for index in range(40):
+        log.append(keyed((b"k%d" % (index % 2), b"v%d" % index)), 0)
+    before = len(log.segments)
+    clean_log(log, NOW_MS)
+    assert len(log.segments) < before / 2
+    assert not [name for name in log.storage.names() if name.endswith((".cleaned", ".swap"))]
+    log.close()
+    again = compacted(tmp_path)
+    assert contents(again) == contents(log_in(tmp_path))
+
+
+def test_the_last_segment_is_never_touched() -> None:
+    log = compacted(segment_bytes=1 << 20)
+    log.append(keyed((b"k", b"1")), 0)
+    log.append(keyed((b"k", b"2")), 0)
+    assert clean_log(log, NOW_MS) == 0
+    assert len(contents(log)) == 2
+
+
+class TestTombstones:
+    @pytest.mark.spec("broker:TMB-01", "broker:TMB-04", "broker:TMB-05")
+    def test_it_removes_the_value_at_once_and_goes_after_its_time(self) -> None:
+        log = compacted(delete_retention_ms=_DAY_MS)
+        for pair in ((b"k", b"old"), (b"empty", b""), (b"k", None), (b"filler", b"x" * 60), (b"end", b"x" * 60)):
+            log.append(keyed(pair), 0)
+        log.roll()
+        clean_log(log, NOW_MS)
+        assert [(key, value) for _, key, value in contents(log)][:2] == [(b"empty", b""), (b"k", None)]
+        clean_log(log, NOW_MS + _DAY_MS - 1)
+        assert (b"k", None) in [(key, value) for _, key, value in contents(log)]
+        clean_log(log, NOW_MS + _DAY_MS)
+        assert b"k" not in [key for _, key, _ in contents(log)]
+
+    def test_timestamps_do_not_change(self) -> None:
+        log = compacted()
+        log.append(keyed((b"a", b"1"), (b"k", None), timestamp_ms=NOW_MS - 12345), 0)
+        log.roll()
+        clean_log(log, NOW_MS)
+        assert [r.timestamp for r in records_of(log)] == [NOW_MS - 12345] * 2
+        assert scan(log.read(0, 1000, 2, at_least_one=True))[0].delete_horizon_ms == NOW_MS + _DAY_MS
+
+
+def test_an_emptied_batch_of_a_producers_last_sequence_stays_as_a_header() -> None:
+    log = compacted()
+    log.append(batch(b"1", key=b"k", producer_id=4, epoch=0, sequence=0), 0)
+    log.append(keyed((b"k", b"2")), 0)
+    log.roll()
+    clean_log(log, NOW_MS)
+    headers = scan(log.read(0, 1000, 2, at_least_one=True))
+    assert [(h.producer_id, h.base_sequence, h.record_count, h.last_offset) for h in headers] == [
+        (4, 0, 0, 0),
+        (-1, -1, 1, 1),
+    ]
+
+
+def test_young_segments_wait_for_min_compaction_lag() -> None:
+    log = compacted(min_compaction_lag_ms=1000)
+    for index in range(10):
+        log.append(keyed((b"k", b"v" * 60), timestamp_ms=NOW_MS + 100 * index), 0)
+    assert clean_log(log, NOW_MS + 1250) == 3
+    assert len(contents(log)) == 8
+
+
+def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
+    log = compacted(tmp_path)
+    for _ in range(6):
+        log.append(keyed((b"k", b"v" * 30)), 0)
+    first = sorted(tmp_path.glob("*.log"))[0]
+    size = log.size_bytes
+    content = bytearray(first.read_bytes())
+    content[61] = 0x7E  # the length of the first record
+    first.write_bytes(content)
+    clean_log(log, NOW_MS)
+    assert log.size_bytes == size
+
+
+class TestScheduling:
+    def partition(self, clock: ManualClock, **config: object) -> Partition:
+        partition = Partition(0, TP, bytes(16), compacted(None, clock, **config))
+        partition.lead(0, 0, (0,), (0,))
+        return partition
+
+    def test_a_log_is_compacted_once_enough_of_it_is_dirty(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock), LogCleaner(clock)
+        assert cleaner.run([partition]) is None
+        for index in range(10):
+            partition.append(keyed((b"k%d" % index, b"v" * 40)))
+        assert cleaner.run([partition]) == TP
+        assert cleaner.run([partition]) is None
+        partition.append(keyed((b"k0", b"v" * 40)))
+        partition.append(keyed((b"k0", b"v" * 40)))
+        assert cleaner.run([partition]) is None  # a tenth is dirty, and min.cleanable.dirty.ratio is a half
+        for _ in range(10):
+            partition.append(keyed((b"k0", b"v" * 40)))
+        assert cleaner.run([partition]) == TP
+
+    def test_max_compaction_lag_hurries(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock, max_compaction_lag_ms=5000), LogCleaner(clock)
+        for index in range(20):
+            partition.append(keyed((b"k%d" % index, b"v" * 40)))
+        cleaner.run([partition])
+        for _ in range(3):
+            partition.append(keyed((b"k0", b"v" * 40)))
+        assert cleaner.run([partition]) is None
+        clock.advance(6)
+        assert cleaner.run([partition]) == TP
+
+    def test_topics_that_are_not_compacted_are_left_alone(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition = self.partition(clock, compact=False, delete=True)
+        for _ in range(5):
+            partition.append(keyed((b"k", b"v" * 40)))
+        assert LogCleaner(clock).run([partition]) is None

@@ -1,0 +1,173 @@
+"""The cluster's state: topics with Kafka's rules, leaders, producer ids, and the file that it all stands in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
+from pyconsumer.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    KafkaError,
+    PolicyViolationError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+
+
+def controller(folder: Path | None = None, brokers: int = 1, **config: object) -> Controller:
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    made = Controller(folder, BrokerConfig(settings))
+    made.register(range(brokers))
+    return made
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_c.9", "x" * 249, "..."])
+def test_legal_names(name: str) -> None:
+    assert controller().create_topic(name).name == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a b", "a/b", "ä", "a\n"])
+def test_illegal_names(name: str) -> None:
+    with pytest.raises(InvalidTopicError):
+        controller().create_topic(name)
+
+
+def test_names_that_differ_in_dot_and_underscore_collide() -> None:
+    made = controller()
+    made.create_topic("a.b")
+    with pytest.raises(InvalidTopicError, match="collides"):
+        made.create_topic("a_b")
+    with pytest.raises(TopicAlreadyExistsError):
+        made.create_topic("a.b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"partitions": 0}, InvalidPartitionsError),
+        ({"partitions": -2}, InvalidPartitionsError),
+        ({"partitions": 10_001}, PolicyViolationError),
+        ({"replication_factor": 0}, InvalidReplicationFactorError),
+        ({"replication_factor": 3}, InvalidReplicationFactorError),
+        ({"config": {"retention.ms": "soon"}}, InvalidConfigError),
+        ({"config": {"nonsense": "1"}}, InvalidConfigError),
+        ({"assignments": {0: [0]}, "partitions": 1}, InvalidRequestError),
+        ({"assignments": {1: [0]}}, InvalidReplicaAssignmentError),
+        ({"assignments": {0: []}}, InvalidReplicaAssignmentError),
+        ({"assignments": {0: [0, 0]}}, InvalidReplicaAssignmentError),
+        ({"assignments": {0: [7]}}, InvalidReplicaAssignmentError),
+        ({"assignments": {0: [0], 1: [0, 1]}}, InvalidReplicaAssignmentError),
+    ],
+)
+def test_what_kafka_refuses_is_refused(arguments: dict[str, object], error: type[KafkaError]) -> None:
+    made = controller(brokers=2)
+    with pytest.raises(error):
+        made.plan_topic("t", **arguments)  # type: ignore[arg-type]
+    assert not made.topics
+
+
+def test_replicas_go_round_the_brokers() -> None:
+    topic = controller(brokers=3).create_topic("t", 4, 2)
+    assert [part.replicas for part in topic.partitions] == [(0, 1), (1, 2), (2, 0), (0, 1)]
+    assert [part.leader for part in topic.partitions] == [0, 1, 2, 0]
+
+
+def test_defaults_come_from_the_settings() -> None:
+    topic = controller(brokers=2, num_partitions=3, default_replication_factor=2).create_topic("t")
+    assert [len(part.replicas) for part in topic.partitions] == [2, 2, 2]
+
+
+@pytest.mark.spec("broker:COT-01", "broker:COT-05", "client:CF-28", "client:FC-04")
+def test_the_offsets_topic_is_compacted_and_has_its_own_settings() -> None:
+    made = controller()
+    topic = made.ensure_internal(OFFSETS_TOPIC)
+    assert topic.name == "__consumer_offsets"
+    assert len(topic.partitions) == 50
+    assert topic.config == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "104857600",
+    }
+    assert made.ensure_internal(OFFSETS_TOPIC) is topic
+
+
+class TestPartitions:
+    def test_more_can_be_added(self) -> None:
+        made = controller()
+        made.create_topic("t", 2)
+        made.create_partitions("t", made.plan_partitions("t", 5))
+        assert len(made.topic("t").partitions) == 5
+
+    @pytest.mark.parametrize("count", [0, 1, 2])
+    def test_but_none_taken_away(self, count: int) -> None:
+        made = controller()
+        made.create_topic("t", 2)
+        with pytest.raises(InvalidPartitionsError):
+            made.plan_partitions("t", count)
+
+    def test_with_assignments(self) -> None:
+        made = controller(brokers=2)
+        made.create_topic("t", 1)
+        assert [p.replicas for p in made.plan_partitions("t", 3, [[1], [0]])] == [(1,), (0,)]
+        with pytest.raises(InvalidReplicaAssignmentError):
+            made.plan_partitions("t", 3, [[1]])
+        with pytest.raises(InvalidReplicaAssignmentError):
+            made.plan_partitions("t", 2, [[0, 1]])
+
+    def test_of_a_topic_that_is_not_there(self) -> None:
+        with pytest.raises(UnknownTopicOrPartitionError):
+            controller().plan_partitions("t", 3)
+
+
+class TestFile:
+    def test_everything_is_there_after_a_restart(self, tmp_path: Path) -> None:
+        before = controller(tmp_path)
+        topic = before.create_topic("t", 2, config={"retention.ms": "5"})
+        before.create_topic("gone")
+        before.delete_topic("gone")
+        before.set_broker_config("0", {"message.max.bytes": "77"})
+        after = Controller(tmp_path, BrokerConfig())
+        assert after.cluster_id == before.cluster_id
+        assert after.topics == {"t": topic}
+        assert after.name_of(topic.topic_id) == "t"
+        assert after.broker_configs == {"0": {"message.max.bytes": "77"}}
+
+    def test_a_restart_raises_leader_epochs(self, tmp_path: Path) -> None:
+        controller(tmp_path).create_topic("t", 2)
+        assert [part.leader_epoch for part in controller(tmp_path).topic("t").partitions] == [1, 1]
+        assert [part.leader_epoch for part in controller(tmp_path).topic("t").partitions] == [2, 2]
+
+    def test_a_change_is_in_the_file_before_anybody_is_told(self, tmp_path: Path) -> None:
+        made = controller(tmp_path)
+        seen: list[bool] = []
+        made.on_change.append(lambda name: seen.append(name in json.loads((tmp_path / "cluster.json").read_text())["topics"]))
+        made.create_topic("t")
+        made.delete_topic("t")
+        assert seen == [True, False]
+
+    def test_producer_ids_are_never_given_twice(self, tmp_path: Path) -> None:
+        first = controller(tmp_path).allocate_producer_ids()
+        second = controller(tmp_path).allocate_producer_ids()
+        assert not set(first) & set(second)
+        assert len(first) == 1000
+
+
+def test_deleting_what_is_not_there() -> None:
+    with pytest.raises(UnknownTopicOrPartitionError):
+        controller().delete_topic("t")
+
+
+def test_a_leader_that_is_gone_is_replaced_from_the_isr(tmp_path: Path) -> None:
+    controller(tmp_path, brokers=2).create_topic("t", 2, 2)
+    made = Controller(tmp_path, BrokerConfig())
+    made.register([1])
+    assert [(p.leader, p.leader_epoch) for p in made.topic("t").partitions] == [(1, 1), (1, 1)]

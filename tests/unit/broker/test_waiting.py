@@ -1,0 +1,172 @@
+"""Handlers that wait, fetches that wait for bytes, and partitions that tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pyconsumer.broker.context import drive, settle
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.purgatory import DelayedFetch
+from pyconsumer.broker.timer import Timer
+from pyconsumer.errors import (
+    FencedLeaderEpochError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    UnknownLeaderEpochError,
+)
+from tests.unit.broker.support import TP, batch, log_in
+
+
+class TestHandlers:
+    def test_what_is_there_already_is_not_waited_for(self) -> None:
+        results: list[int] = []
+
+        async def handler() -> int:
+            return await settle(Deferred.of(1)) + await settle(Deferred.of(2))
+
+        drive(handler(), results.append, lambda error: pytest.fail(str(error)))
+        assert results == [3]
+
+    def test_it_goes_on_when_what_it_waits_for_is_set(self) -> None:
+        first, second = Deferred[int](), Deferred[int]()
+        results: list[int] = []
+
+        async def handler() -> int:
+            return await settle(first) + await settle(second)
+
+        drive(handler(), results.append, lambda error: pytest.fail(str(error)))
+        second.set(2)
+        assert results == []
+        first.set(1)
+        assert results == [3]
+
+    def test_an_error_reaches_the_driver_from_either_side_of_a_wait(self) -> None:
+        waiting = Deferred[int]()
+        errors: list[BaseException] = []
+
+        async def handler(deferred: Deferred[int]) -> int:
+            await settle(deferred)
+            raise ValueError("no")
+
+        drive(handler(Deferred.of(1)), pytest.fail, errors.append)
+        drive(handler(waiting), pytest.fail, errors.append)
+        waiting.set(1)
+        assert [str(error) for error in errors] == ["no", "no"]
+
+    def test_one_that_was_given_up_cleans_up_and_stays_quiet(self) -> None:
+        waiting = Deferred[int]()
+        events: list[str] = []
+
+        async def handler() -> int:
+            try:
+                return await settle(waiting)
+            finally:
+                events.append("cleaned up")
+
+        coroutine = handler()
+        drive(coroutine, lambda _: events.append("answered"), lambda _: events.append("failed"))
+        coroutine.close()
+        waiting.set(1)
+        assert events == ["cleaned up"]
+
+
+def led(**config: object) -> Partition:
+    partition = Partition(0, TP, bytes(16), log_in(None, **config))
+    partition.lead(0, 3, (0,), (0,))
+    return partition
+
+
+class Later:
+    """Runs calls when it is told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def __call__(self, call: Callable[[], None]) -> None:
+        self.calls.append(call)
+
+    def run(self) -> None:
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+class TestDelayedFetch:
+    def test_it_ends_when_enough_bytes_have_come(self) -> None:
+        partition, later = led(), Later()
+        size = len(batch(b"a"))
+        wait = DelayedFetch(Timer(), later, 10.0, [partition], 2 * size)
+        partition.append(batch(b"a"))
+        assert not later.calls
+        partition.append(batch(b"b"))
+        assert not wait.deferred.done  # not inside the append
+        later.run()
+        assert wait.deferred.done
+
+    def test_it_ends_when_its_time_is_over(self) -> None:
+        timer = Timer()
+        wait = DelayedFetch(timer, Later(), 10.0, [led()], 100)
+        timer.run_due(9.9)
+        assert not wait.deferred.done
+        timer.run_due(10.0)
+        assert wait.deferred.done
+
+    def test_it_ends_when_a_partition_is_led_by_another_or_gone(self) -> None:
+        for end in (lambda p: p.lead(1, 4, (0, 1), (1,)), lambda p: p.close()):
+            partition, later = led(), Later()
+            wait = DelayedFetch(Timer(), later, 10.0, [led(), partition], 100)
+            end(partition)
+            later.run()
+            assert wait.deferred.done
+
+    def test_one_that_was_cancelled_leaves_nothing_behind(self) -> None:
+        partition, timer = led(), Timer()
+        wait = DelayedFetch(timer, lambda call: pytest.fail("called"), 10.0, [partition], 1)
+        wait.cancel()
+        partition.append(batch(b"a"))
+        assert timer.run_due(20.0) == 0
+        assert not wait.deferred.done
+
+
+class TestPartition:
+    def test_the_high_watermark_follows_the_slowest_replica_in_sync(self) -> None:
+        partition = Partition(0, TP, bytes(16), log_in(None))
+        partition.lead(0, 0, (0, 1), (0, 1))
+        partition.append(batch(b"a", b"b"))
+        assert partition.high_watermark == 0
+        partition.lead(0, 1, (0, 1), (0,))
+        assert partition.high_watermark == 2
+
+    def test_who_is_not_the_leader_says_so(self) -> None:
+        partition = led()
+        partition.check_leader(3)
+        partition.check_leader(-1)
+        with pytest.raises(FencedLeaderEpochError):
+            partition.check_leader(2)
+        with pytest.raises(UnknownLeaderEpochError):
+            partition.check_leader(4)
+        partition.lead(1, 4, (0, 1), (1,))
+        with pytest.raises(NotLeaderOrFollowerError):
+            partition.check_leader(4)
+
+    def test_acks_all_needs_min_insync_replicas(self) -> None:
+        partition = led(min_insync_replicas=2)
+        with pytest.raises(NotEnoughReplicasError):
+            partition.append(batch(b"a"), acks=-1)
+        partition.append(batch(b"a"), acks=1)
+
+    def test_an_election_begins_an_epoch_where_the_log_ends(self) -> None:
+        partition = led()
+        partition.append(batch(b"a", b"b"))
+        partition.lead(0, 5, (0,), (0,))
+        partition.append(batch(b"c"))
+        assert partition.log.epochs.entries() == [(3, 0), (5, 2)]
+        assert partition.log.epochs.end_offset(3, 3) == (3, 2)
+        assert partition.log.epochs.end_offset(4, 3) == (3, 2)
+        assert partition.log.epochs.end_offset(5, 3) == (5, 3)
+        assert partition.log.epochs.end_offset(6, 3) == (-1, -1)
+        assert partition.log.epochs.end_offset(2, 3) == (2, 0)
+        assert [partition.log.epochs.epoch_of(offset) for offset in (0, 1, 2)] == [3, 3, 5]
