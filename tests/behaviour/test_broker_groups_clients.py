@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.group import codes
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
@@ -30,6 +33,15 @@ pytestmark = [
 ]
 
 ASSIGNED_WITHIN_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _leftovers_of_foreign_clients() -> Iterator[None]:
+    """kafka-python leaves sockets to the garbage collector, which would complain in some later test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def fill(cluster: Cluster, topic: str, count: int, partitions: int) -> None:
@@ -335,6 +347,17 @@ def test_kafkas_dump_tool_reads_our_offsets_topic(
     assert (empty[1]["data"]["generation"], empty[1]["data"]["members"]) == (2, [])
 
 
+def documents(text: str) -> list[dict[str, Any]]:
+    """JSON documents that stand one behind the other."""
+    decoder, found = json.JSONDecoder(), []
+    position = text.find("{")
+    while position >= 0:
+        document, end = decoder.raw_decode(text, position)
+        found.append(document)
+        position = text.find("{", end)
+    return found
+
+
 @pytest.mark.kafka
 @pytest.mark.slow
 @pytest.mark.spec("broker:COT-07", "broker:CFG-22", "transactions:DMP-01")
@@ -353,12 +376,13 @@ def test_kafkas_formatter_reads_our_offsets_topic(
             *("--bootstrap-server", cluster.bootstrap_servers, "--topic", "__consumer_offsets", "--from-beginning"),
             *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}", "--timeout-ms", "3000"),
         )
-        lines = [json.loads(line) for line in read.stdout.splitlines() if line.startswith("{")]
+        # The tool is in a group of its own, which is in the topic too.
+        found = [one for one in documents(read.stdout) if one["key"]["data"]["group"] == group_id]
         if formatter.startswith("Offsets"):
-            (line,) = lines
-            assert (line["key"]["data"]["group"], line["value"]["data"]["offset"]) == (group_id, 7)
+            (only,) = found
+            assert (only["value"]["version"], only["value"]["data"]["offset"]) == (4, 7)
         else:
-            assert lines == []
+            assert found == []
 
 
 # Restarts and moves
@@ -396,7 +420,10 @@ def test_the_coordinator_moves_to_another_broker(
     new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, tmp_path: Path
 ) -> None:
     config = {"offsets.topic.replication.factor": 3}
-    cluster = new_cluster("embedded", brokers=3, data_dir=tmp_path, config=config)
+    try:
+        cluster = new_cluster("embedded", brokers=3, data_dir=tmp_path, config=config)
+    except ConfigurationError as error:
+        pytest.skip(str(error))
     cluster.create_topic(topic_name, replication_factor=3)
     with ExitStack() as stack:
         first = stack.enter_context(cluster.raw())
