@@ -4,8 +4,9 @@ Rules
 1. A request for any node waits here until a node is ready, and goes to the one with the least load then. It is not
    bound to a node that is only being connected, so that node's failure does not fail it; a refused login does.
 2. While no node is ready, nodes are tried one after the other, a quarter of a second apart, at most four at a time.
-3. When metadata is due and every broker known is in its pause after a failure, or there was no success for too long, or
-   a broker says so, we start over with the bootstrap addresses (KIP-899, KIP-1102).
+3. When metadata is due and every broker known is in its pause after an attempt in vain, or there was no success for too
+   long, or a broker says so, we start over with the bootstrap addresses (KIP-899, KIP-1102). A connection that was only
+   lost is tried again first: the one broker of a small cluster that restarts is not a reason to forget it.
 4. The first answer ends the bootstrap: the connection that it came on becomes the connection of the broker that is
    advertised under the same address, the other bootstrap connections close.
 """
@@ -207,7 +208,7 @@ class Cluster:
         if self._rebootstraps and not metadata.is_bootstrap:
             if metadata.must_rebootstrap(now):
                 self._rebootstrap("no metadata could be had for too long")
-            elif all(peer.standing(now, None) is Standing.UNAVAILABLE for peer in self._main_peers()):
+            elif all(peer.out_of_reach(now) for peer in self._main_peers()):
                 self._rebootstrap("no known broker can be reached")
         peer, standing = self._best(now)
         if peer is None or standing is not Standing.READY:

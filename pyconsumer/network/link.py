@@ -116,8 +116,8 @@ class Link:
         self._endpoints = list(self.lookup.endpoints)
         self._connect_next(now)
 
-    def too_slow(self, now: float) -> None:
-        """The deadline has passed: go on to the next address if nobody answered at this one.
+    def too_slow(self, now: float, setup_timeout: float) -> None:
+        """The deadline has passed: go on to the next address, with another timeout, if nobody answered at this one.
 
         Raises:
             KafkaConnectionError: that was the last address, or somebody did answer.
@@ -131,7 +131,8 @@ class Link:
             )
         if not self.reaching:
             raise connection.lost(f"no answer within {self.handshake_timeout:g} s")
-        self._address_failed("no answer in time")
+        self._address_failed(f"no answer within {self.setup_timeout:g} s")
+        self.setup_timeout = setup_timeout
         self._connect_next(now)
 
     def reauthenticate(self, now: float) -> None:

@@ -136,6 +136,10 @@ class Peer:
             return Standing.READY if self.has_room(now, max_in_flight) else Standing.UNAVAILABLE
         return Standing.MAY_CONNECT if self.health.may_connect(now) else Standing.UNAVAILABLE
 
+    def out_of_reach(self, now: float) -> bool:
+        """Whether it was tried in vain and the pause after that is not over."""
+        return self.link is None and self.health.in_vain and not self.health.may_connect(now)
+
     def expired_unsent(self, now: float) -> Iterator[Request]:
         """Take out the requests that have waited too long; in order, up to the first that has not."""
         while self.unsent and now >= self.unsent[0].expires_at:

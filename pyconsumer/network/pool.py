@@ -168,8 +168,7 @@ class Pool:
         elif now >= link.deadline:
             if link.reaching:
                 peer.health.slow_setups += 1
-                link.setup_timeout = peer.health.setup_timeout(self._setup)
-            self._guard(peer, now, lambda: link.too_slow(now))
+            self._guard(peer, now, lambda: link.too_slow(now, peer.health.setup_timeout(self._setup)))
         elif link.ready and link.connection is not None:
             if now >= link.connection.reauthenticate_at:
                 self._guard(peer, now, lambda: link.reauthenticate(now))
@@ -182,9 +181,10 @@ class Pool:
         assert connection is not None
         if link.deadline != math.inf:
             link.deadline = math.inf
+            peer.health.in_vain = False
             peer.auth_error = None
             peer.wanted = False
-            peer.last_used = max(peer.last_used, now)
+            peer.last_used = now
         while peer.unsent and peer.has_room(now, self.max_in_flight):
             request = peer.unsent[0]
             assert connection.versions is not None
@@ -224,6 +224,7 @@ class Pool:
             self.fail_all(peer, KafkaConnectionError(f"node {peer.node_id} is not known any more", stage="DNS"))
             return
         peer.health.attempt(now)
+        peer.last_used = now
         address = broker_address(broker)
         log.debug("connecting to node %s at %s", peer.node_id, address)
         canonical = self._canonical_bootstrap and peer.node_id < 0
@@ -259,7 +260,7 @@ class Pool:
         repeated = str(peer.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not peer.health.failures else logging.WARNING
         log.log(level, "node %s: %s", peer.node_id, cause)
-        peer.health.failed(now, cause, self._reconnect)
+        peer.health.failed(now, cause, self._reconnect, in_vain=not was_up)
         self.last_error = cause
         peer.auth_error = error if isinstance(error, AuthenticationError) else None
         peer.wanted = False

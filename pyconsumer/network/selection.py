@@ -20,11 +20,13 @@ class Reachability:
     port that wants SASL accepts a plain connection and closes it at the first request.
     """
 
-    __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "slow_setups")
+    __slots__ = ("backoff_until", "failures", "in_vain", "last_attempt", "last_error", "slow_setups")
 
     def __init__(self) -> None:
         self.failures = 0
         self.slow_setups = 0
+        self.in_vain = False
+        """Whether the last attempt failed before a connection was ready; one that was lost later does not count."""
         self.backoff_until = float("-inf")
         self.last_attempt = float("-inf")
         self.last_error: KafkaConnectionError | None = None
@@ -41,13 +43,12 @@ class Reachability:
         """Seconds that an attempt may take now."""
         return setup.delay(self.slow_setups)
 
-    def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, slow: bool = False) -> None:
-        """An attempt failed, or a connection broke; ``slow``: it was given up because it took too long."""
+    def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, in_vain: bool = True) -> None:
+        """An attempt failed (``in_vain``), or a connection broke."""
         self.last_error = error
         self.backoff_until = now + reconnect.delay(self.failures)
         self.failures += 1
-        if slow:
-            self.slow_setups += 1
+        self.in_vain = in_vain
 
     def established(self) -> None:
         """The node has answered."""

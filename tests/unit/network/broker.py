@@ -64,7 +64,9 @@ class ScriptedBroker:
         first_bytes: sent as soon as a connection is accepted, instead of serving it.
     """
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None, first_bytes: bytes | None = None, node_id: int = 0) -> None:
+    def __init__(
+        self, *, tls: ssl.SSLContext | None = None, first_bytes: bytes | None = None, node_id: int = 0
+    ) -> None:
         self.node_id = node_id
         self.received: list[Received] = []
         self.handlers: dict[int, Handler] = {

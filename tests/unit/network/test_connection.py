@@ -218,7 +218,7 @@ def test_a_gathering_write_has_a_bounded_number_of_pieces() -> None:
     assert len(wire.requests()) == 100
 
 
-# -- SASL ----------------------------------------------------------------------------------------------------------------
+# -- SASL --------------------------------------------------------------------------------------------------------------
 
 
 def test_sasl_comes_between_versions_and_ready() -> None:
@@ -335,7 +335,7 @@ def test_a_session_is_renewed_in_the_order_of_requests() -> None:
     assert wire.send("after") > authenticate
 
 
-# -- the end -------------------------------------------------------------------------------------------------------------
+# -- the end -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_end_of_a_connection_tells_stage_address_and_cause() -> None:

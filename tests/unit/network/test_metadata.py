@@ -76,8 +76,9 @@ def make(**options: Any) -> Metadata:
 def known(*topics: MetadataResponseTopic, **options: Any) -> Metadata:
     """Metadata that has taken a response at time 0."""
     metadata = make(**options)
+    topics = topics or (topic(),)
     metadata.set_topics({t.name for t in topics if t.name is not None})
-    metadata.update(response(*(topics or (topic(),))), 12, 0.0)
+    metadata.update(response(*topics), 12, 0.0)
     return metadata
 
 
@@ -85,7 +86,7 @@ def names(request: MetadataRequest) -> list[str | None] | None:
     return None if request.topics is None else [t.name for t in request.topics]
 
 
-# -- bootstrap, brokers, topics ------------------------------------------------------------------------------------------
+# -- bootstrap, brokers, topics ----------------------------------------------------------------------------------------
 
 
 def test_at_first_the_brokers_are_the_bootstrap_addresses() -> None:
@@ -145,7 +146,7 @@ def test_a_partition_without_a_leader_that_is_known_has_none() -> None:
     assert metadata.partition(TopicPartition("t", 1)) is not None
 
 
-# -- what is asked -------------------------------------------------------------------------------------------------------
+# -- what is asked -----------------------------------------------------------------------------------------------------
 
 
 def test_it_asks_for_the_topics_of_interest() -> None:
@@ -215,7 +216,7 @@ def test_a_full_answer_replaces_a_partial_one_adds() -> None:
     assert metadata.topics() == ["t", "u"]
 
 
-# -- when it is asked ----------------------------------------------------------------------------------------------------
+# -- when it is asked --------------------------------------------------------------------------------------------------
 
 
 def test_what_is_known_expires() -> None:
@@ -269,7 +270,7 @@ def test_an_answer_settles_only_what_was_asked_for_before_it() -> None:
     assert not metadata.update_requested
 
 
-# -- epochs and ids ------------------------------------------------------------------------------------------------------
+# -- epochs and ids ----------------------------------------------------------------------------------------------------
 
 
 def test_an_older_leader_epoch_is_ignored() -> None:
@@ -366,7 +367,7 @@ def test_a_topic_known_by_its_id_alone() -> None:
     assert metadata.topics() == ["t"]
 
 
-# -- errors --------------------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def test_an_error_that_may_pass_asks_again() -> None:
@@ -419,7 +420,7 @@ def test_a_fatal_error_is_kept_until_an_answer_comes() -> None:
     assert metadata.fatal_error is None
 
 
-# -- starting over -------------------------------------------------------------------------------------------------------
+# -- starting over -----------------------------------------------------------------------------------------------------
 
 
 def test_starting_over_keeps_topics_and_epochs_and_uses_new_ids() -> None:

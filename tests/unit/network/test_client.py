@@ -1,0 +1,588 @@
+"""The network client against a scripted broker on a real socket."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from pyconsumer.clock import ManualClock
+from pyconsumer.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    ProtocolError,
+    RequestCancelledError,
+    UnsupportedVersionError,
+)
+from pyconsumer.network.client import ClientResponse, NetworkClient, RequestTimeoutError
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.produce import ProduceRequest
+from pyconsumer.structs import BrokerMetadata, TopicPartition
+from tests.unit.network.broker import CLOSE, SILENCE, AutoSelector, ScriptedBroker, api_versions_response
+
+MakeClient = Callable[..., NetworkClient]
+HEARTBEAT = HeartbeatRequest(group_id="g")
+
+
+def soon(client: NetworkClient, seconds: float = 20.0) -> float:
+    return client.clock.now() + seconds
+
+
+def wait_metadata(client: NetworkClient) -> None:
+    assert client.metadata is not None
+    while not client.metadata.update_count:
+        client.poll(soon(client))
+
+
+def heartbeat(client: NetworkClient, node: int | BrokerMetadata = 0, **options: Any) -> RequestFuture[ClientResponse]:
+    return client.send(node, HeartbeatRequest, HEARTBEAT, **options)
+
+
+def settle(client: NetworkClient, *futures: RequestFuture[Any]) -> None:
+    for future in futures:
+        client.poll(soon(client), future)
+        assert future.done
+
+
+@pytest.fixture
+def client(broker: ScriptedBroker, make_client: MakeClient) -> NetworkClient:
+    """A client that knows the cluster of one broker (node 0), which answers heartbeats."""
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    found = make_client(broker.address)
+    wait_metadata(found)
+    return found
+
+
+# -- requests and answers ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:NC-01", "client:NC-02", "client:NC-15")
+def test_a_request_connects_negotiates_and_is_answered(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    broker.on(ApiKey.API_VERSIONS, api_versions_response(HEARTBEAT=(0, 3)))
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse(error_code=27))
+    client = make_client(metadata=None)
+    future = heartbeat(client, BrokerMetadata(5, "127.0.0.1", broker.port))
+    assert not future.done
+    settle(client, future)
+    response = future.value
+    assert (response.message.error_code, response.api_version, response.node_id) == (27, 3, 5)
+    assert response.latency >= 0
+    assert client.connection_state(5) == "ready"
+    assert [request.client_id for request in broker.received] == ["test", "test"]
+    assert broker.received[1].message.group_id == "g"
+
+
+@pytest.mark.spec("client:NC-03", "client:NC-16", "client:NC-18", "client:NC-62")
+def test_send_only_queues(broker: ScriptedBroker, client: NetworkClient) -> None:
+    before = len(broker.received)
+    future = heartbeat(client)
+    assert not future.done
+    assert (client.unsent(0), client.in_flight(0)) == (1, 0)
+    assert (client.unsent(), client.in_flight()) == (1, 0)
+    assert len(broker.received) == before
+    client.flush()
+    assert (client.unsent(0), client.in_flight(0)) == (0, 1)
+    assert not future.done
+    settle(client, future)
+    assert (client.unsent(0), client.in_flight(0)) == (0, 0)
+
+
+@pytest.mark.spec("client:NC-57", "client:NC-04")
+def test_requests_leave_in_the_order_in_which_they_were_queued(broker: ScriptedBroker, client: NetworkClient) -> None:
+    futures = [client.send(0, HeartbeatRequest, HeartbeatRequest(group_id=f"g{n}")) for n in range(20)]
+    settle(client, *futures)
+    assert [r.message.group_id for r in broker.received if r.api_key == ApiKey.HEARTBEAT] == [
+        f"g{n}" for n in range(20)
+    ]
+
+
+def test_a_builder_gets_the_version_that_was_negotiated(broker: ScriptedBroker, client: NetworkClient) -> None:
+    seen: list[int] = []
+
+    def build(version: int) -> HeartbeatRequest:
+        seen.append(version)
+        return HEARTBEAT
+
+    settle(client, client.send(0, ApiKey.HEARTBEAT, build, max_version=2))
+    assert seen == [2]
+    assert broker.received[-1].version == 2
+
+
+@pytest.mark.spec("client:NC-51")
+def test_a_version_that_the_broker_does_not_have_fails_that_request_alone(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    broker.on(ApiKey.API_VERSIONS, api_versions_response(HEARTBEAT=(0, 2)))
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    client = make_client(broker.address)
+    wait_metadata(client)
+    too_new, fine = heartbeat(client, min_version=3), heartbeat(client)
+    settle(client, too_new, fine)
+    assert isinstance(too_new.exception, UnsupportedVersionError)
+    assert fine.succeeded
+    versions = client.api_versions(0)
+    assert versions is not None
+    assert versions.ranges[ApiKey.HEARTBEAT] == (0, 2)
+
+
+def test_a_builder_that_raises_fails_its_request(client: NetworkClient) -> None:
+    def refuse(version: int) -> HeartbeatRequest:
+        raise NotCoordinatorError
+
+    def broken(version: int) -> HeartbeatRequest:
+        raise ZeroDivisionError
+
+    future = client.send(0, HeartbeatRequest, refuse)
+    settle(client, future)
+    assert isinstance(future.exception, NotCoordinatorError)
+    future = client.send(0, HeartbeatRequest, broken)
+    with pytest.raises(ZeroDivisionError):
+        client.poll(soon(client), future)
+    settle(client, future, heartbeat(client))
+    assert isinstance(future.exception, ProtocolError)
+
+
+def test_a_request_without_response_succeeds_when_it_is_written(broker: ScriptedBroker, client: NetworkClient) -> None:
+    broker.on(ApiKey.PRODUCE, SILENCE)
+    future = client.send(0, ProduceRequest, ProduceRequest(acks=0), expect_response=False)
+    settle(client, future)
+    assert future.value.message is None
+    assert client.in_flight(0) == 0
+    settle(client, heartbeat(client))
+    assert broker.count(ApiKey.PRODUCE) == 1
+
+
+def test_a_large_answer_comes_whole(broker: ScriptedBroker, client: NetworkClient) -> None:
+    records = bytes(range(256)) * (3 << 12)  # 3 MiB
+
+    def fetch(request: Any) -> FetchResponse:
+        from pyconsumer.protocol.messages import fetch as messages
+
+        data = messages.PartitionData(partition_index=0, records=records)
+        return FetchResponse(responses=[messages.FetchableTopicResponse(topic="t", partitions=[data])])
+
+    broker.on(ApiKey.FETCH, fetch)
+    future = client.send(0, FetchRequest, FetchRequest(), max_version=12)
+    settle(client, future)
+    found = future.value.message.responses[0].partitions[0].records
+    assert isinstance(found, memoryview)
+    assert bytes(found) == records
+
+
+def test_a_large_request_is_written_as_the_socket_takes_it(broker: ScriptedBroker, client: NetworkClient) -> None:
+    group = "g" * 30_000
+    futures = [
+        client.send(0, HeartbeatRequest, HeartbeatRequest(group_id=group, member_id="m" * 30_000)) for _ in range(300)
+    ]
+    settle(client, *futures)
+    assert all(future.succeeded for future in futures)
+
+
+def test_no_more_than_so_many_requests_are_in_flight(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    gate = threading.Semaphore(0)
+
+    def answer(request: Any) -> HeartbeatResponse:
+        gate.acquire(timeout=20)
+        return HeartbeatResponse()
+
+    broker.on(ApiKey.HEARTBEAT, answer)
+    client = make_client(broker.address, max_in_flight=2)
+    wait_metadata(client)
+    futures = [heartbeat(client) for _ in range(5)]
+    client.poll(-math.inf)
+    assert (client.in_flight(0), client.unsent(0)) == (2, 3)
+    for _ in futures:
+        gate.release()
+    settle(client, *futures)
+
+
+def test_a_throttled_node_is_left_alone_for_as_long_as_it_asks(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    clock = ManualClock(100.0)
+    broker.on(ApiKey.HEARTBEAT, [HeartbeatResponse(throttle_time_ms=2000), HeartbeatResponse()])
+    client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
+    wait_metadata(client)
+    settle(client, heartbeat(client))
+    began = clock.now()
+    settle(client, heartbeat(client))
+    assert clock.now() == pytest.approx(began + 2.0)
+
+
+@pytest.mark.spec("client:FC-06")
+def test_the_coordinator_has_a_connection_of_its_own(broker: ScriptedBroker, client: NetworkClient) -> None:
+    settle(client, heartbeat(client), heartbeat(client, connection="coordinator"))
+    first, second = [r.connection for r in broker.received if r.api_key == ApiKey.HEARTBEAT]
+    assert first != second
+    assert client.connection_state(0, "coordinator") == "ready"
+    assert client._pool.key(1, "coordinator") == 2147483646
+    with pytest.raises(ValueError, match="coordinator"):
+        heartbeat(client, connection="other")
+
+
+def test_a_parked_request_on_one_connection_does_not_hold_up_the_other(
+    broker: ScriptedBroker, client: NetworkClient
+) -> None:
+    gate = threading.Event()
+
+    def park(request: Any) -> HeartbeatResponse:
+        gate.wait(20)
+        return HeartbeatResponse()
+
+    parked = client.send(0, FetchRequest, FetchRequest(), connection="coordinator")
+    broker.on(ApiKey.FETCH, lambda request: (gate.wait(20), FetchResponse())[1])
+    settle(client, heartbeat(client))
+    assert not parked.done
+    gate.set()
+    settle(client, parked)
+
+
+# -- polling -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:NC-26")
+def test_a_poll_until_now_looks_once_and_does_not_wait(client: NetworkClient) -> None:
+    client.poll(client.clock.now())
+    client.poll(-math.inf)
+
+
+@pytest.mark.spec("client:NC-25", "client:NC-28")
+def test_a_poll_waits_no_longer_than_it_may(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    clock = ManualClock(10.0)
+    client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
+    wait_metadata(client)
+    now = clock.now()
+    client.poll(now + 1.5)
+    assert clock.now() == pytest.approx(now + 1.5)
+
+
+def test_a_poll_without_a_future_returns_when_anything_has_come(broker: ScriptedBroker, client: NetworkClient) -> None:
+    futures = [heartbeat(client), heartbeat(client)]
+    client.poll(soon(client))
+    assert any(future.done for future in futures)
+
+
+@pytest.mark.spec("client:NC-11", "client:NC-21", "client:NC-36", "client:NC-54")
+def test_callbacks_run_inside_poll_in_the_thread_that_polls(client: NetworkClient) -> None:
+    heard: list[tuple[str, int]] = []
+    future = heartbeat(client)
+    future.add_callback(lambda f: heard.append(("called", threading.get_ident())))
+    client.flush()
+    assert heard == []
+    settle(client, future)
+    assert heard == [("called", threading.get_ident())]
+
+
+def test_a_callback_may_send_and_what_it_sends_leaves_with_the_same_poll(
+    broker: ScriptedBroker, client: NetworkClient
+) -> None:
+    more: list[RequestFuture[ClientResponse]] = []
+    future = heartbeat(client)
+    future.add_callback(lambda f: more.append(heartbeat(client)))
+    client.poll(soon(client), future)
+    assert client.unsent(0) == 0
+    settle(client, more[0])
+
+
+def test_a_callback_may_close_the_client(client: NetworkClient) -> None:
+    future, other = heartbeat(client), heartbeat(client, 77)
+    future.add_callback(lambda f: client.close())
+    client.poll(soon(client), future)
+    assert client.closed
+    assert other.failed
+
+
+@pytest.mark.spec("client:NC-13", "client:KC-10")
+def test_wakeup_from_another_thread_ends_the_wait(client: NetworkClient) -> None:
+    thread = threading.Timer(0.05, client.wakeup)
+    thread.start()
+    client.poll(math.inf)
+    thread.join()
+
+
+def test_wakeup_before_a_poll_ends_that_poll(client: NetworkClient) -> None:
+    client.wakeup()
+    client.poll(math.inf)
+
+
+def test_a_blocking_call_is_driven_to_its_result(client: NetworkClient) -> None:
+    def steps(deadline: float) -> Steps[int]:
+        total = 0
+        for _ in range(3):
+            future = heartbeat(client)
+            while not future.done:
+                yield Wait(future, deadline)
+            total += 1 + future.value.message.error_code
+        return total
+
+    assert client.run(steps(math.inf)) == 3
+
+
+def test_a_blocking_call_ends_by_its_deadline_with_a_silent_broker(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    clock = ManualClock(10.0)
+    client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
+    wait_metadata(client)
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+
+    def steps() -> Steps[None]:
+        future = heartbeat(client)
+        while not future.done:
+            yield Wait(future, math.inf)
+
+    deadline = clock.now() + 5.0
+    with pytest.raises(KafkaTimeoutError):
+        client.run(steps(), deadline)
+    assert clock.now() == pytest.approx(deadline)
+
+
+def test_one_turn_at_a_time_for_a_loop_of_somebody_else(client: NetworkClient) -> None:
+    import select
+
+    future = heartbeat(client)
+    while not future.done:
+        due = client.step(client.clock.now())
+        if not future.done:
+            select.select([client.fileno()], [], [], min(10.0, max(0.0, due - client.clock.now())))
+    assert future.succeeded
+
+
+# -- nodes that are lost -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:NC-08", "client:NC-19", "client:NC-51")
+def test_an_answer_that_does_not_come_fails_the_request_and_closes_the_connection(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    clock = ManualClock(10.0)
+    client = make_client(broker.address, clock=clock)
+    wait_metadata(client)
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    short, long = heartbeat(client, timeout=5.0), heartbeat(client)
+    client.poll(-math.inf)
+    clock.advance(4.9)
+    client.poll(-math.inf)
+    assert not short.done
+    clock.advance(0.1)
+    client.poll(-math.inf)
+    error = short.exception
+    assert isinstance(error, RequestTimeoutError)
+    assert isinstance(error, KafkaTimeoutError)
+    assert isinstance(error, KafkaConnectionError)
+    assert "HEARTBEAT" in str(error)
+    assert broker.address in str(error)
+    assert "5 s" in str(error)
+    assert isinstance(long.exception, KafkaConnectionError)
+    assert not isinstance(long.exception, KafkaTimeoutError)
+    assert client.connection_state(0) == "backoff"
+    assert broker.ended.acquire(timeout=10)
+
+
+@pytest.mark.spec("client:NC-33", "client:GP-45")
+def test_what_cannot_be_sent_in_time_fails_in_order_up_to_the_first_that_still_can(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    clock = ManualClock(10.0)
+    client = make_client(broker.address, clock=clock, max_in_flight=1, config={"request_timeout_ms": 60_000})
+    wait_metadata(client)
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    blocking = heartbeat(client)
+    first, second, third = (heartbeat(client, timeout=t) for t in (5.0, 20.0, 1.0))
+    client.poll(-math.inf)
+    clock.advance(6.0)
+    client.poll(-math.inf)
+    assert isinstance(first.exception, RequestTimeoutError)
+    assert "could not be sent" in str(first.exception)
+    assert not second.done
+    assert not third.done
+    assert not blocking.done
+    clock.advance(15.0)
+    client.poll(-math.inf)
+    assert second.failed
+    assert third.failed
+
+
+@pytest.mark.spec("client:NC-29", "client:GP-40", "client:NC-51")
+def test_a_connection_that_breaks_fails_what_is_in_flight_and_what_is_unsent(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    client = make_client(broker.address, max_in_flight=1)
+    wait_metadata(client)
+    broker.on(ApiKey.HEARTBEAT, CLOSE)
+    sent, unsent = heartbeat(client), heartbeat(client)
+    settle(client, sent, unsent)
+    for future in (sent, unsent):
+        assert isinstance(future.exception, KafkaConnectionError)
+        assert future.retriable
+    assert client.metadata is not None
+    assert client.metadata.update_requested
+
+
+def test_after_the_pause_the_node_is_tried_again(broker: ScriptedBroker, client: NetworkClient) -> None:
+    broker.on(ApiKey.HEARTBEAT, [CLOSE, HeartbeatResponse()])
+    lost = heartbeat(client)
+    settle(client, lost)
+    assert lost.failed
+    assert client.backoff_until(0) > client.clock.now() - 5
+    assert isinstance(client.node_error(0), KafkaConnectionError)
+    assert client.last_error is not None
+    again = heartbeat(client)
+    settle(client, again)
+    assert again.succeeded
+    assert client.node_error(0) is None
+    assert client.last_error is None
+    assert client.stats.connections_created == 2
+
+
+def test_an_answer_that_makes_no_sense_fails_its_request_and_loses_the_others(
+    broker: ScriptedBroker, client: NetworkClient
+) -> None:
+    broker.on(ApiKey.HEARTBEAT, lambda request: b"\0\0\0\x04\x7f\xff\xff\xff")
+    first, second = heartbeat(client), heartbeat(client)
+    settle(client, first, second)
+    assert isinstance(first.exception, ProtocolError)
+    assert isinstance(second.exception, KafkaConnectionError)
+
+
+def test_disconnect_fails_what_waits(broker: ScriptedBroker, client: NetworkClient) -> None:
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    future = heartbeat(client)
+    client.flush()
+    client.disconnect(0, cause="not needed")
+    client.disconnect(99)
+    assert not future.done
+    client.poll(-math.inf)
+    assert isinstance(future.exception, KafkaConnectionError)
+    assert "not needed" in str(future.exception)
+    assert client.connection_state(0) == "disconnected"
+
+
+def test_a_node_that_nobody_knows_fails_at_once(client: NetworkClient) -> None:
+    future = heartbeat(client, 42)
+    settle(client, future)
+    assert isinstance(future.exception, KafkaConnectionError)
+    assert "42" in str(future.exception)
+    assert client.connection_state(41) == "disconnected"
+    assert client.api_versions(41) is None
+    assert client.node_error(41) is None
+
+
+def test_connect_connects_without_a_request(broker: ScriptedBroker, client: NetworkClient) -> None:
+    client.connect(0, "coordinator")
+    while client.connection_state(0, "coordinator") != "ready":
+        client.poll(client.clock.now() + 0.01)
+    client.connect(BrokerMetadata(9, "127.0.0.1", broker.port), "coordinator")
+    while client.connection_state(9, "coordinator") != "ready":
+        client.poll(client.clock.now() + 0.01)
+
+
+def test_a_transfer_that_ctrl_c_interrupted_breaks_the_connection_and_loses_no_future(
+    broker: ScriptedBroker, client: NetworkClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyconsumer.network.connection import Connection
+
+    real = Connection.received
+
+    def interrupted(self: Connection, count: int, now: float) -> Any:
+        real(self, count, now)
+        raise KeyboardInterrupt
+
+    future = heartbeat(client)
+    monkeypatch.setattr(Connection, "received", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        client.poll(soon(client), future)
+    monkeypatch.setattr(Connection, "received", real)
+    broker.drop_connections()
+    settle(client, future)
+    assert isinstance(future.exception, KafkaConnectionError)
+    assert "interrupt" in str(future.exception)
+    settle(client, heartbeat(client))
+
+
+# -- metadata ----------------------------------------------------------------------------------------------------------
+
+
+def test_metadata_is_kept_fresh_by_polling(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    clock = ManualClock(10.0)
+    broker.topics = {"t": 2}
+    client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
+    metadata = client.metadata
+    assert metadata is not None
+    metadata.set_topics({"t"})
+    wait_metadata(client)
+    assert metadata.partition_count("t") == 2
+    assert metadata.leader(TopicPartition("t", 1)) is not None
+    client.poll(clock.now() + 299.0)
+    assert broker.count(ApiKey.METADATA) == 1
+    client.poll(clock.now() + 2.0)
+    assert broker.count(ApiKey.METADATA) == 2
+
+
+def test_the_bootstrap_connection_becomes_the_brokers(broker: ScriptedBroker, client: NetworkClient) -> None:
+    settle(client, heartbeat(client))
+    assert broker.accepted == 1
+    assert client.stats.connections_created == 1
+
+
+def test_a_bootstrap_connection_of_another_address_is_closed(
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    other = cleanup.enter_context(ScriptedBroker(node_id=3))
+    broker.brokers = [other]
+    other.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    client = make_client(broker.address)
+    wait_metadata(client)
+    assert broker.ended.acquire(timeout=10)
+    settle(client, heartbeat(client, 3))
+
+
+def test_metadata_is_asked_for_again_when_the_broker_drops_the_question(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    broker.on(ApiKey.METADATA, [CLOSE, CLOSE, broker.metadata()])
+    client = make_client(broker.address)
+    wait_metadata(client)
+    assert broker.count(ApiKey.METADATA) == 3
+
+
+def test_metadata_of_a_broker_that_is_too_old_is_a_fatal_error(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    broker.on(ApiKey.API_VERSIONS, api_versions_response(METADATA=(0, 1)))
+    client = make_client(broker.address)
+    assert client.metadata is not None
+    while client.metadata.fatal_error is None:
+        client.poll(soon(client))
+    assert isinstance(client.metadata.fatal_error, UnsupportedVersionError)
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:NC-67")
+def test_close_fails_what_waits_at_once(broker: ScriptedBroker, client: NetworkClient) -> None:
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    sent, unsent, somewhere = heartbeat(client), heartbeat(client, 5), client.send_any(HeartbeatRequest, HEARTBEAT)
+    client.flush()
+    client.close()
+    client.close()
+    for future in (sent, unsent, somewhere):
+        assert isinstance(future.exception, (RequestCancelledError, KafkaConnectionError))
+    assert broker.ended.acquire(timeout=10)
+
+
+def test_a_closed_client_refuses_work(client: NetworkClient) -> None:
+    client.close()
+    for call in (lambda: client.poll(0.0), client.flush, lambda: client.connect(0), lambda: client.step(0.0)):
+        with pytest.raises(IllegalStateError, match="closed"):
+            call()
+    assert isinstance(heartbeat(client).exception, RequestCancelledError)
+    assert isinstance(client.send_any(HeartbeatRequest, HEARTBEAT).exception, RequestCancelledError)
+    client.wakeup()

@@ -1,0 +1,381 @@
+"""Reaching a cluster: names, dead addresses, several candidates, starting over."""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from pyconsumer.clock import ManualClock
+from pyconsumer.errors import AuthenticationError, KafkaConnectionError, NoBrokersAvailableError
+from pyconsumer.network.client import NetworkClient, RequestTimeoutError
+from pyconsumer.network.dns import Endpoint
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.structs import BrokerMetadata
+from tests.unit.network.broker import AutoSelector, ScriptedBroker, silent_port, unused_port
+
+MakeClient = Callable[..., NetworkClient]
+HEARTBEAT = HeartbeatRequest(group_id="g")
+
+
+def wait_metadata(client: NetworkClient, seconds: float = 60.0) -> None:
+    assert client.metadata is not None
+    deadline = client.clock.now() + seconds
+    while not client.metadata.update_count and client.clock.now() < deadline:
+        client.poll(deadline)
+    assert client.metadata.update_count
+
+
+def at(address: str, host: str = "name") -> Endpoint:
+    ip, _, port = address.rpartition(":")
+    return Endpoint(socket.AF_INET, (ip, int(port)), host)
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_name_is_looked_up_while_the_client_waits(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    asked: list[tuple[str, int, bool, str]] = []
+
+    def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
+        asked.append((host, port, canonical, threading.current_thread().name))
+        return [at(broker.address)]
+
+    client = make_client("kafka.example:9092", resolver=resolver)
+    wait_metadata(client)
+    assert asked == [("kafka.example", 9092, False, "pyconsumer-dns-kafka.example")]
+
+
+def test_canonical_names_are_asked_for_bootstrap_addresses_if_so_set(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
+        asked.append((host, canonical))
+        return [at(broker.address)]
+
+    client = make_client(
+        "kafka.example:9092",
+        resolver=resolver,
+        config={"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"},
+    )
+    wait_metadata(client)
+    assert asked == [("kafka.example", True)]
+
+
+def test_all_addresses_of_a_name_are_tried(broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack) -> None:
+    dead = cleanup.enter_context(unused_port())
+    client = make_client("kafka.example:1", resolver=lambda *_: [at(dead), at(dead), at(broker.address)])
+    wait_metadata(client)
+    assert client.stats.connections_failed == 0
+
+
+def test_a_silent_address_of_a_name_costs_its_timeout_then_the_next_is_tried(
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    silent = cleanup.enter_context(silent_port())
+    clock = ManualClock(100.0)
+    client = make_client(
+        "kafka.example:1",
+        resolver=lambda *_: [at(silent), at(broker.address)],
+        clock=clock,
+        selector=AutoSelector(clock),
+        random=lambda: 0.5,
+    )
+    wait_metadata(client)
+    assert clock.now() == pytest.approx(110.0, abs=1.0)
+
+
+def test_when_every_address_fails_each_cause_is_told(make_client: MakeClient, cleanup: ExitStack) -> None:
+    dead = cleanup.enter_context(unused_port())
+    client = make_client(metadata=None, resolver=lambda *_: [at(dead), at("127.0.0.1:1")])
+    future = client.send(BrokerMetadata(1, "kafka.example", 9092), HeartbeatRequest, HEARTBEAT)
+    client.poll(client.clock.now() + 20, future)
+    error = future.exception
+    assert isinstance(error, KafkaConnectionError)
+    assert (error.stage, error.address) == ("TCP", "kafka.example:9092")
+    assert str(error).startswith("TCP connection to kafka.example:9092 failed: ")
+    assert f"{dead}: Connection refused; 127.0.0.1:1: Connection refused" in str(error)
+
+
+def test_a_name_that_is_not_known(make_client: MakeClient) -> None:
+    def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    client = make_client(metadata=None, resolver=resolver)
+    future = client.send(BrokerMetadata(1, "nowhere.example", 9092), HeartbeatRequest, HEARTBEAT)
+    client.poll(client.clock.now() + 20, future)
+    error = future.exception
+    assert isinstance(error, KafkaConnectionError)
+    assert error.stage == "DNS"
+    assert "nowhere.example:9092" in str(error)
+    assert "Name or service not known" in str(error)
+
+
+def test_a_name_server_that_hangs_holds_up_nothing(make_client: MakeClient, broker: ScriptedBroker) -> None:
+    hang = threading.Event()
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+
+    def resolver(host: str, port: int, canonical: bool) -> list[Endpoint]:
+        hang.wait(20)
+        return []
+
+    clock = ManualClock(100.0)
+    client = make_client(metadata=None, resolver=resolver, clock=clock, random=lambda: 0.5)
+    try:
+        stuck = client.send(BrokerMetadata(1, "slow.example", 9092), HeartbeatRequest, HEARTBEAT)
+        fine = client.send(BrokerMetadata(2, "127.0.0.1", broker.port), HeartbeatRequest, HEARTBEAT)
+        client.poll(math.inf, fine)
+        assert fine.succeeded
+        assert not stuck.done
+        clock.advance(10.1)
+        client.poll(-math.inf)
+        assert isinstance(stuck.exception, KafkaConnectionError)
+        assert stuck.exception.stage == "DNS"
+        assert "10 s" in str(stuck.exception)
+        client.close()
+    finally:
+        hang.set()
+
+
+# -- dead addresses ----------------------------------------------------------------------------------------------------
+
+
+def test_a_first_address_that_refuses_costs_nothing(
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    dead = cleanup.enter_context(unused_port())
+    clock = ManualClock(100.0)
+    client = make_client(dead, broker.address, clock=clock, selector=AutoSelector(clock), random=lambda: 0.0)
+    wait_metadata(client)
+    assert clock.now() - 100.0 < 0.5
+
+
+def test_a_first_address_that_is_silent_costs_a_quarter_of_a_second(
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    silent = cleanup.enter_context(silent_port())
+    clock = ManualClock(100.0)
+    client = make_client(silent, broker.address, clock=clock, selector=AutoSelector(clock), random=lambda: 0.0)
+    wait_metadata(client)
+    assert clock.now() - 100.0 == pytest.approx(0.25, abs=0.2)
+
+
+def test_a_request_for_any_node_waits_until_one_is_ready(
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    dead = cleanup.enter_context(unused_port())
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    client = make_client(dead, broker.address)
+    future = client.send_any(HeartbeatRequest, HEARTBEAT)
+    assert client.unsent() == 1
+    client.poll(client.clock.now() + 20, future)
+    assert future.succeeded
+    assert client.least_loaded_node() == 0
+
+
+def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
+    one, two = cleanup.enter_context(unused_port()), cleanup.enter_context(unused_port())
+    clock = ManualClock(100.0)
+    client = make_client(one, two, clock=clock, selector=AutoSelector(clock))
+    future = client.send_any(HeartbeatRequest, HEARTBEAT, timeout=10.0)
+    client.poll(clock.now() + 60, future)
+    error = future.exception
+    assert isinstance(error, NoBrokersAvailableError)
+    for address in (one, two):
+        assert f"TCP connection to {address} failed" in str(error)
+    assert clock.now() == pytest.approx(110.0, abs=0.5)
+
+
+def test_a_request_that_was_never_sent_tells_the_last_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
+    silent = cleanup.enter_context(silent_port())
+    clock = ManualClock(100.0)
+    client = make_client(metadata=None, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    host, _, port = silent.rpartition(":")
+    node = BrokerMetadata(1, host, int(port))
+    first = client.send(node, HeartbeatRequest, HEARTBEAT, timeout=60.0)
+    client.poll(math.inf, first)
+    assert isinstance(first.exception, KafkaConnectionError)
+    assert clock.now() == pytest.approx(110.0, abs=0.5)
+    second = client.send(node, HeartbeatRequest, HEARTBEAT, timeout=5.0)
+    client.poll(math.inf, second)
+    assert isinstance(second.exception, RequestTimeoutError)
+    assert "no answer within 10 s" in str(second.exception)
+    assert second.exception.address == silent
+
+
+def test_setup_is_given_more_time_after_each_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
+    silent = cleanup.enter_context(silent_port())
+    clock = ManualClock(100.0)
+    client = make_client(metadata=None, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    host, _, port = silent.rpartition(":")
+    times = []
+    for _ in range(4):
+        future = client.send(BrokerMetadata(1, host, int(port)), HeartbeatRequest, HEARTBEAT, timeout=100.0)
+        while client.connection_state(1) != "connecting":
+            client.poll(clock.now() + 0.001)
+        began = clock.now()
+        client.poll(math.inf, future)
+        times.append(round(clock.now() - began))
+    assert times == [10, 20, 30, 30]
+
+
+def test_a_broker_that_does_not_answer_api_versions_is_given_up(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    from tests.unit.network.broker import SILENCE
+
+    broker.on(ApiKey.API_VERSIONS, SILENCE)
+    clock = ManualClock(100.0)
+    client = make_client(
+        metadata=None, clock=clock, selector=AutoSelector(clock), config={"request_timeout_ms": 20_000}
+    )
+    node = BrokerMetadata(1, "127.0.0.1", broker.port)
+    future = client.send(node, HeartbeatRequest, HEARTBEAT, timeout=60.0)
+    client.poll(math.inf, future)
+    error = future.exception
+    assert isinstance(error, KafkaConnectionError)
+    assert error.stage == "ApiVersions"
+    assert "within 20 s" in str(error)
+    assert clock.now() == pytest.approx(120.0, abs=0.5)
+
+
+def test_one_cause_is_logged_once(
+    make_client: MakeClient, cleanup: ExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = cleanup.enter_context(unused_port())
+    clock = ManualClock(100.0)
+    client = make_client(dead, clock=clock, selector=AutoSelector(clock))
+    with caplog.at_level(logging.INFO, "pyconsumer.network"):
+        while clock.now() < 160.0:
+            client.poll(160.0)
+    assert client.stats.connections_failed > 20
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert dead in caplog.text
+
+
+def test_attempts_at_a_dead_cluster_get_rare(make_client: MakeClient, cleanup: ExitStack) -> None:
+    dead = cleanup.enter_context(unused_port())
+    clock = ManualClock(100.0)
+    selector = AutoSelector(clock, real_wait_s=0.01)
+    client = make_client(dead, clock=clock, selector=selector)
+    while clock.now() < 200.0:
+        client.poll(200.0)
+    assert client.stats.connections_failed < 150
+    assert selector.selects < 500
+
+
+# -- starting over -----------------------------------------------------------------------------------------------------
+
+
+def test_when_no_known_broker_can_be_reached_bootstrap_begins_again(
+    make_client: MakeClient, cleanup: ExitStack
+) -> None:
+    old, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
+    now_at = [old.address]
+    clock = ManualClock(100.0)
+    client = make_client(
+        "kafka.example:9092",
+        resolver=lambda *_: [at(now_at[0])],
+        clock=clock,
+        selector=AutoSelector(clock),
+    )
+    wait_metadata(client)
+    assert client.metadata is not None
+    assert [b.node_id for b in client.metadata.brokers()] == [1]
+    now_at[0] = new.address
+    old.close()
+    client.metadata.request_update()
+    while client.metadata.broker(2) is None and clock.now() < 200.0:
+        client.poll(200.0)
+    assert [b.node_id for b in client.metadata.brokers()] == [2]
+
+
+def test_without_rebootstrap_the_known_brokers_are_tried_on(make_client: MakeClient, cleanup: ExitStack) -> None:
+    old, new = cleanup.enter_context(ScriptedBroker(node_id=1)), cleanup.enter_context(ScriptedBroker(node_id=2))
+    now_at = [old.address]
+    clock = ManualClock(100.0)
+    client = make_client(
+        "kafka.example:9092",
+        resolver=lambda *_: [at(now_at[0])],
+        clock=clock,
+        selector=AutoSelector(clock, 0.02),
+        config={"metadata_recovery_strategy": "none"},
+    )
+    wait_metadata(client)
+    assert client.metadata is not None
+    now_at[0] = new.address
+    old.close()
+    client.metadata.request_update()
+    while clock.now() < 130.0:
+        client.poll(130.0)
+    assert client.metadata.broker(1) is not None
+    assert new.accepted == 0
+
+
+def test_a_broker_may_ask_for_it(make_client: MakeClient, broker: ScriptedBroker) -> None:
+    from pyconsumer.protocol.messages.metadata import MetadataResponse
+
+    broker.on(ApiKey.METADATA, [broker.metadata(), MetadataResponse(error_code=129), broker.metadata()])
+    client = make_client(broker.address)
+    wait_metadata(client)
+    assert client.metadata is not None
+    client.metadata.request_update()
+    while client.metadata.update_count < 2:
+        client.poll(client.clock.now() + 20)
+    assert broker.accepted == 2
+
+
+# -- idle connections --------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_connection_is_closed_and_opened_again_when_needed(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    clock = ManualClock(100.0)
+    client = make_client(
+        broker.address, clock=clock, selector=AutoSelector(clock), config={"connections_max_idle_ms": 60_000}
+    )
+    wait_metadata(client)
+    client.poll(clock.now() + 59.0)
+    assert client.connection_state(0) == "ready"
+    client.poll(clock.now() + 2.0)
+    assert client.connection_state(0) == "disconnected"
+    assert broker.ended.acquire(timeout=10)
+    future = client.send(0, HeartbeatRequest, HEARTBEAT)
+    client.poll(clock.now() + 20, future)
+    assert future.succeeded
+    assert client.stats.connections_failed == 0
+
+
+def test_a_refused_login_fails_requests_for_any_node_at_once(
+    make_client: MakeClient, cleanup: ExitStack, broker: ScriptedBroker
+) -> None:
+    from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+    from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeResponse
+
+    broker.on(ApiKey.SASL_HANDSHAKE, SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    broker.on(ApiKey.SASL_AUTHENTICATE, SaslAuthenticateResponse(error_code=58, error_message="who are you"))
+    client = make_client(
+        broker.address,
+        config={
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": "u",
+            "sasl_plain_password": "p",
+        },
+    )
+    future = client.send_any(HeartbeatRequest, HEARTBEAT)
+    client.poll(client.clock.now() + 20, future)
+    assert isinstance(future.exception, AuthenticationError)
+    assert "who are you" in str(future.exception)
+    assert client.metadata is not None
+    assert isinstance(client.metadata.fatal_error, AuthenticationError)
