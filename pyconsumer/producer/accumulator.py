@@ -10,6 +10,9 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 4. Sequence numbers (idempotence) are given when a batch first leaves, and stay with it for every retry.
 5. Memory is counted from the append until the batch is done, in uncompressed bytes.
 6. Every batch ends by its delivery timeout, whether it waits, backs off or is in flight.
+7. A batch that may have been written keeps its producer id and sequence for every retry, also when the producer has got
+   a new id meanwhile: only so does the broker recognise what it has already. (A failure in one partition must not make
+   a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they leave.
 
 The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock.
 """
@@ -36,6 +39,8 @@ class ProducerBatch:
         created_at: monotonic seconds of its first record; its delivery timeout counts from there.
         attempts: how often it was sent. retry_at: not to be sent before.
         base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
+        uncertain: some attempt ended without telling whether the batch was written.
+        expired: its delivery timeout passed while it was in flight; its result is set, its answer is still awaited.
     """
 
     __slots__ = (
@@ -45,11 +50,13 @@ class ProducerBatch:
         "closed",
         "created_at",
         "data",
+        "expired",
         "memory",
         "producer",
         "result",
         "retry_at",
         "topic_partition",
+        "uncertain",
     )
 
     def __init__(self, topic_partition: TopicPartition, builder: BatchBuilder, now: float) -> None:
@@ -60,6 +67,8 @@ class ProducerBatch:
         self.attempts = 0
         self.retry_at = 0.0
         self.closed = False
+        self.uncertain = False
+        self.expired = False
         self.memory = 0
         self.base_sequence = -1
         self.producer = (-1, -1)
@@ -171,8 +180,10 @@ class RecordAccumulator:
     # ------------------------------------------------------------ sending
 
     def busy_partitions(self) -> Iterable[TopicPartition]:
-        """Partitions with batches that wait."""
-        return self._busy
+        """Partitions with batches that wait, the one with the oldest batch first (so that none is left behind)."""
+        if len(self._busy) < 2:
+            return self._busy
+        return sorted(self._busy, key=lambda tp: self._queues[tp].batches[0].created_at)
 
     def ready_at(self, tp: TopicPartition) -> float | None:
         """When the first batch of a partition may leave (monotonic seconds); None if none waits or one is in flight."""
@@ -189,7 +200,7 @@ class RecordAccumulator:
     def next_deadline(self) -> float | None:
         """The earliest end of a delivery timeout of a batch that waits or is in flight, or None."""
         earliest = [self._queues[tp].batches[0].created_at for tp in self._busy]
-        earliest += [batch.created_at for batch in self._in_flight]
+        earliest += [batch.created_at for batch in self._in_flight if not batch.expired]
         return min(earliest) + self._delivery_timeout if earliest else None
 
     def take(self, tp: TopicPartition, producer: tuple[int, int] | None) -> ProducerBatch:
@@ -242,10 +253,7 @@ class RecordAccumulator:
         """The batch was too large: what is in it goes back as several batches, in order."""
         self._unmute(batch)
         queue = self._queues[batch.topic_partition]
-        if batch.base_sequence >= 0 and queue.producer == batch.producer:
-            queue.next_sequence = (
-                batch.base_sequence
-            )  # it was the last one to get a sequence, and the broker refused it
+        self.reuse_sequence(batch)
         parts = []
         first = 0
         for builder in builders:
@@ -261,12 +269,15 @@ class RecordAccumulator:
         self._ratio[batch.topic_partition.topic] = 1.0
         batch.result.split([(index, part.result) for index, part in parts])
 
-    def forget_sequences(self) -> None:
-        """The producer id or epoch changes: batches that wait get new sequence numbers when they leave."""
-        for queue in self._queues.values():
-            queue.producer = (-1, -1)
-            for batch in queue.batches:
-                batch.base_sequence, batch.producer, batch.data = -1, (-1, -1), None
+    def renumber(self, batch: ProducerBatch) -> None:
+        """The broker refused the batch's sequence number: it gets another one when it leaves again."""
+        batch.base_sequence, batch.producer, batch.data = -1, (-1, -1), None
+
+    def reuse_sequence(self, batch: ProducerBatch) -> None:
+        """The batch failed and was certainly not written: the next one of its partition takes its number."""
+        queue = self._queues.get(batch.topic_partition)
+        if queue is not None and batch.base_sequence >= 0 and queue.producer == batch.producer:
+            queue.next_sequence = batch.base_sequence  # one is in flight at a time, so it had the last number given
 
     def expired(self, now: float) -> list[ProducerBatch]:
         """Batches past their delivery timeout, taken out; those in flight stay muted until their answer comes."""
@@ -282,10 +293,24 @@ class RecordAccumulator:
             if not batches:
                 self._busy.discard(tp)
         for batch in self._in_flight:
-            if batch.created_at <= limit and batch.memory:
+            if batch.created_at <= limit and not batch.expired:
+                batch.expired = True
                 self.memory_used -= batch.memory
                 batch.memory = 0
                 found.append(batch)
+        return found
+
+    def drop_waiting(self) -> list[ProducerBatch]:
+        """Take out everything that is not in flight."""
+        found: list[ProducerBatch] = []
+        for tp in self._busy:
+            batches = self._queues[tp].batches
+            found += batches
+            batches.clear()
+        self._busy.clear()
+        for batch in found:
+            self.memory_used -= batch.memory
+            batch.memory = 0
         return found
 
     def drop_all(self) -> list[ProducerBatch]:

@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from pyconsumer.errors import KafkaError, KafkaTimeoutError
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
-__all__ = ["BatchResult", "FutureRecordMetadata"]
+__all__ = ["BatchResult", "FutureRecordMetadata", "in_sender_thread", "mark_sender_thread"]
 
 log = logging.getLogger(__name__)
 
@@ -151,8 +151,13 @@ class FutureRecordMetadata:
 
         Raises:
             KafkaTimeoutError: it is not there in time. The record may still be sent.
+            IllegalStateError: called in a callback of a record, and it is not there yet.
             KafkaError: why the record could not be sent.
         """
+        if not self._result.done and in_sender_thread():
+            raise IllegalStateError(
+                "a callback of a record cannot wait for another record: its thread is the one that sends"
+            )
         if not self._result.wait(timeout):
             raise KafkaTimeoutError(f"no result for the record to {self._result.topic_partition} within {timeout} s")
         error = self.exception
@@ -198,6 +203,19 @@ class FutureRecordMetadata:
             self._key_size,
             self._value_size,
         )
+
+
+def in_sender_thread() -> bool:
+    """Whether this is the thread of some producer, that is, whether a callback of a record runs."""
+    return getattr(_thread, "sends", False)
+
+
+def mark_sender_thread() -> None:
+    """Called by a sender thread when it starts."""
+    _thread.sends = True
+
+
+_thread = threading.local()
 
 
 def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

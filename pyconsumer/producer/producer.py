@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import logging
+import operator
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -17,6 +19,7 @@ from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import (
     BufferExhaustedError,
     IllegalStateError,
+    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
     RecordTooLargeError,
@@ -37,6 +40,7 @@ log = logging.getLogger(__name__)
 
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
 _BATCH_OVERHEAD = 61
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class _Topic:
@@ -70,7 +74,8 @@ class KafkaProducer:
         if not config.client_id:
             config = self.config = config.replace(client_id=f"pyconsumer-producer-{os.getpid()}-{id(self) & 0xFFFF:x}")
         self._clock = _clock or SystemClock()
-        self._lock = threading.Condition()
+        self._mutex = threading.Lock()
+        self._lock = threading.Condition(self._mutex)  # the same lock; the bare one is quicker to take
         self._topics: dict[str, _Topic] = {}
         self._metadata = Metadata.from_config(config)
         self._client = NetworkClient(config, metadata=self._metadata, clock=self._clock)
@@ -128,18 +133,23 @@ class KafkaProducer:
 
         Raises:
             SerializationError: a serializer raised.
+            AuthenticationError: the cluster refuses our credentials or certificate.
+            InvalidTopicError: no topic can have this name. TopicAuthorizationFailedError: not allowed.
+            ValueError: there is no such partition, or the timestamp is not one.
             KafkaTimeoutError: no metadata within ``max_block_ms``.
             BufferExhaustedError: the buffer stayed full for ``max_block_ms``.
             RecordTooLargeError: the record is larger than ``max_request_size`` or ``buffer_memory``.
             IllegalStateError: the producer is closed, or was made by another process.
+
+        In a callback of a record, ``send`` never waits: where it would have to, it raises at once.
         """
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
         if timestamp_ms is None:
             timestamp_ms = self._clock.wall_ms()
-        elif timestamp_ms < 0:
-            raise ValueError(f"timestamp_ms must not be negative, got {timestamp_ms}")
+        else:
+            timestamp_ms = _checked_timestamp(timestamp_ms)
         if config.interceptors:
             topic, key, value, headers, partition, timestamp_ms = self._intercept(
                 topic, key, value, headers, partition, timestamp_ms
@@ -164,18 +174,18 @@ class KafkaProducer:
             raise RecordTooLargeError(f"the record has {size} bytes, more than buffer_memory ({config.buffer_memory})")
         deadline = -1.0
         known = self._topics.get(topic)
+        if partition is not None and (type(partition) is not int or partition < 0):
+            raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = self._wait_for_topic(topic, partition, deadline)
-        with self._lock:
+        with self._mutex:
             if self._accumulator.closing:
                 raise IllegalStateError("the producer is closed")
             if not self._accumulator.has_room(size):
                 self._wait_for_room(size, deadline)
             if partition is None:
                 partition = self._choose(topic, key_bytes, known, size)
-            elif not 0 <= partition < known.count:
-                raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
             appended = self._accumulator.append(
                 TopicPartition(topic, partition),
                 timestamp_ms,
@@ -207,8 +217,11 @@ class KafkaProducer:
 
         Raises:
             KafkaTimeoutError: not everything was done in time; the rest goes on.
+            IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed.
         """
         self._check_open()
+        if threading.current_thread() is self._thread:
+            raise IllegalStateError("flush in a callback of a record would wait for its own thread")
         deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
         with self._lock:
             waiting = self._accumulator.incomplete()
@@ -242,7 +255,7 @@ class KafkaProducer:
                 "batch-send-total": sender.sent_batches,
                 "outgoing-byte-total": sender.sent_bytes,
                 "record-retry-total": sender.retried_batches,
-                "record-error-total": sender.failed_batches,
+                "record-error-total": sender.failed_records,
                 "buffer-total-bytes": self.config.buffer_memory,
                 "buffer-available-bytes": self.config.buffer_memory - self._accumulator.memory_used,
             }
@@ -301,8 +314,12 @@ class KafkaProducer:
         return chosen
 
     def _wait_for_topic(self, topic: str, partition: int | None, deadline: float) -> _Topic:
-        if not isinstance(topic, str) or not topic:
-            raise ValueError(f"the topic must be a string that is not empty, not {topic!r}")
+        if not isinstance(topic, str):
+            raise ValueError(f"the topic must be a string, not {topic!r}")
+        if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
+            raise InvalidTopicError(
+                f"{topic[:300]!r} is no topic name: 1 to 249 letters, digits, dots, hyphens and underscores"
+            )
         with self._lock:
             asked_at = self._topics.get(topic)
             while True:
@@ -325,6 +342,8 @@ class KafkaProducer:
                 if known is not None:
                     self._metadata.request_update()
                 self._client.wakeup()
+                if threading.current_thread() is self._thread:
+                    raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet; a callback cannot wait for it")
                 self._lock.wait(left)
 
     def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
@@ -333,7 +352,7 @@ class KafkaProducer:
         if self._metadata.update_count:
             reason = str(cause) if cause is not None else "the cluster did not answer in time"
         else:
-            reason = self._client.failures()
+            reason = self._sender.failures
         error = KafkaTimeoutError(f"{text}: {reason}")
         error.__cause__ = cause
         return error
@@ -350,6 +369,11 @@ class KafkaProducer:
                     raise BufferExhaustedError(
                         f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}) within max_block_ms "
                         f"({self.config.max_block_ms} ms): records are made faster than the brokers take them"
+                    )
+                if threading.current_thread() is self._thread:
+                    raise BufferExhaustedError(
+                        f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}); a callback cannot "
+                        "wait for it"
                     )
                 self._client.wakeup()
                 self._lock.wait(left)
@@ -409,7 +433,10 @@ def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None
             if data is None or type(data) is bytes:
                 return data
             if isinstance(data, str):
-                return data.encode()
+                try:
+                    return data.encode()
+                except UnicodeEncodeError as error:
+                    raise SerializationError(f"the {what} cannot be written as UTF-8: {error}") from error
             if isinstance(data, (bytes, bytearray, memoryview)):
                 return bytes(data)
             raise SerializationError(
@@ -431,6 +458,16 @@ def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None
         raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
 
     return serialize
+
+
+def _checked_timestamp(timestamp_ms: Any) -> int:
+    try:
+        value = operator.index(timestamp_ms)
+    except TypeError:
+        raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {timestamp_ms!r}") from None
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"timestamp_ms must be milliseconds since 1970, not {timestamp_ms!r}")
+    return value
 
 
 def _checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:

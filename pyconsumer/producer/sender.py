@@ -15,13 +15,14 @@ no error                                               the batch is done
 DUPLICATE_SEQUENCE_NUMBER                              done as well: an earlier attempt arrived
 MESSAGE_TOO_LARGE, more than one record                split into smaller batches, in order
 retriable error, connection lost, time out             sent again after a backoff, while attempts and time are left
-OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,     new producer epoch, new sequence numbers, sent again (KIP-360)
+OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID,     new producer id, new sequence numbers, sent again (KIP-360)
 INVALID_PRODUCER_EPOCH
 anything else                                          the batch fails with that error
 ====================================================  =======================================================
 
-A batch that fails after it was sent leaves a gap in the sequence numbers of its partition, so the producer then takes a
-new epoch as well.
+A batch that fails leaves a gap in the sequence numbers of its partition. If it was certainly not written the next batch
+takes its number; otherwise the number would be a guess, and the producer takes a new id. (A new id, where Java raises
+the epoch: then batches of other partitions that are being repeated keep theirs, and stay recognisable.)
 """
 
 from __future__ import annotations
@@ -33,21 +34,24 @@ from typing import TYPE_CHECKING
 
 from pyconsumer.clock import Clock
 from pyconsumer.errors import (
-    ClusterAuthorizationFailedError,
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
     KafkaError,
+    KafkaStorageError,
     KafkaTimeoutError,
     MessageTooLargeError,
+    NotEnoughReplicasAfterAppendError,
     OutOfOrderSequenceNumberError,
     ProtocolError,
     RequestCancelledError,
+    RequestTimedOutError,
     UnknownProducerIdError,
-    UnsupportedVersionError,
+    UnknownServerError,
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.producer.accumulator import ProducerBatch, RecordAccumulator
+from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -71,7 +75,9 @@ __all__ = ["Sender"]
 
 log = logging.getLogger(__name__)
 
-_NEEDS_NEW_EPOCH = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
+_NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidProducerEpochError)
+# After these answers, and after none, the batch may be in the log all the same.
+_UNCERTAIN = (RequestTimedOutError, NotEnoughReplicasAfterAppendError, UnknownServerError, KafkaStorageError)
 _LONGEST_SLEEP = 60.0
 
 
@@ -85,6 +91,7 @@ class Sender:
         accumulator: guarded by ``lock``, which is notified whenever memory is released or metadata arrives.
         on_batch: called with every batch that is done and its error or None, without the lock.
         wanted_topics: topics that ``send`` asked for; guarded by ``lock``.
+        failures: why no metadata has come so far, in words.
     """
 
     def __init__(
@@ -112,25 +119,29 @@ class Sender:
         self._producer_request: RequestFuture[ClientResponse] | None = None
         self._producer_failures = 0
         self._producer_retry_at = 0.0
-        self._bump_epoch = False
-        self._fatal: KafkaError | None = None
+        self._need_new_id = False
         self._force_close = False
         self.wanted_topics: set[str] = set()
+        self.failures = "nothing has failed so far"
+        self.turns = 0
         self.sent_batches = 0
         self.sent_bytes = 0
         self.retried_batches = 0
-        self.failed_batches = 0
+        self.failed_records = 0
 
     # ------------------------------------------------------------ the thread
 
     def run(self) -> None:
         """Work until closed: the thread's main function."""
+        mark_sender_thread()
+        reason: KafkaError = RequestCancelledError("the producer was closed before the record was sent")
         try:
             while not self._finished():
                 self._run_once()
         except BaseException as error:
             log.exception("the producer's sender thread ends by a failure")
-            self._fail_everything(error if isinstance(error, KafkaError) else KafkaError(f"sender failed: {error!r}"))
+            reason = KafkaError(f"the producer's sender thread has failed: {error!r}")
+            reason.__cause__ = error
             raise
         finally:
             with self._lock:
@@ -138,7 +149,7 @@ class Sender:
                 self._accumulator.closing = True
                 self._lock.notify_all()
             for batch in left:
-                batch.result.finish(-1, -1, RequestCancelledError("the producer was closed before the record was sent"))
+                batch.result.finish(-1, -1, reason)
             self._client.close()
 
     def stop_now(self) -> None:
@@ -150,6 +161,7 @@ class Sender:
             return self._force_close or (self._accumulator.closing and self._accumulator.is_empty)
 
     def _run_once(self) -> None:
+        self.turns += 1
         now = self._clock.now()
         with self._lock:
             for topic in self.wanted_topics:
@@ -164,6 +176,8 @@ class Sender:
         if deadline is not None:
             until = min(until, deadline)
         self._client.poll(until)
+        if not self._metadata.update_count:
+            self.failures = self._client.failures()
         seen = (self._metadata.update_count, self._metadata.fatal_error)
         if seen != self._seen_metadata:
             self._seen_metadata = seen
@@ -175,7 +189,7 @@ class Sender:
         """Send what may leave now; return when to look again (monotonic seconds)."""
         until = now + _LONGEST_SLEEP
         with self._lock:
-            busy = list(self._accumulator.busy_partitions())
+            busy = tuple(self._accumulator.busy_partitions())
         if busy and self._config.enable_idempotence and not self._have_producer(now):
             return max(now, min(until, self._producer_retry_at)) if self._producer_retry_at > now else until
         limit = self._config.max_in_flight_requests_per_connection
@@ -228,6 +242,7 @@ class Sender:
                 size += len(batch.data or b"")
         if not batches:
             return
+        names: dict[bytes, str] = {}  # as asked: metadata may say something else when the answer comes
 
         def build(version: int) -> ProduceRequest:
             topics: dict[str, TopicProduceData] = {}
@@ -238,6 +253,7 @@ class Sender:
                     topic = topics[tp.topic] = TopicProduceData()
                     if version >= 13:
                         topic.topic_id = self._metadata.topic_id(tp.topic)
+                        names[topic.topic_id] = tp.topic
                     else:
                         topic.name = tp.topic
                 topic.partition_data.append(PartitionProduceData(tp.partition, batch.data))
@@ -257,15 +273,18 @@ class Sender:
         )
         self.sent_batches += len(batches)
         self.sent_bytes += size
-        future.add_callback(lambda done: self._on_response(node, batches, done))
+        future.add_callback(lambda done: self._on_response(node, batches, names, done))
 
     # ------------------------------------------------------------ answers
 
-    def _on_response(self, node: int, batches: list[ProducerBatch], future: RequestFuture[ClientResponse]) -> None:
+    def _on_response(
+        self, node: int, batches: list[ProducerBatch], names: dict[bytes, str], future: RequestFuture[ClientResponse]
+    ) -> None:
         self._in_flight[node] -= 1
         now = self._clock.now()
         if future.exception is not None:
             for batch in batches:
+                batch.uncertain = True
                 self._on_error(batch, future.exception, now)
             return
         if self._config.acks == 0:
@@ -276,12 +295,13 @@ class Sender:
         assert isinstance(message, ProduceResponse)
         answers: dict[TopicPartition, PartitionProduceResponse] = {}
         for topic in message.responses:
-            name = topic.name or self._metadata.topic_name(topic.topic_id) or ""
+            name = topic.name or names.get(bytes(topic.topic_id), "")
             for partition in topic.partition_responses:
                 answers[TopicPartition(name, partition.index)] = partition
         for batch in batches:
             answer = answers.get(batch.topic_partition)
             if answer is None:
+                batch.uncertain = True
                 error: KafkaError = ProtocolError(f"the broker's answer leaves out {batch.topic_partition}")
                 self._on_error(batch, error, now)
             elif answer.error_code == 0:
@@ -292,6 +312,8 @@ class Sender:
     def _on_error(self, batch: ProducerBatch, error: KafkaError, now: float, base_offset: int = -1) -> None:
         if error.invalid_metadata:
             self._metadata.request_update()
+        if isinstance(error, _UNCERTAIN):
+            batch.uncertain = True
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch, base_offset, -1, None)
             return
@@ -304,18 +326,19 @@ class Sender:
             )
             self._split(batch)
             return
-        new_epoch = batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_EPOCH)
+        new_id = batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_ID)
         if (
-            (error.retriable or new_epoch)
+            (error.retriable or new_id)
             and batch.attempts <= self._config.retries
             and now < batch.created_at + self._config.delivery_timeout_ms / 1000
             and not batch.result.done
         ):
             self.retried_batches += 1
-            if new_epoch:
+            if new_id:
                 if batch.producer == self._producer:
-                    self._bump_epoch = True
-                batch.base_sequence, batch.producer, batch.data = -1, (-1, -1), None
+                    self._need_new_id = True
+                with self._lock:
+                    self._accumulator.renumber(batch)
             log.info("%s: attempt %d failed and is repeated: %s", batch.topic_partition, batch.attempts, error)
             with self._lock:
                 self._accumulator.put_back(batch, now + self._backoff.delay(batch.attempts - 1))
@@ -334,12 +357,15 @@ class Sender:
             self._accumulator.split(batch, builders)
 
     def _expire(self, batch: ProducerBatch) -> None:
+        if not batch.expired and not batch.uncertain:
+            with self._lock:
+                self._accumulator.reuse_sequence(batch)
         waited = self._config.delivery_timeout_ms
         self._finish_result(
             batch,
             KafkaTimeoutError(
                 f"{batch.record_count} records for {batch.topic_partition} were not acknowledged within "
-                f"delivery_timeout_ms ({waited} ms), after {batch.attempts} attempts"
+                f"delivery_timeout_ms ({waited} ms); sent {batch.attempts} times"
             ),
         )
 
@@ -347,6 +373,8 @@ class Sender:
         self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
     ) -> None:
         with self._lock:
+            if error is not None and not batch.uncertain:
+                self._accumulator.reuse_sequence(batch)
             self._accumulator.done(batch)
             self._lock.notify_all()
         if error is not None:
@@ -355,30 +383,27 @@ class Sender:
             batch.result.finish(base_offset, log_append_time_ms, None)
 
     def _finish_result(self, batch: ProducerBatch, error: KafkaError) -> None:
-        if batch.attempts and batch.base_sequence >= 0 and batch.producer == self._producer:
-            self._bump_epoch = True  # the broker may or may not have it: the next sequence number would be a guess
+        if batch.uncertain and batch.base_sequence >= 0 and batch.producer == self._producer:
+            self._need_new_id = True  # the broker may or may not have it: the next sequence number would be a guess
         if batch.result.finish(-1, -1, error):
-            self.failed_batches += 1
+            self.failed_records += batch.record_count
             with self._lock:
                 self._lock.notify_all()
 
-    def _fail_everything(self, error: KafkaError) -> None:
+    def _fail_waiting(self, error: KafkaError) -> None:
         with self._lock:
-            dropped = self._accumulator.drop_all()
+            dropped = self._accumulator.drop_waiting()
             self._lock.notify_all()
         for batch in dropped:
-            batch.result.finish(-1, -1, error)
+            self._finish_result(batch, error)
 
     # ------------------------------------------------------------ producer id
 
     def _have_producer(self, now: float) -> bool:
         """Whether there is a producer id to send with; asks for one if not."""
-        if self._producer is not None and not self._bump_epoch:
+        if self._producer is not None and not self._need_new_id:
             return True
         if self._producer_request is None and now >= self._producer_retry_at:
-            with self._lock:
-                if self._bump_epoch and any(self._in_flight.values()):
-                    return False  # what is in flight still counts on the old epoch
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2147483647)
             self._producer_request = self._client.send_any(
                 ApiKey.INIT_PRODUCER_ID, request, timeout=self._config.request_timeout_ms / 1000
@@ -394,15 +419,13 @@ class Sender:
             assert isinstance(message, InitProducerIdResponse)
             if message.error_code == 0:
                 self._producer = (message.producer_id, message.producer_epoch)
-                self._bump_epoch = False
+                self._need_new_id = False
                 self._producer_failures = 0
-                with self._lock:
-                    self._accumulator.forget_sequences()
                 log.debug("producer id %d, epoch %d", *self._producer)
                 return
             error = for_code(message.error_code)
-        if isinstance(error, (ClusterAuthorizationFailedError, UnsupportedVersionError)):
-            self._fail_everything(error)
+        if not error.retriable:
+            self._fail_waiting(error)
         self._producer_failures += 1
         self._producer_retry_at = self._clock.now() + self._backoff.delay(self._producer_failures - 1)
         log.info("no producer id yet: %s", error)

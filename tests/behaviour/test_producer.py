@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from pyconsumer.errors import (
+    AuthenticationError,
     BufferExhaustedError,
     ConfigurationError,
     IllegalStateError,
@@ -165,6 +168,18 @@ def test_a_record_that_is_too_large_for_the_broker_fails_alone(
         assert after.get(20).offset == 1
 
     assert values(cluster, topic) == [b"small", b"after"]
+
+
+def test_a_refused_record_costs_no_new_producer_id(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(config={"max.message.bytes": 2000})
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, batch_size=0) as producer:
+        producer.send(topic, b"before").get(20)
+        with pytest.raises(MessageTooLargeError):
+            producer.send(topic, bytes(5000)).get(20)
+        producer.send(topic, b"after").get(20)
+
+    before, after = read_batches(cluster, topic)
+    assert (before.producer_id, before.base_sequence) == (after.producer_id, after.base_sequence - 1)
 
 
 def test_linger_collects_records_into_one_batch(cluster: Cluster, topic: str) -> None:
@@ -351,3 +366,120 @@ def test_metrics_count(cluster: Cluster, topic: str) -> None:
     assert metrics["batch-send-total"] == 3
     assert metrics["record-error-total"] == 0
     assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"]
+
+
+def test_a_callback_may_send_and_close_but_not_wait(cluster: Cluster, topic: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def attempt(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except KafkaError as error:
+            raised.append(error)
+
+    def callback(metadata: RecordMetadata) -> None:
+        attempt(producer.flush)
+        attempt(lambda: producer.send("never-seen-before", b"x"))
+        attempt(lambda: producer.send(topic, b"from a callback").get())
+        producer.close()
+        done.set()
+
+    producer.send(topic, b"x").add_callback(callback)
+    assert done.wait(20)
+    producer.close()
+
+    assert [type(error) for error in raised] == [IllegalStateError, KafkaTimeoutError, IllegalStateError]
+
+
+@pytest.mark.concurrent
+def test_after_a_fork_the_child_cannot_use_the_producer_and_the_parent_goes_on(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"1").get(20)
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                producer.send(topic, b"child")
+            except IllegalStateError:
+                producer.close()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        producer.send(topic, b"2").get(20)
+
+    assert values(cluster, topic) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+def test_encrypted_and_authenticated(cluster: Cluster, topic: str, protocol: str) -> None:
+    with KafkaProducer(**secured(cluster, protocol)) as producer:
+        assert producer.send(topic, b"x" * 100_000).get(20).offset == 0
+
+    assert values(cluster, topic) == [b"x" * 100_000]
+
+
+def secured(cluster: Cluster, protocol: str, **changes: Any) -> dict[str, Any]:
+    """Settings of a client for a listener."""
+    options: dict[str, Any] = {"bootstrap_servers": cluster.address(protocol), "security_protocol": protocol}
+    if "SSL" in protocol:
+        options["ssl_cafile"] = str(cluster.certificates.ca_pem)
+    if "SASL" in protocol:
+        options |= {
+            "sasl_mechanism": "PLAIN",
+            "sasl_plain_username": cluster.credentials.username,
+            "sasl_plain_password": cluster.credentials.password,
+        }
+    return options | changes
+
+
+def test_a_refused_login_comes_out_of_send_at_once(cluster: Cluster, topic: str) -> None:
+    started = time.monotonic()
+    with KafkaProducer(**secured(cluster, "SASL_PLAINTEXT", sasl_plain_password="wrong")) as producer:
+        with pytest.raises(AuthenticationError, match=r"SASL with .* failed"):
+            producer.send(topic, b"x")
+        with pytest.raises(AuthenticationError):
+            producer.partitions_for(topic)
+
+    assert time.monotonic() - started < 10  # max_block_ms is 60 s
+
+
+def test_a_wrong_authority_comes_out_of_send_at_once(cluster: Cluster, topic: str) -> None:
+    started = time.monotonic()
+    stranger = str(cluster.certificates.stranger_ca_pem)
+    with (
+        KafkaProducer(**secured(cluster, "SSL", ssl_cafile=stranger)) as producer,
+        pytest.raises(AuthenticationError, match="certificate"),
+    ):
+        producer.send(topic, b"x")
+
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.concurrent
+def test_an_expired_batch_in_flight_does_not_keep_the_sender_busy(
+    cluster: Cluster, topic: str, proxy: KafkaProxy
+) -> None:
+    producer = KafkaProducer(
+        bootstrap_servers=proxy.bootstrap_servers, delivery_timeout_ms=600, request_timeout_ms=500, linger_ms=0
+    )
+    producer.send(topic, b"x").get(20)
+    hold = proxy.hold(ApiKey.PRODUCE)
+    with pytest.raises(KafkaTimeoutError, match="delivery_timeout_ms"):
+        producer.send(topic, b"y").get(20)
+    before = time.process_time()
+    time.sleep(0.4)
+    assert time.process_time() - before < 0.3
+    hold.release()
+    assert producer.send(topic, b"z").get(20)
+    producer.close()
+
+
+def test_an_idle_producer_sleeps(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"x").get(20)
+        turns = producer._sender.turns
+        time.sleep(1)
+        assert producer._sender.turns - turns < 5

@@ -117,19 +117,66 @@ def test_sequence_numbers_go_on_and_stay_with_a_batch_that_is_sent_again() -> No
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 3)
 
 
-def test_a_new_epoch_starts_sequence_numbers_again_for_what_waits() -> None:
+def test_a_batch_whose_number_was_refused_begins_anew_with_the_new_producer_id() -> None:
     waiting = accumulator(batch_size=0)
     add(waiting)
     add(waiting)
     waiting.done(waiting.take(P0, (9, 1)))
     retried = waiting.take(P0, (9, 1))
+    waiting.renumber(retried)
     waiting.put_back(retried, 0.0)
-    waiting.forget_sequences()
-    again = waiting.take(P0, (9, 2))
+    again = waiting.take(P0, (10, 0))
 
     assert again is retried
-    assert (again.base_sequence, again.producer) == (0, (9, 2))
-    assert scan(memoryview(again.data or b""))[0].producer_epoch == 2
+    assert (again.base_sequence, again.producer) == (0, (10, 0))
+    assert scan(memoryview(again.data or b""))[0].producer_id == 10
+
+
+def test_a_batch_that_may_have_arrived_keeps_its_number_when_the_producer_id_changes() -> None:
+    waiting = accumulator(batch_size=0)
+    for _ in range(3):
+        add(waiting)
+    waiting.done(waiting.take(P0, (9, 0)))
+    waiting.put_back(waiting.take(P0, (9, 0)), 0.0)
+    again = waiting.take(P0, (10, 0))
+    assert (again.base_sequence, again.producer) == (1, (9, 0))
+    waiting.done(again)
+    behind = waiting.take(P0, (10, 0))
+    assert (behind.base_sequence, behind.producer) == (0, (10, 0))
+
+
+def test_the_number_of_a_batch_that_was_certainly_not_written_is_used_again() -> None:
+    waiting = accumulator(batch_size=0)
+    add(waiting)
+    add(waiting)
+    refused = waiting.take(P0, (9, 0))
+    waiting.reuse_sequence(refused)
+    waiting.done(refused)
+
+    assert waiting.take(P0, (9, 0)).base_sequence == 0
+
+
+def test_partitions_take_turns_by_their_oldest_batch() -> None:
+    waiting = accumulator(batch_size=0)
+    add(waiting, P1, now=1.0)
+    add(waiting, P0, now=2.0)
+    add(waiting, P1, now=3.0)
+
+    assert list(waiting.busy_partitions()) == [P1, P0]
+    waiting.done(waiting.take(P1, None))
+    assert list(waiting.busy_partitions()) == [P0, P1]
+
+
+def test_dropping_what_waits_leaves_what_is_in_flight() -> None:
+    waiting = accumulator(batch_size=0)
+    in_flight = add(waiting).batch
+    waiting.take(P0, None)
+    dropped = add(waiting).batch
+
+    assert waiting.drop_waiting() == [dropped]
+    assert waiting.memory_used == in_flight.memory
+    waiting.put_back(in_flight, 0.0)
+    assert waiting.ready_at(P0) == 0.0
 
 
 def test_memory_is_counted_until_a_batch_is_done() -> None:
@@ -157,6 +204,7 @@ def test_what_waits_too_long_expires_and_so_does_what_is_in_flight() -> None:
     assert waiting.expired(9.9) == []
     assert set(waiting.expired(11.0)) == {in_flight, old}
     assert waiting.expired(11.0) == []
+    assert waiting.next_deadline() == 14.0  # what has expired in flight does not keep the sender awake
     assert waiting.memory_used == young.memory
     assert waiting.ready_at(P1) is None  # muted until its answer comes
     waiting.done(in_flight)

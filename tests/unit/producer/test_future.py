@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from pyconsumer.errors import KafkaTimeoutError, MessageTooLargeError
-from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
+from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, MessageTooLargeError
+from pyconsumer.producer.future import BatchResult, FutureRecordMetadata, mark_sender_thread
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
 TP = TopicPartition("t", 3)
@@ -57,6 +57,27 @@ def test_failure_is_raised_by_get() -> None:
 def test_get_waits_no_longer_than_told() -> None:
     with pytest.raises(KafkaTimeoutError, match=r"t-3 within 0.01 s"):
         pair()[1].get(0.01)
+
+
+def test_a_callback_cannot_wait_for_another_record() -> None:
+    first, second = pair()[0], pair()[1]
+    seen: list[BaseException] = []
+
+    def sender() -> None:
+        mark_sender_thread()
+        first.finish(0, -1, None)
+
+    def callback(_: object) -> None:
+        try:
+            second.get()
+        except IllegalStateError as error:
+            seen.append(error)
+
+    FutureRecordMetadata(first, 0, 0, -1, -1).add_callback(callback)
+    thread = threading.Thread(target=sender)
+    thread.start()
+    thread.join(10)
+    assert len(seen) == 1
 
 
 def test_get_wakes_up_when_the_result_comes() -> None:

@@ -1,0 +1,381 @@
+"""What the sender does with each kind of answer: a scripted client, a clock that is moved by hand, no socket."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from pyconsumer.clock import ManualClock
+from pyconsumer.errors import (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.producer.accumulator import RecordAccumulator
+from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.producer.future import BatchResult
+from pyconsumer.producer.sender import Sender
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.init_producer_id import InitProducerIdResponse
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pyconsumer.protocol.records import scan
+from pyconsumer.protocol.records.batch import BatchInfo
+from pyconsumer.structs import TopicPartition
+
+TOPIC_ID = b"t" * 16
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+OUT_OF_ORDER = 45
+NOT_LEADER = 6
+TOO_LARGE = 10
+NOT_AUTHORIZED = 29
+DUPLICATE = 46
+
+
+class Sent:
+    """One request that the sender made."""
+
+    def __init__(self, node: int, api: int, request: Any) -> None:
+        self.node = node
+        self.api = api
+        self.message = request(13) if callable(request) else request
+        self.future: RequestFuture[ClientResponse] = RequestFuture()
+
+    @property
+    def batches(self) -> dict[TopicPartition, BatchInfo]:
+        """Header of the batch of each partition."""
+        return {
+            TopicPartition("t", part.index): scan(memoryview(part.records))[0]
+            for topic in self.message.topic_data
+            for part in topic.partition_data
+        }
+
+    def answer(self, **codes: int) -> None:
+        """Answer a Produce request: error codes by partition, such as ``p0=6``; others succeed at offset 100."""
+        parts = [
+            PartitionProduceResponse(index=tp.partition, error_code=codes.get(f"p{tp.partition}", 0), base_offset=100)
+            for tp in self.batches
+        ]
+        self.give(ProduceResponse(responses=[TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=parts)]))
+
+    def give(self, message: Any) -> None:
+        self.future.complete(ClientResponse(message, 13, self.node, 0.0, 0.0))
+
+
+class Client:
+    """Stands for the network client: keeps what is sent, and the times until which the sender wanted to sleep."""
+
+    def __init__(self) -> None:
+        self.sent: list[Sent] = []
+        self.slept_until: list[float] = []
+
+    def send(self, node: int, api: int, request: Any, **_: Any) -> RequestFuture[ClientResponse]:
+        self.sent.append(Sent(node, api, request))
+        return self.sent[-1].future
+
+    def send_any(self, api: int, request: Any, **_: Any) -> RequestFuture[ClientResponse]:
+        return self.send(-1, api, request)
+
+    def poll(self, until: float) -> None:
+        self.slept_until.append(until)
+
+    def backoff_until(self, node: int) -> float:
+        return float("-inf")
+
+    def failures(self) -> str:
+        return ""
+
+
+class Bench:
+    """A sender with what it needs."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        config = PRODUCER_SETTINGS.build(
+            {"bootstrap_servers": "h:1", "linger_ms": 0, "retry_backoff_ms": 100, "retry_backoff_max_ms": 100}
+            | settings
+        )
+        self.metadata = Metadata.from_config(config)
+        self.metadata.set_topics(["t"])
+        self.metadata.update(
+            MetadataResponse(
+                brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)],
+                topics=[
+                    MetadataResponseTopic(
+                        name="t",
+                        topic_id=TOPIC_ID,
+                        partitions=[
+                            MetadataResponsePartition(partition_index=n, leader_id=1, leader_epoch=0) for n in (0, 1)
+                        ],
+                    )
+                ],
+            ),
+            13,
+            0.0,
+        )
+        self.client = Client()
+        self.accumulator = RecordAccumulator(
+            batch_size=config.batch_size,
+            linger=config.linger_ms / 1000,
+            delivery_timeout=config.delivery_timeout_ms / 1000,
+            buffer_memory=1 << 20,
+            codec="none",
+        )
+        self.sender = Sender(
+            config,
+            self.client,  # type: ignore[arg-type]
+            self.metadata,
+            self.accumulator,
+            threading.Condition(),
+            self.clock,
+            on_metadata=lambda: None,
+        )
+        self.ids = 0
+
+    def append(self, tp: TopicPartition = P0, value: bytes = b"v") -> BatchResult:
+        return self.accumulator.append(tp, 1, None, value, (), 100, self.clock.now()).batch.result
+
+    def turn(self, seconds: float = 0.0) -> list[Sent]:
+        """Let time pass and the sender work; answer requests for a producer id; return new Produce requests."""
+        self.clock.advance(seconds)
+        known = len(self.client.sent)
+        self.sender._run_once()
+        for sent in self.client.sent[known:]:
+            if sent.api == ApiKey.INIT_PRODUCER_ID:
+                self.ids += 1
+                sent.give(InitProducerIdResponse(producer_id=self.ids, producer_epoch=0))
+                self.sender._run_once()
+        return [sent for sent in self.client.sent[known:] if sent.api == ApiKey.PRODUCE]
+
+    def one(self, seconds: float = 0.0) -> Sent:
+        (sent,) = self.turn(seconds)
+        return sent
+
+
+def test_success_finishes_the_batch() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().answer()
+
+    assert (result.base_offset, result.error) == (100, None)
+    assert bench.accumulator.is_empty
+
+
+def test_one_request_carries_a_batch_of_each_partition() -> None:
+    bench = Bench()
+    bench.append(P0)
+    bench.append(P1)
+
+    assert set(bench.one().batches) == {P0, P1}
+
+
+def test_a_retriable_answer_repeats_the_same_batch_after_the_backoff() -> None:
+    bench = Bench()
+    result = bench.append()
+    first = bench.one()
+    first.answer(p0=NOT_LEADER)
+    assert bench.turn() == []
+    assert bench.metadata.update_requested
+    again = bench.one(0.2)
+
+    assert (
+        again.message.topic_data[0].partition_data[0].records == first.message.topic_data[0].partition_data[0].records
+    )
+    again.answer()
+    assert result.error is None
+
+
+def test_a_duplicate_counts_as_success() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().answer(p0=DUPLICATE)
+
+    assert result.done
+    assert result.error is None
+
+
+def test_an_answer_that_is_final_fails_the_batch_and_its_number_is_used_again() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().answer(p0=NOT_AUTHORIZED)
+    bench.append()
+    next_one = bench.one()
+
+    assert isinstance(result.error, TopicAuthorizationFailedError)
+    assert (next_one.batches[P0].producer_id, next_one.batches[P0].base_sequence) == (1, 0)
+
+
+def test_a_lost_sequence_leads_to_a_new_producer_id_and_the_batch_is_sent_with_it() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().answer(p0=OUT_OF_ORDER)
+    again = bench.one(0.2)
+
+    assert (again.batches[P0].producer_id, again.batches[P0].base_sequence) == (2, 0)
+    again.answer()
+    assert result.error is None
+
+
+def test_a_new_producer_id_does_not_renumber_what_may_have_arrived_in_another_partition() -> None:
+    bench = Bench()
+    bench.append(P1)
+    lost = bench.one()
+    bench.append(P0)
+    refused = bench.one()
+    lost.future.fail(KafkaConnectionError("gone"))  # written or not, nobody knows
+    refused.answer(p0=OUT_OF_ORDER)
+    again = bench.one(0.2)
+
+    assert {tp: batch.producer_id for tp, batch in again.batches.items()} == {P0: 2, P1: 1}
+    again.answer()
+    bench.append(P1)
+    assert bench.one().batches[P1].producer_id == 2
+
+
+def test_a_batch_that_expires_after_a_lost_answer_costs_the_producer_id() -> None:
+    bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
+    result = bench.append()
+    bench.one().future.fail(KafkaConnectionError("gone"))
+    bench.turn(1.1)
+    bench.append()
+    later = bench.one(0.2)
+
+    assert isinstance(result.error, KafkaTimeoutError)
+    assert "sent 1 times" in str(result.error)
+    assert later.batches[P0].producer_id == 2
+
+
+def test_a_batch_that_expires_in_flight_is_waited_for_without_spinning() -> None:
+    bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
+    result = bench.append()
+    in_flight = bench.one()
+    bench.turn(1.1)
+    assert isinstance(result.error, KafkaTimeoutError)
+    behind = bench.append()
+    assert bench.turn() == []  # one at a time, or the order would be lost
+    assert bench.client.slept_until[-1] > bench.clock.now() + 0.5
+    in_flight.answer()
+    bench.one().answer()
+
+    assert behind.error is None
+    assert bench.ids == 1  # the late answer said that it was written
+
+
+def test_a_batch_that_is_too_large_is_split_and_keeps_its_order() -> None:
+    bench = Bench(batch_size=100_000, linger_ms=1000)
+    results = [bench.append(value=b"%d" % n * 100) for n in range(4)]
+    bench.accumulator.flushing = 1
+    bench.one().answer(p0=TOO_LARGE)
+    sizes, sequences = [], []
+    while requests := bench.turn():
+        batch = requests[0].batches[P0]
+        sizes.append(batch.record_count)
+        sequences.append(batch.base_sequence)
+        requests[0].answer()
+
+    assert sum(sizes) == 4
+    assert len(sizes) >= 2
+    assert sequences == [sum(sizes[:n]) for n in range(len(sizes))]
+    assert results[0].done
+    assert results[0].error is None
+    assert bench.ids == 1
+
+
+def test_one_record_that_is_too_large_fails() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().answer(p0=TOO_LARGE)
+
+    assert isinstance(result.error, MessageTooLargeError)
+
+
+def test_retries_are_counted() -> None:
+    bench = Bench(retries=1)
+    result = bench.append()
+    bench.one().answer(p0=NOT_LEADER)
+    bench.one(0.2).answer(p0=NOT_LEADER)
+
+    assert result.error is not None
+    assert result.error.errno == NOT_LEADER
+
+
+def test_an_answer_without_the_partition_fails_the_batch() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().give(ProduceResponse())
+
+    assert "leaves out t-0" in str(result.error)
+
+
+@pytest.mark.parametrize(
+    "error", [AuthenticationError("no"), TopicAuthorizationFailedError()], ids=lambda error: type(error).__name__
+)
+def test_a_refused_producer_id_fails_what_waits_at_once(error: KafkaError) -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.sender._run_once()
+    bench.client.sent[0].future.fail(error)
+
+    assert result.error is error
+    assert bench.accumulator.is_empty
+
+
+def test_without_a_producer_id_nothing_leaves_and_it_is_asked_for_again_later() -> None:
+    bench = Bench()
+    bench.append()
+    bench.sender._run_once()
+    bench.client.sent[0].future.fail(KafkaConnectionError("gone"))
+    bench.sender._run_once()
+    assert len(bench.client.sent) == 1
+    assert 0 < bench.client.slept_until[-1] - bench.clock.now() < 0.2
+
+    assert len(bench.turn(0.2)) == 1
+
+
+def test_the_number_of_requests_in_flight_is_bounded() -> None:
+    bench = Bench(max_in_flight_requests_per_connection=1)
+    bench.append(P0)
+    first = bench.one()
+    bench.append(P1)
+    assert bench.turn() == []
+    first.answer()
+
+    assert set(bench.one().batches) == {P1}
+
+
+def test_a_request_stays_within_max_request_size() -> None:
+    bench = Bench(max_request_size=1500, batch_size=1000)
+    bench.append(P0, bytes(900))
+    bench.append(P1, bytes(900))
+    requests: list[Sent] = []
+    for _ in range(3):
+        requests += bench.turn()
+
+    assert [list(sent.batches) for sent in requests] == [[P0], [P1]]
+
+
+def test_without_a_leader_metadata_is_asked_for_and_the_sender_sleeps() -> None:
+    bench = Bench()
+    bench.append(TopicPartition("unknown", 0))
+
+    assert bench.turn() == []
+    assert "unknown" in bench.metadata.wanted_topics()
+    assert bench.client.slept_until[-1] > bench.clock.now()
