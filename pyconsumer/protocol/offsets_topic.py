@@ -140,3 +140,43 @@ def _version(data: Buffer) -> int:
     if len(data) < 2:
         raise ProtocolError(f"{len(data)} bytes are too few to hold a version")
     return int.from_bytes(data[:2], "big", signed=True)
+
+
+def format_record(key: Buffer, value: Buffer | None) -> str | None:
+    """A record as one line of text, in the form of Kafka's dump tools up to 2.0; None for a kind that we do not know.
+
+    An offset is ``[group,topic,partition]::[OffsetMetadata[offset,metadata],CommitTime t,ExpirationTime t]`` with
+    ``NO_METADATA`` for none and -1 for no expiry of its own; a registration is ``group::[group,type,state,members]``.
+    The value of a tombstone is ``NULL``.
+
+    Raises:
+        ProtocolError: the record is not what its versions say.
+    """
+    kind = decode_key(key)
+    if isinstance(kind, OffsetCommitKey):
+        return f"[{kind.group},{kind.topic},{kind.partition}]::{_format_offset(value)}"
+    if isinstance(kind, GroupMetadataKey):
+        return f"{kind.group}::{_format_group(kind.group, value)}"
+    return None
+
+
+def _format_offset(value: Buffer | None) -> str:
+    if value is None:
+        return "NULL"
+    commit = decode_offset_value(value)
+    return (
+        f"[OffsetMetadata[{commit.offset},{commit.metadata or 'NO_METADATA'}],"
+        f"CommitTime {commit.commit_timestamp},ExpirationTime {commit.expire_timestamp}]"
+    )
+
+
+def _format_group(group: str, value: Buffer | None) -> str:
+    if value is None:
+        return "NULL"
+    registration = decode_group_value(value)
+    members = ", ".join(
+        f"{one.member_id} -> [{one.member_id},{one.client_id},{one.client_host},{one.session_timeout}]"
+        for one in registration.members
+    )
+    kind = f"Some({registration.protocol_type})" if registration.protocol_type else "None"
+    return f"[{group},{kind},{'Stable' if registration.members else 'Empty'},Map({members})]"

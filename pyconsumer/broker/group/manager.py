@@ -123,6 +123,16 @@ class GroupMetadataManager:
     def groups(self) -> list[GroupMetadata]:
         return list(self._groups.values())
 
+    @property
+    def offset_count(self) -> int:
+        """How many committed offsets are cached."""
+        return sum(len(group.offsets.committed) for group in self._groups.values())
+
+    def group_counts(self) -> dict[GroupState, int]:
+        """How many groups are in each state."""
+        states = [group.state for group in self._groups.values()]
+        return {state: states.count(state) for state in GroupState}
+
     def get_group(self, group_id: str) -> GroupMetadata | None:
         """The cached group. None also if the group is another broker's."""
         return self._groups.get(group_id)
@@ -338,7 +348,6 @@ class GroupMetadataManager:
             group.received_consumer_commits = True
         if group.received_consumer_commits and group.received_transactional_commits:
             _log.warning("Group %s gets both plain and transactional commits", group.group_id)
-        self.metrics.committed_offsets += len(kept)
         answer: Deferred[dict[TopicPartition, int]] = Deferred()
 
         def on_appended(result: AppendResult) -> None:
@@ -346,7 +355,9 @@ class GroupMetadataManager:
                 if group.state is not GroupState.DEAD:
                     self._after_commit(group, kept, result, producer_id)
                 error_code = codes.from_append(result.error_code)
-                if error_code != codes.NONE:
+                if error_code == codes.NONE:
+                    self.metrics.committed_offsets += len(kept)
+                else:
                     _log.debug(
                         "Commit of %s in group %s failed: %s", member_id, group.group_id, codes.name_of(error_code)
                     )

@@ -36,6 +36,8 @@ from pyconsumer.protocol.offsets_topic import (
     encode_group_key,
     encode_group_value,
     encode_offset_key,
+    encode_offset_value,
+    format_record,
 )
 from pyconsumer.structs import TopicPartition
 from tests.unit.group.support import member
@@ -309,3 +311,42 @@ def test_bytes_that_kafka_wrote_are_ours_too() -> None:
         name: {"key": key.hex(), "value": value.hex() if value is not None else None}
         for name, (key, value) in written.items()
     } == vectors["records"]
+
+
+SEED_LINE = "[consumerGroupId,topic-offsets,{}]::[OffsetMetadata[{},NO_METADATA],CommitTime {},ExpirationTime {}]"
+
+
+@pytest.mark.parametrize(
+    ("spec_id", "partition", "offset"),
+    [
+        ("transactions:DMP-04a", 30, 2130),
+        ("transactions:DMP-04b", 8, 2310),
+        ("transactions:DMP-04c", 21, 1230),
+        ("transactions:DMP-04d", 27, 1230),
+        ("transactions:DMP-04e", 9, 1233),
+        ("transactions:DMP-04f", 35, 1230),
+        ("transactions:DMP-04g", 41, 3210),
+        ("transactions:DMP-04h", 33, 1310),
+        ("transactions:DMP-04i", 23, 2123),
+        ("transactions:DMP-05", 23, 2123),
+    ],
+)
+def test_an_offset_as_text(spec_id: str, partition: int, offset: int) -> None:
+    committed, expires = 1538843128354, 1539447928354
+    value = encode_offset_value(OffsetCommitValue(offset, -1, "", committed, expires))
+    line = format_record(encode_offset_key("consumerGroupId", "topic-offsets", partition), value)
+    assert line == SEED_LINE.format(partition, offset, committed, expires)
+
+
+@pytest.mark.spec("broker:COT-08", "broker:COT-04", "transactions:DMP-03", "transactions:DMP-06", "transactions:DMP-04")
+def test_records_as_text() -> None:
+    key = encode_offset_key("g", "t", 1)
+    assert format_record(key, None) == "[g,t,1]::NULL"
+    line = format_record(key, encode_offset_value(OffsetCommitValue(5, 3, "note", 7)))
+    assert line == "[g,t,1]::[OffsetMetadata[5,note],CommitTime 7,ExpirationTime -1]"
+    key = encode_group_key("g")
+    assert format_record(key, None) == "g::NULL"
+    line = format_record(key, encode_group_value(registration()))
+    assert line == "g::[g,Some(consumer),Stable,Map(c-1 -> [c-1,c,/h,10000])]"
+    assert format_record(key, encode_group_value(GroupMetadataValue())) == "g::[g,None,Empty,Map()]"
+    assert format_record(raw("0003 0001 61"), b"") is None
