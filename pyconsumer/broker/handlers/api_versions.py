@@ -15,7 +15,10 @@ __all__ = ["handle", "unsupported_version_answer"]
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-_ALL = [ApiVersion(int(key), API[key].min_version, API[key].max_version) for key in sorted(SERVED)]
+#: Kafka 4 says that Produce begins with version 0, which it does not serve, because librdkafka takes a greater number
+#: for a broker that cannot compress (KAFKA-18659). So do we.
+_LEAST = {ApiKey.PRODUCE: 0}
+_ALL = [ApiVersion(int(key), _LEAST.get(key, API[key].min_version), API[key].max_version) for key in sorted(SERVED)]
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:

@@ -9,7 +9,7 @@ from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import TopicState
 from pyconsumer.broker.settings import format_value
-from pyconsumer.errors import BrokerResponseError, InvalidRequestError, InvalidTopicError
+from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -26,18 +26,17 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
     counts = Counter(topic.name for topic in request.topics)
     planned: list[TopicState] = []
     results = []
-    for topic in request.topics:
+    for topic in {topic.name: topic for topic in request.topics}.values():
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequestError("Duplicate topic name.")
             plan = _plan(broker, topic)
-            _check_collision(plan, planned)
         except BrokerResponseError as error:
             text = str(error.args[0]) if error.args else None
             results.append(CreatableTopicResult(topic.name, error_code=error.errno, error_message=text, configs=None))
             continue
         planned.append(plan)
-        results.append(_created(broker, plan, validate_only=request.validate_only))
+        results.append(_created(broker, plan))
     if planned and not request.validate_only:
         broker.controller.create_topics(planned)
     return CreateTopicsResponse(topics=results)
@@ -49,22 +48,14 @@ def _plan(broker: Broker, topic: CreatableTopic) -> TopicState:
     return broker.controller.plan_topic(topic.name, topic.num_partitions, topic.replication_factor, config, assignments)
 
 
-def _check_collision(plan: TopicState, planned: list[TopicState]) -> None:
-    """Two names that differ only in '.' and '_' cannot be made, not in one request either."""
-    plain = plan.name.replace(".", "_")
-    for other in planned:
-        if other.name.replace(".", "_") == plain:
-            raise InvalidTopicError(f"Topic '{plan.name}' collides with existing topic: {other.name}")
-
-
-def _created(broker: Broker, plan: TopicState, *, validate_only: bool) -> CreatableTopicResult:
+def _created(broker: Broker, plan: TopicState) -> CreatableTopicResult:
     configs = []
     for name in TOPIC_SETTINGS:
         found = resolve_topic(name, plan.config, broker.config)
         configs.append(CreatableTopicConfigs(name, format_value(found.value), False, int(found.source), False))
     return CreatableTopicResult(
         plan.name,
-        bytes(16) if validate_only else plan.topic_id,
+        plan.topic_id,
         0,
         None,
         num_partitions=len(plan.partitions),

@@ -27,7 +27,7 @@ from pyconsumer.protocol.messages.fetch import (
 __all__ = ["handle"]
 
 _READ_COMMITTED = 1
-_LEADERSHIP_ERRORS = frozenset({6, 74, 75})
+_LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of it
 
 
 class _Read:

@@ -39,7 +39,7 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
     topics = []
     for topic in request.topics:
         answers = []
-        for wanted in topic.partitions:
+        for wanted in {wanted.partition_index: wanted for wanted in topic.partitions}.values():
             try:
                 if (topic.name, wanted.partition_index) in twice:
                     raise InvalidRequestError("the partition is asked for twice")

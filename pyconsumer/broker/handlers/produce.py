@@ -34,7 +34,7 @@ __all__ = ["handle"]
 
 _log = logging.getLogger(__name__)
 
-_LEADERSHIP_ERRORS = frozenset({6, 74, 75})
+_LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of it
 _STAMPED_TRANSACTIONAL = 0x10
 
 

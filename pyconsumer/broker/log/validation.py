@@ -51,14 +51,16 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
         their headers, with the offsets that the sender gave them.
 
     Raises:
-        CorruptMessageError: not whole batches, or a wrong checksum.
+        CorruptMessageError: bytes that are no batch, or a wrong checksum.
         InvalidRecordError, InvalidTimestampError, MessageTooLargeError, UnsupportedCompressionTypeError: refused.
     """
     try:
         batches = scan(records)
     except CorruptRecordError as error:
         raise CorruptMessageError(str(error)) from None
-    if not batches or batches[-1].end_position != len(records):
+    if not batches:
+        raise InvalidRecordError("there is no whole record batch")
+    if batches[-1].end_position != len(records):
         raise CorruptMessageError("the record set does not end with its last batch")
     if from_client and len(batches) != 1:
         raise InvalidRecordError("a produce request must hold exactly one record batch for each partition")

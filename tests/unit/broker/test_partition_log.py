@@ -106,12 +106,14 @@ class TestRefusal:
             log.append(damaged, 0)
         assert log.log_end_offset == 0
 
-    def test_a_cut_batch_is_a_corrupt_message(self, new_log: Opener) -> None:
+    def test_a_cut_batch_is_no_record(self, new_log: Opener) -> None:
         log = new_log()
         sent = batch(b"abc")
         for size in range(len(sent)):
-            with pytest.raises(CorruptMessageError):
+            with pytest.raises(InvalidRecordError, match="no whole"):
                 log.append(sent[:size], 0)
+        with pytest.raises(CorruptMessageError, match="end"):
+            log.append(sent + sent[:20], 0)
 
     def test_two_batches_in_one_request_are_refused(self, new_log: Opener) -> None:
         with pytest.raises(InvalidRecordError, match="exactly one"):
