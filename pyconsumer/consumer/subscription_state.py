@@ -365,7 +365,6 @@ class SubscriptionState:
         state = self.state(tp)
         if self._move(state, FetchState.AWAIT_RESET):
             state.reset_policy = policy or self.default_reset
-            state.retry_at = 0.0
 
     def reset_initializing(self, partitions: Iterable[TopicPartition]) -> None:
         """Nothing is committed for these: reset them.
@@ -423,7 +422,6 @@ class SubscriptionState:
         moved = FetchPosition(position.offset, position.offset_epoch, leader)
         if position.offset_epoch >= 0 and leader.epoch >= 0:
             self._move(state, FetchState.AWAIT_VALIDATION, moved)
-            state.retry_at = 0.0
             return True
         if position.leader == NO_LEADER and state.state is FetchState.FETCHING:
             state.position_leader = leader  # the first leader that we hear of: nothing was fetched from another
@@ -505,6 +503,7 @@ class SubscriptionState:
         else:
             self._not_fetching[tp] = state
         state.restart_fetching(next(self._epochs))
+        state.retry_at = 0.0  # the pause after an earlier question is not one before the next
         self._changed[tp] = None
         return True
 

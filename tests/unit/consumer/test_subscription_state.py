@@ -363,6 +363,17 @@ def test_retries_wait_for_their_time() -> None:
     assert [s.topic_partition for s in subscriptions.needing_reset(12.5)] == [A0]
 
 
+def test_the_pause_after_one_question_is_not_one_before_the_next() -> None:
+    subscriptions = fetching(A0)
+    subscriptions.request_reset(A0, EARLIEST)
+    subscriptions.retry_later([A0], 130.0)
+    subscriptions.complete_reset(A0, EARLIEST, FetchPosition(2))
+
+    subscriptions.seek(A0, FetchPosition(9, 4, LEADER))
+
+    assert [s.topic_partition for s in subscriptions.needing_validation(100.0)] == [A0]
+
+
 @pytest.mark.spec("client:SS-46")
 @pytest.mark.parametrize(
     ("epoch", "told", "expected", "dropped"),

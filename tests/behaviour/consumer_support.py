@@ -1,0 +1,91 @@
+"""What the consumer's behaviour tests share: producing without a producer, reading until something is there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from pyconsumer import ConsumerRecord, KafkaConsumer, TopicPartition
+from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pyconsumer.protocol.records import BatchBuilder
+from tests.support.cluster import Cluster
+from tests.support.raw_client import RawClient
+
+__all__ = ["append", "consuming", "fill", "offsets", "read", "values"]
+
+
+def append(
+    client: RawClient,
+    topic: str,
+    values: Iterable[bytes | None],
+    *,
+    partition: int = 0,
+    codec: str = "none",
+    timestamp_ms: int | None = None,
+) -> int:
+    """Append one batch; return its base offset. Timestamps count up by 1 ms from ``timestamp_ms`` (default: now)."""
+    start = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+    builder = BatchBuilder(codec=codec)
+    for number, value in enumerate(values):
+        assert builder.try_append(start + number, None if number % 2 else b"k%d" % number, value, []) is not None
+    data = PartitionProduceData(index=partition, records=builder.build())
+    request = ProduceRequest(
+        acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    deadline = time.monotonic() + 10
+    while True:
+        answer = client.request(request, 9).responses[0].partition_responses[0]
+        if answer.error_code == 0:
+            return int(answer.base_offset)
+        # Right after a topic was made its leader may not know of it yet.
+        assert answer.error_code in (3, 5, 6), answer
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
+
+
+def fill(cluster: Cluster, topic: str, count: int, *, partition: int = 0, size: int = 0, each: int = 100) -> None:
+    """Append ``count`` records whose values are their numbers, padded to ``size`` bytes, in batches of ``each``."""
+    with cluster.raw() as client:
+        for start in range(0, count, each):
+            numbers = range(start, min(start + each, count))
+            append(
+                client, topic, [b"%d" % n + b" " * max(0, size - len(b"%d" % n)) for n in numbers], partition=partition
+            )
+
+
+@contextmanager
+def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: Any) -> Iterator[KafkaConsumer]:
+    """A consumer with partitions assigned, from the start by default; closed at the end."""
+    bootstrap = servers if isinstance(servers, str) else servers.bootstrap_servers
+    with ExitStack() as stack:
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, **{"auto_offset_reset": "earliest", **options})
+        stack.callback(consumer.close, 5_000)
+        if partitions:
+            consumer.assign(partitions)
+        yield consumer
+
+
+def read(
+    consumer: KafkaConsumer, count: int, *, timeout_s: float = 20.0, each: Callable[[], object] | None = None
+) -> list[ConsumerRecord]:
+    """Poll until ``count`` records came, or fail."""
+    found: list[ConsumerRecord] = []
+    deadline = time.monotonic() + timeout_s
+    while len(found) < count:
+        found += consumer.poll(500).records()
+        if each is not None:
+            each()
+        assert time.monotonic() < deadline, f"{len(found)} of {count} records within {timeout_s:g} s"
+    return found
+
+
+def offsets(records: Iterable[ConsumerRecord]) -> list[int]:
+    """Offsets of records."""
+    return [record.offset for record in records]
+
+
+def values(records: Iterable[ConsumerRecord]) -> list[int]:
+    """The numbers that :func:`fill` wrote."""
+    return [int(record.value) for record in records]
