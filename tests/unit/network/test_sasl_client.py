@@ -1,0 +1,115 @@
+"""SASL through the whole client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyconsumer.clock import ManualClock
+from pyconsumer.errors import AuthenticationError
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeResponse
+from pyconsumer.structs import BrokerMetadata
+from tests.unit.network.broker import SILENCE, AutoSelector, Received, ScriptedBroker
+
+MakeClient = Callable[..., NetworkClient]
+PLAIN = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "user",
+    "sasl_plain_password": "secret",
+}
+
+
+@pytest.fixture
+def sasl_broker(broker: ScriptedBroker) -> ScriptedBroker:
+    """Knows one user; sessions last for 100 s."""
+
+    def authenticate(request: Received) -> SaslAuthenticateResponse:
+        if request.message.auth_bytes != b"\0user\0secret":
+            return SaslAuthenticateResponse(error_code=58, error_message="wrong password")
+        return SaslAuthenticateResponse(session_lifetime_ms=100_000)
+
+    broker.on(ApiKey.SASL_HANDSHAKE, SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    broker.on(ApiKey.SASL_AUTHENTICATE, authenticate)
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    return broker
+
+
+def ask(client: NetworkClient, broker: ScriptedBroker) -> Any:
+    node = BrokerMetadata(1, "127.0.0.1", broker.port)
+    future = client.send(node, HeartbeatRequest, HeartbeatRequest(group_id="g"))
+    client.poll(client.clock.now() + 60, future)
+    return future.exception or future.value.message
+
+
+def test_a_known_user_gets_in(sasl_broker: ScriptedBroker, make_client: MakeClient) -> None:
+    client = make_client(metadata=None, config=PLAIN)
+    assert ask(client, sasl_broker).error_code == 0
+    assert [request.api_key for request in sasl_broker.received] == [
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.HEARTBEAT,
+    ]
+
+
+@pytest.mark.spec("client:NC-51", "client:GP-40")
+def test_a_wrong_password_fails_what_waits_with_the_brokers_words(
+    sasl_broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    client = make_client(metadata=None, config={**PLAIN, "sasl_plain_password": "wrong"})
+    error = ask(client, sasl_broker)
+    assert isinstance(error, AuthenticationError)
+    assert "wrong password" in str(error)
+    assert sasl_broker.address in str(error)
+    assert client.node_error(1) is error
+    assert sasl_broker.count(ApiKey.HEARTBEAT) == 0
+
+
+def test_the_session_is_renewed_before_it_ends(sasl_broker: ScriptedBroker, make_client: MakeClient) -> None:
+    clock = ManualClock(1000.0)
+    client = make_client(metadata=None, config=PLAIN, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    ask(client, sasl_broker)
+    client.poll(clock.now() + 89.0)
+    assert sasl_broker.count(ApiKey.SASL_AUTHENTICATE) == 1
+    client.poll(clock.now() + 3.0)
+    assert sasl_broker.count(ApiKey.SASL_AUTHENTICATE) == 2
+    assert ask(client, sasl_broker).error_code == 0
+    assert sasl_broker.accepted == 1
+
+
+def test_a_renewal_that_gets_no_answer_ends_the_connection(
+    sasl_broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    clock = ManualClock(1000.0)
+    client = make_client(metadata=None, config=PLAIN, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    ask(client, sasl_broker)
+    sasl_broker.on(ApiKey.SASL_HANDSHAKE, SILENCE)
+    client.poll(clock.now() + 89.0)
+    until = clock.now() + 40.0
+    while clock.now() < until:
+        client.poll(until)
+    assert client.connection_state(1) == "disconnected"
+    assert client.stats.connections_failed == 1
+
+
+def test_a_mechanism_of_the_users_own(sasl_broker: ScriptedBroker, make_client: MakeClient) -> None:
+    class Own:
+        name = "OWN"
+
+        def first(self) -> bytes:
+            return b"\0user\0secret"
+
+        def answer(self, challenge: bytes) -> bytes | None:
+            return None
+
+    client = make_client(metadata=None, sasl=Own)
+    assert ask(client, sasl_broker).error_code == 0
+    (handshake,) = [r.message for r in sasl_broker.received if r.api_key == ApiKey.SASL_HANDSHAKE]
+    assert handshake.mechanism == "OWN"
