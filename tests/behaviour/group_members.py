@@ -1,0 +1,227 @@
+"""Members of consumer groups for tests: consumers in threads that note what they are told and what they read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyconsumer.consumer.consumer import KafkaConsumer
+from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.producer.producer import KafkaProducer
+from pyconsumer.structs import TopicPartition
+from tests.support.cluster import Cluster
+
+__all__ = ["FAST", "WITHIN_S", "Listener", "Member", "eventually", "fill", "join_all", "make_consumer", "running"]
+
+WITHIN_S = 30.0
+
+#: Sessions and heartbeats fast enough for a test, slow enough for a busy machine.
+FAST: dict[str, Any] = {
+    "session_timeout_ms": 6000,
+    "heartbeat_interval_ms": 200,
+    "auto_offset_reset": "earliest",
+    "auto_commit_interval_ms": 500,
+    "metadata_max_age_ms": 1000,
+}
+
+
+def eventually(condition: Callable[[], object], what: str = "it", within_s: float = WITHIN_S) -> Any:
+    """Wait for other threads until a condition holds; return what it gave."""
+    end = time.monotonic() + within_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not happen within {within_s:g} s")
+        threading.Event().wait(0.02)
+
+
+def fill(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> None:
+    """Write ``count`` records in turn to the partitions; the value is the record's number."""
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(count):
+            producer.send(topic, str(number).encode(), partition=number % partitions)
+        producer.flush(30_000)
+
+
+def make_consumer(cluster: Cluster | str, group_id: str, **settings: Any) -> KafkaConsumer:
+    """A consumer of a group with :data:`FAST` settings."""
+    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    return KafkaConsumer(**(FAST | {"bootstrap_servers": servers, "group_id": group_id} | settings))
+
+
+@dataclass
+class Listener(ConsumerRebalanceListener):
+    """Notes its calls as ``(what, partitions)``, and runs a hook in each."""
+
+    hook: Callable[[str, list[TopicPartition]], object] | None = None
+    calls: list[tuple[str, list[TopicPartition]]] = field(default_factory=list)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        self._note("revoked", revoked)
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._note("assigned", assigned)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        self._note("lost", lost)
+
+    def _note(self, what: str, partitions: Collection[TopicPartition]) -> None:
+        self.calls.append((what, sorted(partitions)))
+        if self.hook is not None:
+            self.hook(what, sorted(partitions))
+
+    def of(self, what: str) -> list[list[TopicPartition]]:
+        return [partitions for kind, partitions in self.calls if kind == what]
+
+
+class Member:
+    """A consumer that polls in a thread of its own until it is told to stop.
+
+    Attributes:
+        assignment: what it is assigned at the moment, as its thread saw it after the last poll.
+        generation: likewise.
+        read: ``(partition, offset)`` of each record, in order.
+        error: what ended the loop, if anything did.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster | str,
+        group_id: str,
+        topics: Collection[str] = (),
+        *,
+        pattern: str | None = None,
+        listener: Listener | None = None,
+        on_records: Callable[[KafkaConsumer, list[Any]], object] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.listener = listener or Listener()
+        self.consumer = make_consumer(cluster, group_id, **settings)
+        self.consumer.subscribe(topics, pattern=pattern, listener=self.listener)
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self.generation = -1
+        self.member_id = ""
+        self.read: list[tuple[TopicPartition, int]] = []
+        self.error: BaseException | None = None
+        self._on_records = on_records
+        self._stop = threading.Event()
+        self._calls: list[tuple[Callable[[KafkaConsumer], Any], threading.Event, list[Any]]] = []
+        self._may_poll = threading.Event()
+        self._may_poll.set()
+        self._closing: dict[str, Any] = {}
+        self._thread = threading.Thread(target=self._run, name=f"test-member-{group_id}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        consumer = self.consumer
+        try:
+            while not self._stop.is_set():
+                if not self._may_poll.is_set():
+                    self._do_calls()
+                    self._may_poll.wait(0.01)
+                    continue
+                records = list(consumer.poll(100).records())
+                self.read += [(r.topic_partition, r.offset) for r in records]
+                self._look()
+                if records and self._on_records is not None:
+                    self._on_records(consumer, records)
+                self._do_calls()
+            consumer.close(**self._closing)
+        except BaseException as error:
+            self.error = error
+            consumer.close(0)
+        finally:
+            self._look_closed()
+
+    def _look(self) -> None:
+        self.assignment = frozenset(self.consumer.assignment())
+        identity = self.consumer.group_metadata()
+        self.generation, self.member_id = identity.generation_id, identity.member_id
+
+    def _look_closed(self) -> None:
+        self.assignment = frozenset()
+        for _, done, result in self._calls:
+            result.append(AssertionError("the member has ended"))
+            done.set()
+
+    def _do_calls(self) -> None:
+        while self._calls:
+            call, done, result = self._calls.pop(0)
+            try:
+                result.append(call(self.consumer))
+            except Exception as error:
+                result.append(error)
+            self._look()
+            done.set()
+
+    def do(self, call: Callable[[KafkaConsumer], Any]) -> Any:
+        """Run a call on the consumer in its thread; what it returns, or the error it raised, comes back."""
+        done, result = threading.Event(), []  # type: ignore[var-annotated]
+        self._calls.append((call, done, result))
+        assert done.wait(WITHIN_S), f"the member did not get to {call}; it ended with {self.error!r}"
+        return result[0]
+
+    def stall(self) -> None:
+        """Poll no more, as an application that is busy."""
+        self._may_poll.clear()
+
+    def go_on(self) -> None:
+        self._may_poll.set()
+
+    def stop(self, **closing: Any) -> None:
+        """Close the consumer, with these arguments, and wait for the thread."""
+        self._closing = closing
+        self._stop.set()
+        self._may_poll.set()
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive(), "the member did not end"
+
+    def vanish(self) -> None:
+        """End without a word to the group, as a process that is killed."""
+        self.stop(leave_group=False, timeout_ms=5000)
+
+
+def join_all(members: Collection[Member], partitions: int, within_s: float = WITHIN_S) -> dict[TopicPartition, Member]:
+    """Wait until the members share so many partitions, each with one owner and all in one generation."""
+
+    def settled() -> dict[TopicPartition, Member] | None:
+        for member in members:
+            if member.error is not None:
+                raise member.error
+        owners: dict[TopicPartition, Member] = {}
+        count = 0
+        for member in members:
+            for tp in member.assignment:
+                owners[tp] = member
+                count += 1
+        same = len({member.generation for member in members}) == 1
+        return owners if count == len(owners) == partitions and same else None
+
+    found: dict[TopicPartition, Member] = eventually(settled, f"sharing {partitions} partitions", within_s)
+    return found
+
+
+@contextmanager
+def running() -> Iterator[Callable[..., Member]]:
+    """A context in which members can be started; all of them are stopped at its end."""
+    members: list[Member] = []
+
+    def start(*args: Any, **kwargs: Any) -> Member:
+        member = Member(*args, **kwargs)
+        members.append(member)
+        return member
+
+    try:
+        yield start
+    finally:
+        for member in members:
+            member._stop.set()
+            member._may_poll.set()
+        for member in members:
+            member._thread.join(WITHIN_S)
