@@ -360,7 +360,7 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 @pytest.mark.kafka
 @pytest.mark.slow
-@pytest.mark.spec("broker:COT-07", "broker:CFG-22", "transactions:DMP-01")
+@pytest.mark.spec("broker:COT-07", "broker:CFG-22", "transactions:DMP-01", "transactions:DMP-07")
 def test_kafkas_formatter_reads_our_offsets_topic(
     new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, kafka_tools: KafkaTools
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pyconsumer.broker.group import codes
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
+from pyconsumer.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
@@ -633,3 +634,18 @@ def test_finding_coordinators(connect: Connect, group_id: str) -> None:
         assert all(brokers[one.node_id] == f"{one.host}:{one.port}" for one in found)
         (wrong,) = client.request(FindCoordinatorRequest(key_type=9, coordinator_keys=["x"]), version).coordinators
         assert (wrong.error_code, wrong.node_id, wrong.host, wrong.port) == (42, -1, "", -1)
+
+
+@pytest.mark.spec("broker:COT-05", "transactions:OTP-01", "transactions:OTP-04", "transactions:OTP-05", "broker:CFG-17")
+def test_the_internal_topic_is_compacted(connect: Connect) -> None:
+    client = connect()
+    resource = DescribeConfigsResource(resource_type=2, resource_name="__consumer_offsets", configuration_keys=None)
+    (result,) = client.request(DescribeConfigsRequest(resources=[resource])).results
+    assert result.error_code == 0
+    values = {one.name: one.value for one in result.configs}
+    assert values["cleanup.policy"] == "compact"
+    assert values["segment.bytes"] == "104857600"
+    assert values["compression.type"] == "producer"
+    answer = client.request(MetadataRequest(topics=[MetadataRequestTopic(name="__consumer_offsets")]))
+    (topic,) = answer.topics
+    assert (topic.is_internal, len(topic.partitions)) == (True, 5)

@@ -95,7 +95,7 @@ class GroupMetadataManager:
     # Which groups are ours
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` for a group."""
+        """A group's partition of ``__consumer_offsets``. The topic's count is taken once, or groups would move."""
         if self._partition_count == 0:
             self._partition_count = self._storage.partition_count()
         return partition_for(group_id, self._partition_count)
@@ -181,7 +181,6 @@ class GroupMetadataManager:
             return
         if state is not None and state.task is not None:
             state.task.cancel()
-        self._partition_count = self._storage.partition_count()
         state = _Partition(epoch, PartitionLoader(partition, self._storage.read(partition), self._clock))
         self._partitions[partition] = state
         started = self._clock.now()

@@ -34,7 +34,9 @@ def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, 
     assert (world.manager.get_group(GROUP) is not None) == (error_code == 0)
 
 
-@pytest.mark.spec("broker:API-02", "broker:SCN-13", "transactions:OCM-06")
+@pytest.mark.spec(
+    "broker:API-02", "broker:SCN-13", "transactions:OCM-06", "transactions:OCM-06h", "transactions:OCM-06i"
+)
 def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     world = World()
     static, dynamic = world.stable(2, instances=["i", None])
@@ -193,7 +195,7 @@ def test_nothing_expires_that_might_be_in_use(protocol_type: str, metadata: byte
     assert cleaner(world) == []
 
 
-@pytest.mark.spec("broker:EXP-08", "broker:EXP-01", "broker:CFG-12", "transactions:OEX-01")
+@pytest.mark.spec("broker:EXP-08", "broker:EXP-01", "broker:CFG-12", "transactions:OEX-01", "transactions:OEX-03")
 def test_a_group_that_never_had_members_counts_from_the_commit() -> None:
     world = retention_world()
     value_of(world.commit({TP0: 1}))
@@ -204,7 +206,7 @@ def test_a_group_that_never_had_members_counts_from_the_commit() -> None:
     assert GroupConfig().retention_ms == 7 * 24 * 3600 * 1000
 
 
-@pytest.mark.spec("broker:EXP-12", "broker:EXP-13", "broker:EXP-11", "broker:CFG-13", "transactions:OEX-04")
+@pytest.mark.spec("broker:EXP-12", "broker:EXP-13", "broker:CFG-13", "transactions:OEX-04", "transactions:OEX-02")
 def test_the_search_runs_by_itself_and_writes_tombstones(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World(offsets_retention_minutes=15)
@@ -251,7 +253,7 @@ def test_a_group_with_an_id_handed_out_is_kept() -> None:
     assert world.manager.get_group(GROUP) is not None
 
 
-@pytest.mark.spec("broker:EXP-14", "broker:EXP-15")
+@pytest.mark.spec("broker:EXP-14", "broker:EXP-15", "broker:EXP-11")
 def test_a_clean_up_that_cannot_be_written_is_repeated(caplog: pytest.LogCaptureFixture) -> None:
     world = retention_world()
     value_of(world.commit({TP0: 1}))

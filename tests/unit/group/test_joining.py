@@ -15,7 +15,9 @@ from tests.unit.group.support import GROUP, RANGE, TP0, World, client_of, subscr
 # Checks at the door
 
 
-@pytest.mark.spec("broker:VAL-01", "broker:VAL-02", "broker:VAL-03", "client:GP-60", "transactions:JGR-30")
+@pytest.mark.spec(
+    "broker:VAL-01", "client:GP-60", "transactions:JGR-30", "transactions:JGR-30a", "transactions:JGR-30c"
+)
 def test_the_checks_before_anything_else() -> None:
     world = World(start=False)
     assert value_of(world.join(group="")).error_code == codes.INVALID_GROUP_ID
@@ -35,6 +37,7 @@ def test_the_checks_before_anything_else() -> None:
     ("spec_id", "started", "error_code"),
     [
         ("transactions:JGR-30b", False, codes.COORDINATOR_NOT_AVAILABLE),
+        ("broker:VAL-03", False, codes.COORDINATOR_NOT_AVAILABLE),
         ("transactions:JGR-30d", True, codes.NOT_COORDINATOR),
     ],
 )

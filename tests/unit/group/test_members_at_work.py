@@ -50,12 +50,15 @@ def test_sync_in_states_without_an_assignment() -> None:
     assert value_of(world.sync(first)).error_code == codes.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.spec("broker:SYN-05", "broker:SYN-07")
+@pytest.mark.spec("broker:SYN-05", "broker:SYN-07", "transactions:SGR-10", "transactions:SGR-10c")
 def test_sync_goes_to_the_wrong_broker() -> None:
     world = World(start=False)
     world.coordinator.start()
     assert value_of(world.sync(Client("x", 1))).error_code == codes.NOT_COORDINATOR
     assert value_of(world.sync(Client("x", 1), group="")).error_code == codes.INVALID_GROUP_ID
+    world.lead()
+    (client,) = world.stable()
+    assert value_of(world.sync(client, generation=7)).error_code == codes.ILLEGAL_GENERATION
 
 
 @pytest.mark.spec("broker:SYN-14", "broker:SYN-23", "transactions:SGR-10g")
@@ -142,7 +145,7 @@ def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> Non
     assert world.state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.spec("broker:SYN-19")
+@pytest.mark.spec("broker:SYN-19", "broker:WRT-07")
 def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
     world = World()
     answer = world.join()

@@ -158,7 +158,7 @@ def test_the_version_that_is_written() -> None:
     assert committed_offset(OffsetCommitValue(1, -5, "", TIME)).leader_epoch == -1
 
 
-@pytest.mark.spec("broker:OFM-08", "broker:REG-20")
+@pytest.mark.spec("broker:OFM-08", "broker:REG-20", "transactions:OFR-01", "transactions:OFR-06")
 def test_an_unknown_version_of_a_value_is_an_error() -> None:
     for decode in (decode_offset_value, decode_group_value):
         for wrong in (raw("0005 00"), raw("ffff 00"), b"", raw("0003")):

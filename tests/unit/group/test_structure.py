@@ -189,6 +189,41 @@ def test_settings_of_the_internal_topic() -> None:
     assert config.integer("offset.metadata.max.bytes") == GroupConfig().offset_metadata_max_bytes
 
 
+@pytest.mark.spec("broker:RTE-06", "broker:MGR-05")
+def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
+    world = World()
+    before = world.partition("testgroup")
+    world.storage.partitions = 50
+    world.lead(2, [before])
+    assert world.partition("testgroup") == before != 27
+
+
+@pytest.mark.spec("broker:GRP-16", "broker:JG-07", "broker:JU-01", "broker:JK-01", "broker:PCC-02")
+def test_what_is_done_to_a_group_is_done_as_a_whole() -> None:
+    """One loop takes the place of the lock: whoever is answered finds the group as it is after the whole request."""
+    world = World()
+    first, second = world.stable(2)
+    seen = []
+    for answer in (world.rejoin(first), world.rejoin(second)):
+        answer.on_done(lambda _: seen.append((world.state, world.group().generation_id, len(world.group().members))))
+    world.commit({TP0: 1}, group="other").on_done(lambda _: seen.append(world.offset(TP0, group="other")))
+    assert seen == [(GroupState.COMPLETING_REBALANCE, 2, 2), (GroupState.COMPLETING_REBALANCE, 2, 2), 1]
+
+
+@pytest.mark.spec("broker:VAL-06")
+def test_a_client_that_looks_again_finds_the_group() -> None:
+    world = World()
+    (client,) = world.stable()
+    world.coordinator.on_resign(world.partition(), 2)
+    assert world.heartbeat(client) == codes.NOT_COORDINATOR
+    elsewhere = World(storage=world.storage, start=False)
+    elsewhere.coordinator.start()
+    elsewhere.coordinator.on_become_leader(world.partition(), 2)
+    assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: codes.COORDINATOR_LOAD_IN_PROGRESS}
+    elsewhere.advance(0.1)
+    assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: 0}
+
+
 @pytest.mark.spec("broker:SUP-13", "broker:REG-11", "broker:SUP-11", "broker:MEM-07")
 def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_all() -> None:
     world = World()
@@ -202,6 +237,59 @@ def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_a
     (registration,) = world.storage.registrations(world.partition())
     assert registration is not None
     assert (registration.protocol_type, registration.protocol) == ("consumer", "range")
+
+
+@pytest.mark.spec("transactions:LDR-02", "transactions:LDR-04", "transactions:VOT-01", "transactions:JGR-42")
+def test_the_leader_stays_until_it_leaves_and_does_not_choose_the_strategy() -> None:
+    world = World()
+    both = (("a", b""), ("b", b""))
+    first, second, third = world.stable(3, protocols=both)
+    value_of(world.commit({TP0: 1}, first))
+    world.leave(third)
+    world.join(first.member_id, protocols=both)
+    assert value_of(world.join(second.member_id, protocols=both)).leader == first.member_id
+    # The leader prefers a and still gets b, for which both can vote: nobody assigns but the leader, with b.
+    world.join(second.member_id, protocols=both[1:])
+    answer = value_of(world.join(first.member_id, protocols=both))
+    assert (answer.protocol_name, answer.leader, len(answer.members)) == ("b", first.member_id, 2)
+    world.leave(first)
+    assert value_of(world.join(second.member_id, protocols=both[1:])).leader == second.member_id
+    world.leave(second)
+    assert world.group().leader_id is None
+
+
+@pytest.mark.spec("transactions:RBL-01", "transactions:RBL-02", "transactions:RBL-03", "transactions:HBT-03")
+def test_what_triggers_a_rebalance() -> None:
+    """Joining, leaving, silence and a leader that asks; heartbeats alone trigger nothing."""
+    for trigger in ("nothing", "join", "leave", "silence", "leader"):
+        world = World()
+        leader, follower = world.stable(2)
+        if trigger == "join":
+            world.join()
+        elif trigger == "leave":
+            world.leave(follower)
+        elif trigger == "leader":
+            world.rejoin(leader)
+        for _ in range(5):
+            world.advance(3)
+            world.heartbeat(leader)
+            if trigger != "silence":
+                world.heartbeat(follower)
+        assert (world.state is GroupState.STABLE) == (trigger == "nothing")
+
+
+@pytest.mark.spec("client:JB-05", "client:JB-20", "client:JB-28", "client:JB-42", "transactions:RBL-03a")
+def test_the_two_ways_of_joining() -> None:
+    world = World()
+    (client,) = world.stable()
+    lost = value_of(world.join(require_id=True))
+    again = value_of(world.join(require_id=True))
+    assert lost.member_id != again.member_id
+    assert world.group().size == 1  # ids whose answers were lost are no members
+    assert not world.join(again.member_id, require_id=True).done
+    assert world.group().size == 2
+    assert value_of(world.join("who")).error_code == codes.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(client) == codes.REBALANCE_IN_PROGRESS
 
 
 def test_two_coordinators_over_one_log_agree() -> None:
