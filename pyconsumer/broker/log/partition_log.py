@@ -200,7 +200,7 @@ class PartitionLog:
         """Batches from the one that holds ``offset`` on, as they lie in one segment.
 
         Args:
-            max_bytes: most bytes; the last batch may be cut off by it.
+            max_bytes: most bytes; the last batch, unless it is the first too, may be cut off by it.
             end_offset: batches that begin at or after it are not given (high watermark or last stable offset).
             at_least_one: the first batch is given whole even if it is larger than ``max_bytes`` (KIP-74).
 
@@ -226,8 +226,9 @@ class PartitionLog:
                 room = self._end_position(segment, end_offset) - position
                 if room <= 0:
                     return b""
-                wanted = max(max_bytes, first_size) if at_least_one else max_bytes
-                return segment.read(position, min(wanted, room)) if wanted > 0 else b""
+                if max_bytes < first_size and not at_least_one:
+                    return b""  # a cut off first batch alone is never given: its reader could make no progress
+                return segment.read(position, min(max(max_bytes, first_size), room))
             index += 1
         return b""
 

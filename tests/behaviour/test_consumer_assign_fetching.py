@@ -1,0 +1,355 @@
+"""How the consumer fetches, seen on the wire: pipelining, sessions, memory, and faults of every kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyconsumer import OffsetAndMetadata, TopicPartition
+from pyconsumer.errors import CorruptRecordError, LogTruncationError, TopicAuthorizationFailedError
+from pyconsumer.protocol.api import ApiKey
+from tests.behaviour.consumer_support import append, consuming, fill, offsets, read
+from tests.support.cluster import Cluster
+from tests.support.proxy import KafkaProxy
+
+
+def fetches(proxy: KafkaProxy) -> list[Any]:
+    """The fetch requests that came through, decoded."""
+    return [event.message for event in proxy.events(ApiKey.FETCH, "request")]
+
+
+def offsets_asked(request: Any) -> dict[int, int]:
+    return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
+
+
+@pytest.mark.spec("client:SQ-14", "client:PL-10", "client:PL-11")
+def test_the_next_fetch_is_on_the_wire_while_the_application_holds_records(
+    cluster: Cluster, topic: str, new_proxy: Callable[..., KafkaProxy]
+) -> None:
+    fill(cluster, topic, 4000, size=1000, each=500)
+    proxy = new_proxy(round_trip_ms=5)
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0)) as consumer:
+        first = consumer.poll(10_000)
+        asked = [e for e in proxy.wait_for(ApiKey.FETCH, "request", 2)]
+
+        (records,) = first.values()
+        assert len(records) == 500
+        # Everything up to the end of the first answer is asked past, though only 500 records were handed out.
+        next_offset = offsets_asked(asked[1].message)[0]
+        assert next_offset > records[-1].offset + 1
+        # While the records are held, without another call, the answer is made ready.
+        proxy.wait_for(ApiKey.FETCH, "response", 2)
+        assert consumer.position(TopicPartition(topic, 0)) == 500
+        assert offsets(read(consumer, 3500)) == list(range(500, 4000))
+
+
+def test_every_fetch_begins_where_the_last_answer_ended(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    fill(cluster, topic, 3000, size=1000, each=100)
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), max_partition_fetch_bytes=250_000) as consumer:
+        assert offsets(read(consumer, 3000)) == list(range(3000))
+    asked = [found[0] for found in map(offsets_asked, fetches(proxy)) if found]
+    assert asked == sorted(set(asked))
+    assert len(asked) >= 12
+
+
+@pytest.mark.spec("client:GP-33", "client:GP-37", "client:FE-13")
+def test_fetches_after_the_first_tell_only_what_changed(
+    cluster: Cluster, make_topic: Callable[..., str], proxy: KafkaProxy
+) -> None:
+    topic = make_topic(5)
+    partitions = [TopicPartition(topic, n) for n in range(5)]
+    for tp in partitions:
+        fill(cluster, topic, 1, partition=tp.partition)
+    with consuming(proxy.bootstrap_servers, *partitions, fetch_max_wait_ms=50) as consumer:
+        read(consumer, 5)
+        full = fetches(proxy)[0]
+        assert (full.session_id, full.session_epoch, set(offsets_asked(full))) == (0, 0, set(range(5)))
+        consumer.poll(200)
+        quiet = fetches(proxy)[-1]
+        assert quiet.session_id > 0
+        assert quiet.session_epoch >= 2
+        assert offsets_asked(quiet) == {}
+
+        proxy.forget_events()
+        consumer.pause(partitions[2])
+        consumer.poll(200)
+        forgotten = [p for f in fetches(proxy) for t in f.forgotten_topics_data for p in t.partitions]
+        assert forgotten == [2]
+
+        proxy.forget_events()
+        consumer.resume(partitions[2])
+        fill(cluster, topic, 1, partition=2)
+        assert [(r.partition, r.offset) for r in read(consumer, 1)] == [(2, 1)]
+        asked = [set(offsets_asked(f)) for f in fetches(proxy)]
+        assert set().union(*asked) == {2}
+
+
+def test_sessions_can_be_switched_off(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    fill(cluster, topic, 100)
+    tp = TopicPartition(topic, 0)
+    with consuming(proxy.bootstrap_servers, tp, enable_incremental_fetch_sessions=False) as consumer:
+        read(consumer, 100)
+    assert {(f.session_id, f.session_epoch) for f in fetches(proxy)} == {(0, -1)}
+
+
+@pytest.mark.spec("client:GP-35", "client:FE-80")
+@pytest.mark.parametrize("code", [70, 71])
+def test_a_lost_session_is_opened_anew(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
+    fill(cluster, topic, 10)
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), fetch_max_wait_ms=50) as consumer:
+        read(consumer, 10)
+        proxy.forget_events()
+        rule = proxy.fail(ApiKey.FETCH, code, at="")
+        consumer.poll(300)
+        rule.wait()
+        fill(cluster, topic, 5)
+        assert offsets(read(consumer, 5)) == [10, 11, 12, 13, 14]
+    again = [f for f in fetches(proxy) if f.session_epoch == 0]
+    assert [f.session_id > 0 for f in again] == [code == 71]
+
+
+@pytest.mark.spec("client:FE-50", "client:FE-57", "client:FE-51")
+@pytest.mark.parametrize("code", [3, 6, 9, 56, 74, 75, 78, 100, 103, -1])
+def test_errors_that_pass_lose_nothing(cluster: Cluster, topic: str, proxy: KafkaProxy, code: int) -> None:
+    fill(cluster, topic, 300)
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), max_poll_records=100) as consumer:
+        rule = proxy.fail(ApiKey.FETCH, code, at="responses.partitions", count=2)
+        assert offsets(read(consumer, 300)) == list(range(300))
+        rule.wait(1)
+
+
+@pytest.mark.spec("client:FE-55", "client:ER-14")
+def test_a_topic_that_may_not_be_read_raises_and_can_be_tried_again(
+    cluster: Cluster, topic: str, proxy: KafkaProxy
+) -> None:
+    fill(cluster, topic, 10)
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0)) as consumer:
+        proxy.fail(ApiKey.FETCH, 29, at="responses.partitions")
+        with pytest.raises(TopicAuthorizationFailedError, match=topic):
+            consumer.poll(5000)
+        assert offsets(read(consumer, 10)) == list(range(10))
+
+
+@pytest.mark.spec("client:FE-83", "client:GP-35")
+@pytest.mark.parametrize("reset", [False, True])
+def test_connections_cut_in_the_middle_of_an_answer_lose_and_repeat_nothing(
+    cluster: Cluster, topic: str, proxy: KafkaProxy, reset: bool
+) -> None:
+    fill(cluster, topic, 2000, size=500)
+    tp = TopicPartition(topic, 0)
+    with consuming(proxy.bootstrap_servers, tp, max_partition_fetch_bytes=100_000) as consumer:
+        proxy.cut(ApiKey.FETCH, count=3, skip=1, reset=reset)
+        assert offsets(read(consumer, 2000)) == list(range(2000))
+
+
+def test_a_broker_that_drops_an_answer_is_asked_again(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    fill(cluster, topic, 100)
+    options = {"request_timeout_ms": 1000, "fetch_max_wait_ms": 100}
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0), **options) as consumer:
+        proxy.drop(ApiKey.FETCH, count=1)
+        assert offsets(read(consumer, 100)) == list(range(100))
+
+
+@pytest.mark.spec("client:FE-03", "client:FE-05")
+def test_a_batch_larger_than_every_limit_is_read_all_the_same(cluster: Cluster, topic: str) -> None:
+    with cluster.raw() as client:
+        append(client, topic, [b"x" * 300_000])
+        append(client, topic, [b"y" * 10])
+    options = {"max_partition_fetch_bytes": 1000, "fetch_max_bytes": 1000, "fetch_buffer_bytes": 2000}
+    with consuming(cluster, TopicPartition(topic, 0), **options) as consumer:
+        assert [len(r.value) for r in read(consumer, 2)] == [300_000, 10]
+
+
+def test_memory_is_bounded_by_fetch_buffer_bytes(
+    cluster: Cluster, make_topic: Callable[..., str], proxy: KafkaProxy
+) -> None:
+    topic = make_topic(8)
+    partitions = [TopicPartition(topic, n) for n in range(8)]
+    for tp in partitions:
+        fill(cluster, topic, 400, partition=tp.partition, size=1000, each=50)
+    limit = 500_000
+    options = {"fetch_buffer_bytes": limit, "max_partition_fetch_bytes": 60_000, "max_poll_records": 20}
+    with consuming(proxy.bootstrap_servers, *partitions, **options) as consumer:
+        highest = 0
+
+        def look() -> None:
+            nonlocal highest
+            found = consumer.metrics()["consumer-fetch-manager-metrics"]
+            highest = max(highest, found["buffered-bytes"] + found["reserved-bytes"])
+
+        records = read(consumer, 3200, each=look)
+    batch = 60_000  # the one batch that is being decoded is there twice
+    assert 0 < highest <= limit + batch
+    for tp in partitions:
+        assert offsets(r for r in records if r.partition == tp.partition) == list(range(400))
+    assert max(f.max_bytes for f in fetches(proxy)) <= limit
+
+
+def test_partitions_take_fair_turns(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    topic = make_topic(4)
+    partitions = [TopicPartition(topic, n) for n in range(4)]
+    for tp in partitions:
+        fill(cluster, topic, 1000, partition=tp.partition, size=1000)
+    with consuming(cluster, *partitions, max_partition_fetch_bytes=100_000, max_poll_records=100) as consumer:
+        records = read(consumer, 2000)
+    counts = [sum(1 for r in records if r.partition == n) for n in range(4)]
+    assert min(counts) >= 250, counts
+
+
+@pytest.mark.spec("client:GP-23", "client:AM-54")
+def test_a_damaged_batch_is_told_and_stepped_over(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    fill(cluster, topic, 30, each=10)
+    tp = TopicPartition(topic, 0)
+
+    def damage(message: Any) -> None:
+        for found in message.responses:
+            for partition in found.partitions:
+                data = bytearray(partition.records or b"")
+                at = data.find(b"15")
+                if at >= 0:
+                    data[at] ^= 0xFF
+                    partition.records = bytes(data)
+
+    with consuming(proxy.bootstrap_servers, tp) as consumer:
+        rule = proxy.edit(ApiKey.FETCH, damage)
+        assert offsets(read(consumer, 10)) == list(range(10))
+        for _ in range(2):
+            with pytest.raises(CorruptRecordError) as caught:
+                consumer.poll(5000)
+            assert (caught.value.topic_partition, caught.value.offset) == (tp, 10)
+        assert consumer.position(tp) == 10
+        consumer.seek(tp, 20)
+        assert offsets(read(consumer, 10)) == list(range(20, 30))
+        rule.remove()
+        consumer.seek(tp, 10)
+        assert offsets(read(consumer, 20)) == list(range(10, 30))
+
+
+@pytest.mark.spec("client:GP-31", "client:SS-48")
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+def test_a_truncated_log_is_noticed(cluster: Cluster, topic: str, proxy: KafkaProxy, policy: str) -> None:
+    fill(cluster, topic, 100, each=10)
+    tp = TopicPartition(topic, 0)
+
+    def truncate(message: Any) -> None:
+        for found in message.topics:
+            for partition in found.partitions:
+                partition.leader_epoch, partition.end_offset = 0, 40
+
+    with consuming(proxy.bootstrap_servers, tp, auto_offset_reset=policy) as consumer:
+        consumer.seek(tp, 0)
+        epoch = read(consumer, 1)[0].leader_epoch
+        rule = proxy.edit(ApiKey.OFFSET_FOR_LEADER_EPOCH, truncate, count=1)
+        consumer.seek(tp, OffsetAndMetadata(60, "", epoch))
+        if policy == "none":
+            with pytest.raises(LogTruncationError) as caught:
+                consumer.poll(5000)
+            assert caught.value.partitions == {tp: 60}
+        else:
+            assert offsets(read(consumer, 1))[0] == 40
+        rule.wait()
+
+
+def test_a_new_leader_epoch_is_validated_before_anything_more_is_handed_out(
+    cluster: Cluster, topic: str, proxy: KafkaProxy
+) -> None:
+    fill(cluster, topic, 100, each=10)
+    tp = TopicPartition(topic, 0)
+
+    def next_epoch(message: Any) -> None:
+        for found in message.topics:
+            for partition in found.partitions:
+                partition.leader_epoch += 1
+
+    def any_epoch(message: Any) -> None:
+        for found in message.topics:
+            for partition in found.partitions:
+                partition.current_leader_epoch = -1
+
+    with consuming(proxy.bootstrap_servers, tp, metadata_max_age_ms=300, max_poll_records=5) as consumer:
+        assert offsets(read(consumer, 5)) == [0, 1, 2, 3, 4]
+        proxy.edit(ApiKey.METADATA, next_epoch)
+        proxy.edit((ApiKey.FETCH, ApiKey.OFFSET_FOR_LEADER_EPOCH), any_epoch, direction="request")
+        assert offsets(read(consumer, 95)) == list(range(5, 100))
+        deadline = time.monotonic() + 10
+        while not proxy.events(ApiKey.OFFSET_FOR_LEADER_EPOCH, "response"):
+            assert time.monotonic() < deadline
+            consumer.poll(100)
+        fill(cluster, topic, 3)
+        assert offsets(read(consumer, 3)) == [100, 101, 102]
+
+
+@pytest.mark.spec("client:SS-47")
+@pytest.mark.parametrize(
+    "newest",
+    [
+        {ApiKey.FETCH: 12},
+        {ApiKey.FETCH: 10, ApiKey.LIST_OFFSETS: 4, ApiKey.METADATA: 7, ApiKey.OFFSET_FOR_LEADER_EPOCH: 2},
+    ],
+    ids=["without topic ids", "as Kafka 2.1"],
+)
+def test_older_brokers_are_read_too(cluster: Cluster, topic: str, proxy: KafkaProxy, newest: dict[ApiKey, int]) -> None:
+    fill(cluster, topic, 200)
+    tp = TopicPartition(topic, 0)
+    proxy.limit_versions(newest)
+    with consuming(proxy.bootstrap_servers, tp) as consumer:
+        assert offsets(read(consumer, 200)) == list(range(200))
+        consumer.seek(tp, OffsetAndMetadata(150, "", 0))
+        assert offsets(read(consumer, 50)) == list(range(150, 200))
+    assert {e.api_version for e in proxy.events(ApiKey.FETCH)} == {newest[ApiKey.FETCH]}
+
+
+def test_a_follower_named_by_the_leader_is_asked(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    fill(cluster, topic, 10)
+    tp = TopicPartition(topic, 0)
+
+    def prefer_nobody(message: Any) -> None:
+        for found in message.responses:
+            for partition in found.partitions:
+                partition.preferred_read_replica, partition.records = 9, b""
+
+    with consuming(proxy.bootstrap_servers, tp, client_rack="r") as consumer:
+        rule = proxy.edit(ApiKey.FETCH, prefer_nobody, count=1)
+        # Node 9 does not exist: the leader is asked again, and nothing is lost.
+        assert offsets(read(consumer, 10)) == list(range(10))
+        rule.wait()
+
+
+def test_what_is_fetched_in_vain_after_a_seek_is_not_handed_out(
+    cluster: Cluster, topic: str, proxy: KafkaProxy
+) -> None:
+    fill(cluster, topic, 1000)
+    tp = TopicPartition(topic, 0)
+    with consuming(proxy.bootstrap_servers, tp) as consumer:
+        held = proxy.hold(ApiKey.FETCH, count=1)
+        consumer.poll(500)
+        held.wait()
+        consumer.seek(tp, 700)
+        held.release()
+        assert offsets(read(consumer, 300)) == list(range(700, 1000))
+
+
+def test_an_idle_consumer_makes_few_requests(cluster: Cluster, topic: str, proxy: KafkaProxy) -> None:
+    with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0)) as consumer:
+        consumer.poll(500)
+        proxy.forget_events()
+        for _ in range(20):
+            consumer.poll(100)
+    assert len(proxy.events(direction="request")) <= 8
+
+
+def test_polling_what_is_buffered_makes_no_system_call(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, topic, 1000, each=1000)
+    with consuming(cluster, TopicPartition(topic, 0), max_poll_records=100) as consumer:
+        read(consumer, 100)
+        client = consumer._client.client
+        for name in ("poll", "flush", "_turn"):
+            monkeypatch.setattr(client, name, lambda *a, name=name: pytest.fail(f"{name} was called"))
+        for _ in range(8):
+            assert consumer.poll(5000).count() == 100
+        monkeypatch.undo()
