@@ -8,7 +8,6 @@ import contextlib
 import socket
 import threading
 from collections.abc import Iterable
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 __all__ = ["EVENT_READ", "EVENT_WRITE", "Selector", "Waker", "new_selector"]
@@ -40,11 +39,11 @@ def new_selector() -> Selector:
 def _selectors2() -> Any:
     try:
         import selectors2
-    except ImportError:
-        if find_spec("selectors2") is None:  # a Spark worker that was sent the package alone
-            import selectors
+    except ModuleNotFoundError:  # a Spark worker that was sent our package alone
+        import selectors
 
-            return selectors
+        return selectors
+    except ImportError:
         # selectors2 2.0.2 asks for collections.Mapping, which Python 3.10 moved: lend it while it is imported.
         with _IMPORTING:
             missing = not hasattr(collections, "Mapping")

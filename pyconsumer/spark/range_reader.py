@@ -162,7 +162,7 @@ class RangeReader:
             future = None
 
     def _judge(self, data: PartitionData) -> KafkaError | None:
-        return errors.for_code(data.error_code, str(self._tp)) if data.error_code else None
+        return errors.for_code(data.error_code) if data.error_code else None
 
     def _send(self, position: int) -> RequestFuture[ClientResponse] | None:
         """Queue a fetch; None if the partition has no leader at present."""

@@ -1,0 +1,126 @@
+"""A connection to a broker that exists in memory only: one partition, Fetch and ListOffsets, a fake clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from pyconsumer.clock import ManualClock
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import drive
+from pyconsumer.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pyconsumer.protocol.records import scan
+from pyconsumer.spark.client_settings import build_config
+from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
+
+TP = TopicPartition("events", 2)
+
+
+class FakeConnection:
+    """As much of :class:`pyconsumer.spark.connections.Connection` as the readers use.
+
+    Args:
+        batches: the log; each answer to a fetch holds one of them, the first that ends after the offset asked for.
+        log_start: offsets below are out of range.
+        options: ``kafka.*`` options.
+
+    Attributes:
+        fetched: offset and node of each fetch, when it was sent.
+        troubles: what the next fetches get in place of data: an error code, or an error that their future fails with.
+        on_fetch: called with each request.
+    """
+
+    def __init__(
+        self, *batches: bytes, log_start: int = 0, aborted: list[tuple[int, int]] | None = None, **options: str
+    ):
+        self.config = build_config({"bootstrap.servers": "x", **{k.replace("_", "."): v for k, v in options.items()}})
+        self.clock = ManualClock(100.0)
+        self.batches = list(batches)
+        self.log_start = log_start
+        self.aborted = aborted
+        self.end = max((scan(found)[-1].next_offset for found in batches), default=0)
+        self.fetched: list[tuple[int, int]] = []
+        self.requests: list[FetchRequest] = []
+        self.troubles: list[Any] = []
+        self.preferred_replica = -1
+        self.leader_known = True
+        self.updates = 0
+        self.on_fetch: Callable[[], None] = lambda: None
+        self.client: Any = self
+        self.metadata: Any = SimpleNamespace(
+            set_topics=lambda topics: None,
+            add_topic=lambda topic: None,
+            leader=lambda tp: PartitionMetadata(*TP, 1, 7) if self.leader_known else None,
+            broker=lambda node: BrokerMetadata(node, "x", 1) if node >= 0 else None,
+            topic_id=lambda topic: b"i" * 16,
+            request_update=self._request_update,
+        )
+
+    def _request_update(self) -> int:
+        self.updates += 1
+        return 0
+
+    # -- what ConsumerNetworkClient has
+
+    def send(self, node: int, api: Any, request: Any, **options: Any) -> RequestFuture[ClientResponse]:
+        future: RequestFuture[ClientResponse] = RequestFuture()
+        if not isinstance(request, FetchRequest):
+            future.complete(self._answer(self._list_offsets(request)))
+            return future
+        position = request.topics[0].partitions[0].fetch_offset
+        self.fetched.append((position, node))
+        self.requests.append(request)
+        self.on_fetch()
+        trouble = self.troubles.pop(0) if self.troubles else 0
+        if isinstance(trouble, Exception):
+            future.fail(trouble)  # type: ignore[arg-type]
+        elif trouble is not None:
+            future.complete(self._answer(self._fetch(position, trouble, node)))
+        return future
+
+    @staticmethod
+    def _answer(message: Any) -> ClientResponse:
+        return SimpleNamespace(message=message)  # type: ignore[return-value]
+
+    def _fetch(self, position: int, code: int, node: int) -> FetchResponse:
+        data = PartitionData(partition_index=TP.partition, error_code=code, high_watermark=self.end)
+        if not code and not self.log_start <= position <= self.end:
+            data.error_code = 1
+        elif not code and self.preferred_replica >= 0 and node != self.preferred_replica:
+            data.preferred_read_replica = self.preferred_replica
+        elif not code:
+            data.records = next((b for b in self.batches if scan(b)[-1].next_offset > position), None)
+            if self.aborted is not None:
+                data.aborted_transactions = [AbortedTransaction(producer_id=p, first_offset=o) for p, o in self.aborted]
+        return FetchResponse(responses=[FetchableTopicResponse(topic_id=b"i" * 16, partitions=[data])])
+
+    def _list_offsets(self, request: Any) -> ListOffsetsResponse:
+        asked = request.topics[0].partitions[0]
+        offset = self.log_start if asked.timestamp == -2 else self.end
+        answer = ListOffsetsPartitionResponse(partition_index=TP.partition, offset=offset)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TP.topic, partitions=[answer])])
+
+    def run(self, steps: Any, deadline: float) -> Any:
+        return drive(steps, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
+
+    def poll_no_wakeup(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+    def failures(self) -> str:
+        return ""

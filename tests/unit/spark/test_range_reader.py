@@ -1,0 +1,205 @@
+"""Reading one range: what comes out, and what happens when the broker does not play along."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyconsumer.errors import CorruptRecordError, KafkaConnectionError, TopicAuthorizationFailedError
+from pyconsumer.protocol.records import ControlRecordType, build_end_transaction_marker
+from pyconsumer.spark.errors import DataLossError, ReadError
+from pyconsumer.spark.planning import OffsetRange
+from pyconsumer.spark.range_reader import RangeReader
+from tests.unit.records.helpers import TIME, batch
+from tests.unit.spark.fake_broker import TP, FakeConnection
+
+LEADER = 1
+
+
+def end_marker(kind: ControlRecordType, offset: int) -> bytes:
+    return build_end_transaction_marker(
+        kind, producer_id=5, producer_epoch=0, coordinator_epoch=0, timestamp_ms=TIME, base_offset=offset
+    )
+
+
+def read(
+    connection: FakeConnection, start: int, end: int, *, rows: int = 10_000, fail: bool = True, timeout_ms: int = 5000
+) -> list[list[int]]:
+    """The offsets of each block."""
+    found: Any = connection
+    reader = RangeReader(found, OffsetRange(*TP, start, end), fail_on_data_loss=fail, poll_timeout_ms=timeout_ms)
+    return [list(columns.offsets[:count]) for columns, count in reader.blocks(rows, 1 << 20, with_headers=False)]
+
+
+def offsets(connection: FakeConnection, start: int, end: int, *, fail: bool = True) -> list[int]:
+    """The offsets of all blocks."""
+    return [offset for block in read(connection, start, end, fail=fail) for offset in block]
+
+
+def test_a_range_is_read_from_start_to_end() -> None:
+    log = FakeConnection(batch(0, 10), batch(10, 10), batch(20, 10))
+    assert offsets(log, 3, 25) == list(range(3, 25))
+    assert [offset for offset, _ in log.fetched] == [3, 10, 20]
+
+
+def test_an_empty_range_asks_nothing() -> None:
+    log = FakeConnection(batch(0, 10))
+    assert read(log, 4, 4) == []
+    assert log.fetched == []
+
+
+def test_blocks_have_at_most_the_rows_asked_for() -> None:
+    assert [len(block) for block in read(FakeConnection(batch(0, 10)), 0, 10, rows=4)] == [4, 4, 2]
+
+
+def test_the_next_fetch_leaves_before_records_are_handed_out() -> None:
+    log: Any = FakeConnection(batch(0, 10), batch(10, 10))
+    reader = RangeReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
+    blocks = reader.blocks(10_000, 1 << 20, with_headers=False)
+    next(blocks)
+    assert [offset for offset, _ in log.fetched] == [0, 10]
+
+
+def test_the_last_fetch_is_not_followed_by_another() -> None:
+    log = FakeConnection(batch(0, 10), batch(10, 10))
+    read(log, 0, 10)
+    assert [offset for offset, _ in log.fetched] == [0]
+
+
+def test_missing_offsets_are_passed_over() -> None:
+    log = FakeConnection(batch(0, offsets=[0, 3, 4], last_offset=9), batch(10, offsets=[15, 30], last_offset=40))
+    assert offsets(log, 1, 20) == [3, 4, 15]
+
+
+def test_a_range_may_end_without_a_record() -> None:
+    marker = end_marker(ControlRecordType.COMMIT, 10)
+    log = FakeConnection(batch(0, 10, producer_id=5, transactional=True), marker)
+    assert offsets(log, 0, 11) == list(range(10))
+
+
+def test_aborted_records_are_hidden_with_read_committed() -> None:
+    batches = (
+        batch(0, 2, producer_id=5, transactional=True),
+        batch(2, 2),
+        end_marker(ControlRecordType.ABORT, 4),
+    )
+    committed = FakeConnection(*batches, aborted=[(5, 0)], isolation_level="read_committed")
+    assert offsets(committed, 0, 5) == [2, 3]
+    assert committed.requests[0].isolation_level == 1
+    uncommitted = FakeConnection(*batches)
+    assert offsets(uncommitted, 0, 5) == [0, 1, 2, 3]
+    assert uncommitted.requests[0].isolation_level == 0
+
+
+@pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, 100, 103])
+def test_errors_that_pass_are_tried_again_with_new_metadata(code: int) -> None:
+    log = FakeConnection(batch(0, 10))
+    log.troubles = [code, code]
+    assert offsets(log, 0, 10) == list(range(10))
+    assert len(log.fetched) == 3
+    assert log.updates == 2
+
+
+def test_a_lost_connection_is_tried_again() -> None:
+    log = FakeConnection(batch(0, 10), batch(10, 10))
+    log.troubles = [0, KafkaConnectionError("reset by peer")]
+    assert offsets(log, 0, 20) == list(range(20))
+    assert [offset for offset, _ in log.fetched] == [0, 10, 10]
+
+
+def test_a_partition_without_a_leader_is_waited_for() -> None:
+    log = FakeConnection(batch(0, 10))
+    log.leader_known = False
+
+    def found() -> int:
+        log.leader_known = True
+        return 0
+
+    log.metadata.request_update = found
+    assert offsets(log, 0, 10) == list(range(10))
+
+
+def test_a_refusal_is_told_with_its_place() -> None:
+    log = FakeConnection(batch(0, 10))
+    log.troubles = [29]
+    with pytest.raises(ReadError, match="events-2 at offset 4:") as caught:
+        read(log, 4, 10)
+    assert isinstance(caught.value.__cause__, TopicAuthorizationFailedError)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [(None, "no answer came"), (6, "NOT_LEADER_OR_FOLLOWER"), (0, "high watermark 10")],
+    ids=["silence", "errors", "nothing there"],
+)
+def test_a_read_without_progress_ends_in_time(trouble: int | None, reason: str) -> None:
+    log = FakeConnection(batch(0, 10))
+    log.troubles = [0, *[trouble] * 1000]
+    before = log.clock.now()
+    with pytest.raises(ReadError, match=rf"events-2 at offset 10: .* 5 s \(kafkaConsumer.pollTimeoutMs\).*{reason}"):
+        read(log, 0, 12)
+    assert log.clock.now() - before == pytest.approx(5.0, abs=0.2)
+
+
+def test_offsets_that_are_gone_are_an_error() -> None:
+    log = FakeConnection(batch(10, 10), log_start=12)
+    with pytest.raises(DataLossError, match=r"COULD_NOT_READ_OFFSET_RANGE\] events-2: offsets 5 to 11 are gone"):
+        read(log, 5, 20)
+
+
+def test_offsets_that_are_gone_are_passed_over_where_that_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
+    log = FakeConnection(batch(10, 10), log_start=12)
+    assert offsets(log, 5, 20, fail=False) == list(range(12, 20))
+    assert "offsets 5 to 11 are gone" in caplog.text
+
+
+def test_a_range_that_is_gone_altogether_has_no_records_then() -> None:
+    log = FakeConnection(batch(10, 10), log_start=12)
+    assert read(log, 5, 8, fail=False) == []
+
+
+def test_offsets_beyond_the_end_of_a_truncated_log_are_lost() -> None:
+    with pytest.raises(DataLossError, match="offset 15 lies beyond the end of the log"):
+        read(FakeConnection(batch(0, 10)), 15, 20)
+    assert read(FakeConnection(batch(0, 10)), 15, 20, fail=False) == []
+
+
+def test_damage_is_told_with_its_place_after_the_good_records() -> None:
+    damaged = bytearray(batch(10, 10))
+    damaged[-1] ^= 1
+    log: Any = FakeConnection(batch(0, 10), bytes(damaged))
+    reader = RangeReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
+    blocks = reader.blocks(10_000, 1 << 20, with_headers=False)
+    assert len(next(blocks)[0]) == 10
+    with pytest.raises(CorruptRecordError, match="events-2 at offset 10"):
+        next(blocks)
+
+
+def test_checksums_may_be_left_out() -> None:
+    damaged = bytearray(batch(0, 10))
+    damaged[17] ^= 1
+    assert offsets(FakeConnection(bytes(damaged), check_crcs="false"), 0, 10) == list(range(10))
+
+
+def test_a_closer_replica_is_read_as_the_leader_advises_and_left_when_it_fails() -> None:
+    log = FakeConnection(batch(0, 10), batch(10, 10), client_rack="r1")
+    log.preferred_replica = 2
+    assert offsets(log, 0, 20) == list(range(20))
+    assert log.fetched == [(0, LEADER), (0, 2), (10, 2)]
+    assert log.requests[0].rack_id == "r1"
+    log.fetched.clear()
+    log.troubles = [0, 6]
+    log.preferred_replica = 2
+    assert offsets(log, 0, 10) == list(range(10))
+    assert log.fetched == [(0, LEADER), (0, 2), (0, LEADER), (0, 2)]
+
+
+def test_requests_carry_what_brokers_need() -> None:
+    log = FakeConnection(batch(0, 10), max_partition_fetch_bytes="1000", fetch_max_wait_ms="7")
+    read(log, 0, 10)
+    request = log.requests[0]
+    partition = request.topics[0].partitions[0]
+    assert (partition.partition_max_bytes, request.max_wait_ms, request.min_bytes) == (1000, 7, 1)
+    assert (partition.current_leader_epoch, request.topics[0].topic_id) == (7, b"i" * 16)
+    assert (request.session_id, request.session_epoch) == (0, -1)

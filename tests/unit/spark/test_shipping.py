@@ -1,0 +1,152 @@
+"""The package as a zip: it runs where nothing but Spark and pyarrow is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyconsumer import __version__
+from pyconsumer.spark.shipping import package_zip, register
+from pyconsumer.spark.source import KafkaDataSource
+
+_HIDE = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {hidden}:
+            raise ModuleNotFoundError(f"{{name}} is hidden", name=name)
+sys.meta_path.insert(0, Hide())
+sys.path[:] = [p for p in sys.path if p not in {paths}]
+for finder in list(sys.meta_path):
+    if "editable" in repr(finder).lower():
+        sys.meta_path.remove(finder)
+sys.path.insert(1, {zip!r})
+"""
+
+
+def run(program: str, *, hidden: tuple[str, ...] = (), paths: tuple[str, ...] = ()) -> str:
+    """What a program prints that has the zip on its path; modules may be hidden, and folders taken off its path."""
+    prelude = _HIDE.format(hidden=set(hidden) | {"nothing"}, paths=set(paths) | {"nothing"}, zip=str(package_zip()))
+    found = subprocess.run(
+        [sys.executable, "-I", "-c", prelude + program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout.strip()
+
+
+ROOT = str(Path(__file__).parents[3])
+_NOT_ON_WORKERS = ("click", "rich", "cramjam", "crc32c", "crcmod", "selectors2")
+_READ = """
+import pyconsumer, sys
+from pyconsumer.spark.batch_reader import BatchReader
+from pyconsumer.spark.connections import Connection
+from pyconsumer.spark.client_settings import build_config
+from pyconsumer.protocol.records import BatchBuilder, Cursor
+from pyconsumer.spark.arrow import record_batch
+from pyconsumer.structs import TopicPartition
+Connection(build_config({"bootstrap.servers": "localhost:1"})).close()
+for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+    builder = BatchBuilder(codec)
+    for i in range(100):
+        builder.try_append(i, b"k", b"v" * i)
+    cursor = Cursor(TopicPartition("t", 0), builder.build(), fetch_offset=0)
+    assert record_batch(cursor.take_columns(1000), 100, ("value",)).num_rows == 100
+print(pyconsumer.__file__)
+"""
+
+
+def test_readers_need_the_standard_library_and_pyarrow_alone() -> None:
+    assert run(_READ, hidden=_NOT_ON_WORKERS, paths=(ROOT,)).startswith(str(package_zip()))
+
+
+def test_readers_import_neither_the_command_line_nor_the_broker_nor_asyncio() -> None:
+    program = _READ.rpartition("print")[0] + (
+        "print(*[name for name in ('click', 'rich', 'asyncio', 'pandas', 'pyconsumer.broker', 'pyconsumer.cli',"
+        " 'pyconsumer.consumer.consumer', 'pyconsumer.producer') if name in sys.modules])"
+    )
+    loaded = set(run(program, paths=(ROOT,)).split())
+    by_pyspark = set(run("import sys, pyspark.sql.datasource, pyarrow; print(*sys.modules)", paths=(ROOT,)).split())
+    assert loaded - by_pyspark == set()
+
+
+@pytest.mark.parametrize(("version", "used"), [(__version__, True), ("0.0.1", False)])
+def test_an_installed_package_is_used_if_it_is_of_the_same_version(tmp_path: Path, version: str, used: bool) -> None:
+    installed = tmp_path / "pyconsumer"
+    installed.mkdir()
+    (installed / "__init__.py").write_text(f'__version__ = "{version}"\n')
+    (installed / "errors.py").write_text("HERE = True\n")
+    program = f"sys.path.append({str(tmp_path)!r})\nimport pyconsumer.errors; print(hasattr(pyconsumer.errors, 'HERE'))"
+    assert run(program, paths=(ROOT,)) == str(used)
+
+
+def test_a_zip_of_the_same_sources_has_the_same_name() -> None:
+    first = package_zip()
+    assert package_zip() == first
+    package_zip.cache_clear()
+    second = package_zip()
+    assert second.name == first.name
+    assert second.read_bytes() == first.read_bytes()
+
+
+def test_the_zip_holds_what_tasks_need_and_nothing_large() -> None:
+    with zipfile.ZipFile(package_zip()) as archive:
+        names = archive.namelist()
+    assert {"pyconsumer/__init__.py", "pyconsumer/spark/range_reader.pyc", "pyconsumer/network/client.py"} <= set(names)
+    assert not [name for name in names if "/cli/" in name or "/broker/" in name or "autoload" in name]
+    assert package_zip().stat().st_size < 2_000_000
+
+
+class FakeSession:
+    """Notes what is sent to a session; ``connect`` makes it one of Spark Connect."""
+
+    def __init__(self, *, connect: bool) -> None:
+        self.sent: list[str] = []
+        self.registered: list[Any] = []
+        self.dataSource = SimpleNamespace(register=self.registered.append)
+        if connect:
+            self.addArtifacts = self._add
+        else:
+            self._jvm = object()
+            self.sparkContext = SimpleNamespace(_python_includes=[], addPyFile=self._add)
+
+    def _add(self, path: str, *, pyfile: bool = True) -> None:
+        assert pyfile
+        self.sent.append(path)
+        if hasattr(self, "sparkContext"):
+            self.sparkContext._python_includes.append(Path(path).name)
+
+
+@pytest.mark.parametrize("connect", [False, True])
+def test_a_session_gets_the_zip_first_and_then_the_format(connect: bool) -> None:
+    session = FakeSession(connect=connect)
+    register(session)
+    assert session.sent == [str(package_zip())]
+    assert session.registered == [KafkaDataSource]
+
+
+def test_a_session_gets_the_zip_once() -> None:
+    session = FakeSession(connect=False)
+    register(session)
+    register(session)
+    assert len(session.sent) == 1
+
+
+def test_over_connect_a_zip_that_is_there_already_is_no_error() -> None:
+    session = FakeSession(connect=True)
+
+    def refuse(path: str, *, pyfile: bool) -> None:
+        raise RuntimeError("[ARTIFACT_ALREADY_EXISTS] The artifact exists")
+
+    session.addArtifacts = refuse  # type: ignore[method-assign]
+    register(session)
+    assert session.registered == [KafkaDataSource]
