@@ -1,0 +1,9 @@
+"""The reference of settings says what the code does."""
+
+from __future__ import annotations
+
+from tests.support.make_reference import PATH, reference
+
+
+def test_the_page_of_settings_is_current() -> None:
+    assert PATH.read_text(encoding="utf-8") == reference(), "run python -m tests.support.make_reference"
