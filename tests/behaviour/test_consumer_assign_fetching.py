@@ -33,7 +33,7 @@ def test_the_next_fetch_is_on_the_wire_while_the_application_holds_records(
     proxy = new_proxy(round_trip_ms=5)
     with consuming(proxy.bootstrap_servers, TopicPartition(topic, 0)) as consumer:
         first = consumer.poll(10_000)
-        asked = [e for e in proxy.wait_for(ApiKey.FETCH, "request", 2)]
+        asked = proxy.wait_for(ApiKey.FETCH, "request", 2)
 
         (records,) = first.values()
         assert len(records) == 500
