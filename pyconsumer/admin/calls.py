@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.errors import (
+    BrokerNotAvailableError,
     CoordinatorNotAvailableError,
     KafkaError,
     KafkaTimeoutError,
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse, NetworkClient
     from pyconsumer.network.metadata import Metadata
 
-__all__ = ["Calls"]
+__all__ = ["Calls", "Target"]
 
 R = TypeVar("R", bound=Message)
 Target = Callable[[float], "Steps[int | None]"]
+"""Chooses the node of a request: ``target(deadline)``; None stands for any."""
 
 
 class Calls:
@@ -131,10 +133,27 @@ class Calls:
     # ------------------------------------------------------------ targets
 
     def known_cluster(self, deadline: float) -> Steps[None]:
-        """Wait until metadata has arrived once."""
+        """Wait until metadata has arrived once.
+
+        Raises:
+            AuthenticationError: the cluster refuses us. KafkaTimeoutError: no answer in time.
+        """
         while self.metadata.update_count == 0:
-            self.metadata.request_update()
-            yield Wait(None, deadline)
+            yield from self._fresh_metadata(deadline, deadline, "the cluster did not answer")
+
+    def _fresh_metadata(self, until: float, deadline: float, what: str) -> Steps[None]:
+        """Ask for metadata and wait until something happened, or ``until``.
+
+        Raises:
+            AuthenticationError: the cluster refuses us. KafkaTimeoutError: the deadline has passed.
+        """
+        refused, self.metadata.fatal_error = self.metadata.fatal_error, None
+        if refused is not None:
+            raise refused
+        if self.clock.now() >= deadline:
+            raise KafkaTimeoutError(f"{what} in time: {self.client.failures()}")
+        self.metadata.request_update()
+        yield Wait(None, min(until, deadline))
 
     def controller(self, deadline: float) -> Steps[int | None]:
         """The controller, or any broker if the cluster names none (KRaft brokers forward what is the controller's)."""
@@ -147,8 +166,9 @@ class Calls:
 
         def choose(deadline: float) -> Steps[int | None]:
             while self.metadata.broker(node_id) is None:
-                self.metadata.request_update()
-                yield Wait(None, deadline)
+                if self.metadata.update_count and self.clock.now() >= deadline:
+                    raise BrokerNotAvailableError(f"there is no broker {node_id}")
+                yield from self._fresh_metadata(deadline, deadline, f"broker {node_id} was not found")
             return node_id
 
         return choose
@@ -165,10 +185,10 @@ class Calls:
                 error = self.metadata.topic_error(tp.topic)
                 if error is not None and not error.retriable:
                     raise error
-                if self.clock.now() >= deadline:
+                if self.clock.now() >= deadline and self.metadata.update_count:
                     raise error or LeaderNotAvailableError(f"{tp} has no leader")
-                self.metadata.request_update()
-                yield Wait(None, min(deadline, self.clock.now() + self._backoff.delay(0)))
+                until = self.clock.now() + self._backoff.delay(0)
+                yield from self._fresh_metadata(until, deadline, f"the leader of {tp} was not found")
 
         return choose
 

@@ -1,8 +1,9 @@
-"""``KafkaAdminClient``: the facade. One thread at a time; every call returns or raises within its ``timeout_ms``."""
+"""``KafkaAdminClient``: the facade. Calls end within their ``timeout_ms``; those of several threads take turns."""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -22,7 +23,7 @@ from pyconsumer.admin.types import (
     TopicDescription,
 )
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError
+from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import Steps
@@ -31,6 +32,8 @@ from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicParti
 __all__ = ["KafkaAdminClient"]
 
 R = TypeVar("R")
+
+_ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class KafkaAdminClient:
@@ -50,10 +53,12 @@ class KafkaAdminClient:
         if not self.config.client_id:
             self.config = self.config.replace(client_id=f"pyconsumer-admin-{os.getpid()}")
         self._clock = _clock or SystemClock()
-        metadata = Metadata.from_config(self.config)
+        metadata = Metadata.from_config(self.config, allow_auto_topic_creation=False)
         self._client = NetworkClient(self.config, metadata=metadata, clock=self._clock)
         self._calls = Calls(self.config, self._client, metadata, self._clock)
         self._closed = False
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
 
     # ------------------------------------------------------------ cluster and topics
 
@@ -136,10 +141,23 @@ class KafkaAdminClient:
         return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
 
     def list_offsets(
-        self, partitions: Mapping[TopicPartition, OffsetSpec | int], *, timeout_ms: int | None = None
+        self,
+        partitions: Mapping[TopicPartition, OffsetSpec | int],
+        *,
+        isolation_level: str = "read_uncommitted",
+        timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets of the start, the end, or the first record at or after a time in ms; None where there is none."""
-        return self._run(lambda until: topics.list_offsets_of(self._calls, partitions, until), timeout_ms)
+        """Offsets of the start, the end, or the first record at or after a time in ms; None where there is none.
+
+        Args:
+            isolation_level: with ``read_committed`` the end is the last stable offset.
+        """
+        level = _ISOLATION_LEVELS.get(isolation_level)
+        if level is None:
+            raise ValueError(f"isolation_level is {' or '.join(_ISOLATION_LEVELS)}, not {isolation_level!r}")
+        return self._run(
+            lambda until: topics.list_offsets_of(self._calls, partitions, until, isolation_level=level), timeout_ms
+        )
 
     # ------------------------------------------------------------ settings
 
@@ -231,18 +249,38 @@ class KafkaAdminClient:
         """
         self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> None:
+        """Forget what a group has committed for some partitions.
+
+        Raises:
+            GroupSubscribedToTopicError: members of the group read such a topic. GroupIdNotFoundError: no such group.
+        """
+        wanted = list(partitions)
+        self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
+
     # ------------------------------------------------------------ inside
 
     def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
-        if self._closed:
-            raise IllegalStateError("the admin client is closed")
-        timeout = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        deadline = self._clock.now() + timeout / 1000
-        return self._client.run(steps(deadline), deadline)
+        if self._pid != os.getpid():
+            raise IllegalStateError("the admin client was made before a fork; make one in each process")
+        timeout = (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        deadline = self._clock.now() + timeout
+        if not self._lock.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX))):
+            raise KafkaTimeoutError("calls of other threads took the time of this one")
+        try:
+            if self._closed:
+                raise IllegalStateError("the admin client is closed")
+            return self._client.run(steps(deadline), deadline)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
-        """Close the connections."""
-        if not self._closed:
+        """Close the connections, after the call that another thread may be making. A second call changes nothing."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
             self._closed = True
             self._client.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pyconsumer.admin.calls import Calls
+from pyconsumer.admin.calls import Calls, Target
 from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
 from pyconsumer.errors import KafkaError, for_code
 from pyconsumer.protocol.api_keys import ApiKey
@@ -19,9 +19,13 @@ __all__ = ["alter", "describe"]
 _SET, _DELETE = 0, 1
 
 
-def _target(calls: Calls, resource: ConfigResource):  # type: ignore[no-untyped-def]
+def _target(calls: Calls, resource: ConfigResource) -> Target | None:
     """Settings of a broker are answered by that broker, all others by any."""
     if resource.resource_type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and resource.name:
+        if not resource.name.isdecimal():
+            raise ValueError(
+                f"the name of a {resource.resource_type.name} resource is a node id, not {resource.name!r}"
+            )
         return calls.node(int(resource.name))
     return None
 

@@ -16,13 +16,20 @@ from pyconsumer.errors import (
 )
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from pyconsumer.protocol.messages import delete_groups, describe_groups, list_groups, offset_commit, offset_fetch
+from pyconsumer.protocol.messages import (
+    delete_groups,
+    describe_groups,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.waiting import Steps
 
-__all__ = ["commit_offsets", "delete", "describe", "list_all", "offsets_of"]
+__all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "offsets_of"]
 
 
 def list_all(
@@ -240,4 +247,35 @@ def commit_offsets(
         check=check,
         max_version=9,
         what=f"setting the offsets of group {group_id!r}",
+    )
+
+
+def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition], deadline: float) -> Steps[None]:
+    """Forget committed offsets (KIP-496).
+
+    Raises:
+        GroupSubscribedToTopicError, GroupIdNotFoundError, KafkaError: what the coordinator says.
+    """
+    topics: dict[str, offset_delete.OffsetDeleteRequestTopic] = {}
+    for tp in partitions:
+        topic = topics.setdefault(tp.topic, offset_delete.OffsetDeleteRequestTopic(name=tp.topic))
+        topic.partitions.append(offset_delete.OffsetDeleteRequestPartition(partition_index=tp.partition))
+
+    def check(answer: offset_delete.OffsetDeleteResponse) -> KafkaError | None:
+        if answer.error_code:
+            return for_code(answer.error_code, f"group {group_id!r}")
+        for result in answer.topics:
+            for item in result.partitions:
+                if item.error_code:
+                    return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
+        return None
+
+    yield from calls.call(
+        ApiKey.OFFSET_DELETE,
+        offset_delete.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values())),
+        offset_delete.OffsetDeleteResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        what=f"forgetting offsets of group {group_id!r}",
     )
