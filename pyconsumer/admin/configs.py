@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyconsumer.admin.calls import Calls, Target
 from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
-from pyconsumer.errors import KafkaError, for_code
+from pyconsumer.errors import for_code
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import describe_configs, incremental_alter_configs
 
@@ -40,13 +40,6 @@ def describe(
     """
     found: dict[ConfigResource, dict[str, ConfigEntry]] = {}
     for resource in resources:
-
-        def check(answer: describe_configs.DescribeConfigsResponse) -> KafkaError | None:
-            for result in answer.results:
-                if result.error_code:
-                    return for_code(result.error_code, result.error_message or result.resource_name)
-            return None
-
         response = yield from calls.call(
             ApiKey.DESCRIBE_CONFIGS,
             describe_configs.DescribeConfigsRequest(
@@ -61,9 +54,9 @@ def describe(
             describe_configs.DescribeConfigsResponse,
             deadline,
             target=_target(calls, resource),
-            check=check,
             what=f"reading the settings of {resource.resource_type.name.lower()} {resource.name!r}",
         )
+        _raise_first(response.results)
         found[resource] = {
             entry.name: ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
             for result in response.results
@@ -85,14 +78,7 @@ def alter(
         KafkaError: what the broker says of a resource; others may have been changed.
     """
     for resource, values in changes.items():
-
-        def check(answer: incremental_alter_configs.IncrementalAlterConfigsResponse) -> KafkaError | None:
-            for result in answer.responses:
-                if result.error_code:
-                    return for_code(result.error_code, result.error_message or result.resource_name)
-            return None
-
-        yield from calls.call(
+        answer = yield from calls.call(
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             incremental_alter_configs.IncrementalAlterConfigsRequest(
                 resources=[
@@ -112,6 +98,15 @@ def alter(
             incremental_alter_configs.IncrementalAlterConfigsResponse,
             deadline,
             target=_target(calls, resource),
-            check=check,
             what=f"changing the settings of {resource.resource_type.name.lower()} {resource.name!r}",
         )
+        _raise_first(answer.responses)
+
+
+def _raise_first(
+    results: Iterable[describe_configs.DescribeConfigsResult | incremental_alter_configs.AlterConfigsResourceResponse],
+) -> None:
+    """Errors are final, also those that pass in other requests: a topic that is missing is a user's mistake here."""
+    for result in results:
+        if result.error_code:
+            raise for_code(result.error_code, result.error_message or result.resource_name)
