@@ -74,6 +74,7 @@ class Connection:
         self._tls = tls
         self._head = bytearray()
         self._body: bytearray | None = None
+        self._size = 0
         self._missing = 0
         self._frames: deque[bytearray] = deque()
         self._waiting_bytes = 0
@@ -96,7 +97,7 @@ class Connection:
     def _on_readable(self) -> None:
         try:
             body = self._body
-            if body is not None and self._tls is None and len(body) >= self._missing:
+            if body is not None and self._tls is None and len(body) == self._size:
                 # The frame's own buffer is there: read right into it.
                 with memoryview(body) as view:
                     received = self._sock.recv_into(view[len(body) - self._missing :])
@@ -166,7 +167,7 @@ class Connection:
             have = min(self._missing, total - position)
             body = self._body
             assert body is not None
-            if len(body) >= self._missing:
+            if len(body) == self._size:
                 start = len(body) - self._missing
                 body[start : start + have] = data[position : position + have]
             else:
@@ -189,7 +190,7 @@ class Connection:
             )
             self.close()
             return False
-        self._missing = size
+        self._size = self._missing = size
         self._body = bytearray(size) if size <= _ALLOCATE_AT_ONCE else bytearray()
         return True
 

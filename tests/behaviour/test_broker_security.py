@@ -1,0 +1,158 @@
+"""TLS and SASL PLAIN on the embedded broker's listeners, and what comes to the wrong one."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+import pytest
+
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.metadata import MetadataRequest
+from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from pyconsumer.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.certificates import Certificates
+from tests.support.cluster import Cluster
+from tests.support.raw_client import RawClient
+
+GOOD = b"\0alice\0alice-secret"
+
+
+def trusting(certificates: Certificates) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(certificates.ca_pem))
+
+
+def log_in(client: RawClient, token: bytes = GOOD, handshake_version: int = 1):
+    assert client.versions  # asked for before the exchange begins, not in it
+    chosen = client.request(SaslHandshakeRequest("PLAIN"), handshake_version)
+    assert (chosen.error_code, chosen.mechanisms) == (0, ["PLAIN"])
+    return client.request(SaslAuthenticateRequest(token))
+
+
+class TestTls:
+    def test_requests_are_answered(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SSL"), tls=trusting(cluster.certificates)) as client:
+            assert client.request(MetadataRequest([])).brokers
+
+    def test_clients_of_a_listener_are_told_its_port(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SSL"), tls=trusting(cluster.certificates)) as client:
+            port = int(cluster.address("SSL").rsplit(":", 1)[1])
+            assert [broker.port for broker in client.request(MetadataRequest([])).brokers] == [port]
+
+    def test_large_answers_and_many_requests(self, embedded: Cluster) -> None:
+        with RawClient(embedded.address("SSL"), tls=trusting(embedded.certificates)) as client:
+            ids = [client.send(MetadataRequest(None)) for _ in range(100)]
+            assert [client.receive()[0] for _ in ids] == ids
+
+    def test_plain_bytes_on_a_tls_port_end_the_connection(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SSL"), timeout_s=10) as client:
+            client.send(ApiVersionsRequest("a", "1"), 0)
+            with pytest.raises(ConnectionError):
+                for _ in range(10):
+                    client.receive_frame()
+
+    def test_tls_on_a_plain_port_ends_the_connection(self, cluster: Cluster) -> None:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            RawClient(cluster.bootstrap_servers, tls=trusting(cluster.certificates), timeout_s=10)
+
+    def test_a_client_certificate_may_be_asked_for(self, certificates: Certificates) -> None:
+        options = {"ssl_certfile": certificates.server_pem, "ssl_client_cafile": certificates.ca_pem}
+        with EmbeddedCluster(data_dir=":memory:", listeners=("SSL",), **options) as cluster:  # type: ignore[arg-type]
+            shown = trusting(certificates)
+            shown.load_cert_chain(certificates.client_pem)
+            with RawClient(cluster.bootstrap_servers, tls=shown) as client:
+                assert client.request(MetadataRequest([])).brokers
+            with pytest.raises((ssl.SSLError, ConnectionError)):  # noqa: PT012 (TLS 1.3 says so at the first read)
+                with RawClient(cluster.bootstrap_servers, tls=trusting(certificates)) as client:
+                    client.request(MetadataRequest([]))
+
+
+class TestSasl:
+    @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
+    def test_who_knows_the_password_is_served(self, cluster: Cluster, listener: str) -> None:
+        tls = trusting(cluster.certificates) if listener == "SASL_SSL" else None
+        with RawClient(cluster.address(listener), tls=tls) as client:
+            assert log_in(client).error_code == 0
+            assert client.request(MetadataRequest([])).brokers
+
+    @pytest.mark.parametrize(
+        "token",
+        [b"\0alice\0wrong", b"\0bob\0alice-secret", b"\0\0alice-secret", b"\0alice\0", b"alice", b"", b"bob\0alice\0alice-secret"],
+    )
+    def test_who_does_not_is_told_so_and_disconnected(self, cluster: Cluster, token: bytes) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            answer = log_in(client, token)
+            assert answer.error_code == 58
+            assert answer.error_message
+            assert client.closed_by_broker
+
+    def test_an_authorization_id_may_repeat_the_name(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            assert log_in(client, b"alice\0alice\0alice-secret").error_code == 0
+
+    def test_another_mechanism_is_refused(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            answer = client.request(SaslHandshakeRequest("SCRAM-SHA-256"))
+            assert (answer.error_code, answer.mechanisms) == (33, ["PLAIN"])
+            assert client.closed_by_broker
+
+    def test_a_request_before_the_login_ends_the_connection(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            client.send(MetadataRequest([]), 5)
+            assert client.closed_by_broker
+
+    @pytest.mark.parametrize(("token", "served"), [(GOOD, True), (b"\0alice\0wrong", False)])
+    def test_tokens_without_a_header_follow_version_0(self, cluster: Cluster, token: bytes, served: bool) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            assert client.request(SaslHandshakeRequest("PLAIN"), 0).error_code == 0
+            client.send_bytes(len(token).to_bytes(4, "big") + token)
+            if served:
+                assert client.receive_frame() == b""
+                assert client.request(MetadataRequest([])).brokers
+            else:
+                assert client.closed_by_broker
+
+    def test_on_a_listener_without_sasl_it_is_the_wrong_state(self, cluster: Cluster) -> None:
+        with cluster.raw() as client:
+            assert client.request(SaslHandshakeRequest("PLAIN")).error_code == 34
+            assert client.request(SaslAuthenticateRequest(GOOD)).error_code == 34
+
+    def test_a_large_request_before_the_login_is_not_taken(self, cluster: Cluster) -> None:
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
+            client.send_bytes((600_000).to_bytes(4, "big"))
+            assert client.closed_by_broker
+
+    @pytest.mark.embedded_only("Apache Kafka takes a second login no sooner than a second after the first")
+    def test_a_session_ends_unless_the_client_logs_in_again(self, cluster_kind: str, new_cluster: Callable[..., Cluster]) -> None:
+        cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 400})
+        with RawClient(cluster.address("SASL_PLAINTEXT")) as client, RawClient(cluster.address("SASL_PLAINTEXT")) as other:
+            assert 0 < log_in(client).session_lifetime_ms <= 400
+            assert log_in(other).error_code == 0
+            for _ in range(3):
+                assert client.request(MetadataRequest([])).brokers
+                assert log_in(client).error_code == 0
+            with pytest.raises(ConnectionError):
+                while True:
+                    other.request(MetadataRequest([]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"listeners": ("SSL",)}, "certificate"),
+        ({"listeners": ("SASL_PLAINTEXT",)}, "users"),
+        ({"listeners": ("HTTP",)}, "no listener"),
+        ({"listeners": ()}, "needs a listener"),
+    ],
+)
+def test_listeners_that_cannot_be(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        EmbeddedCluster(**options)  # type: ignore[arg-type]
+
+
+def test_a_certificate_that_is_none(tmp_path) -> None:
+    (tmp_path / "bad.pem").write_text("nonsense")
+    with pytest.raises(ConfigurationError, match=r"bad\.pem cannot be used"):
+        EmbeddedCluster(data_dir=":memory:", listeners=("SSL",), ssl_certfile=tmp_path / "bad.pem").start()
