@@ -99,7 +99,8 @@ def _produce(console: Console, servers: str, settings: dict[str, str]) -> tuple[
         if topic in admin.list_topics():
             topic = f"flights-{time.time_ns() // 1_000_000:x}"
             console.print(f"topic flights exists already, so the flights go to [bold]{topic}[/]")
-        admin.create_topics([NewTopic(topic, _PARTITIONS)])
+        # The flights are of 2013, older than any usual retention.
+        admin.create_topics([NewTopic(topic, _PARTITIONS, topic_configs={"retention.ms": "-1"})])
     expected: dict[str, int] = {}
     failures: list[KafkaError] = []
     with _bar(console) as progress:
