@@ -127,6 +127,7 @@ class ConsumerCoordinator:
             rack_id=config.client_rack or None,
         )
         self._heartbeat: HeartbeatThread | None = None
+        self._told = (self._core.epoch, self._core.state)
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
@@ -225,7 +226,6 @@ class ConsumerCoordinator:
             else:
                 assert isinstance(step, CompleteJoin)
                 self._rebalancer.complete(step)
-                self._notify()
 
     @property
     def _knows_pattern(self) -> bool:
@@ -387,13 +387,17 @@ class ConsumerCoordinator:
     def _changed(self) -> None:
         """Something happened that changes when :meth:`poll` has to be called."""
         now = self._clock.now()
-        with self._lock:
-            due = self._core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
-        if due <= now and not self._core.has_errors:
-            due = max(due, self._rebalancer.due_at)
-            if not self._knows_pattern:
-                due = math.inf
-        self._due_at = min(due, self._auto_commit.next_at)
+        core = self._core
+        with self._lock:  # both threads come here; the later one must not be overwritten by the earlier one's view
+            due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
+            if due <= now and not core.has_errors:
+                due = math.inf if not self._knows_pattern else max(due, self._rebalancer.due_at)
+            self._due_at = min(due, self._auto_commit.next_at)
+            told, self._told = self._told, (core.epoch, core.state)
+            news = told != self._told
+        if news:
+            # Above all when a join was answered: from then on there are heartbeats and a poll deadline.
+            self._notify()
 
     def _disconnect(self, node_id: int) -> None:
         self._client.client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")

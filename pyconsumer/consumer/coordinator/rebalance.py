@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from pyconsumer.assignors import Assignment, Assignor, RebalanceProtocol
+from pyconsumer.assignors import Assignment, Assignor, RebalanceProtocol, Subscription
 from pyconsumer.consumer.coordinator.commits import OffsetCommitter
 from pyconsumer.consumer.coordinator.leader import divide, read_members, snapshot
 from pyconsumer.consumer.coordinator.link import CoordinatorLink
@@ -249,37 +249,42 @@ class Rebalancer:
 
     def assign(self, step: ComputeAssignment, deadline: float) -> Steps[bool]:
         """As leader, divide the partitions and send SyncGroup; whether that is done."""
-        group_id = self._core.settings.group_id
-        try:
-            assignor = self._assignor(step.generation)
-            subscriptions = read_members(step.members)
-            topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
-            if self._subscriptions.group_subscribe(topics):
+        subscriptions = self._attempted(step, lambda: read_members(step.members))
+        topics = {topic for subscription in subscriptions.values() for topic in subscription.topics}
+        if self._subscriptions.group_subscribe(topics):
+            self._follow_topics()
+        while not self._knows(topics):
+            self.due_at = math.inf
+            if self._link.clock.now() >= deadline:
+                return False
+            yield Wait(None, deadline)
+        self.due_at = -math.inf
+        shares: dict[str, bytes] = {}
+        if not step.skip:
+            shares = self._attempted(step, lambda: self._divide(step.generation, subscriptions))
+            given = {tp.topic for share in shares.values() for tp in decode_assignment(share)[0]}
+            if given - topics:
+                self._subscriptions.group_subscribe(topics | given)
                 self._follow_topics()
-            while not self._knows(topics):
-                self.due_at = math.inf
-                if self._link.clock.now() >= deadline:
-                    return False
-                yield Wait(None, deadline)
-            self.due_at = -math.inf
-            shares: dict[str, bytes] = {}
-            if not step.skip:
-                shares = self._guarded(
-                    lambda: divide(group_id, assignor, self._protocol, self._metadata, subscriptions)
-                )
-                given = {tp.topic for share in shares.values() for tp in decode_assignment(share)[0]}
-                if given - topics:
-                    self._subscriptions.group_subscribe(topics | given)
-                    self._follow_topics()
-        except Exception:
-            with self._link.lock:
-                self._core.on_assign_failed(step.attempt, self._link.clock.now())
-            raise
         with self._link.lock:
             sync = self._core.on_assigned(step.attempt, shares, self.snapshot(), self._link.clock.now())
         if sync is not None:
             self._send_sync(sync)
         return True
+
+    def _attempted(self, step: ComputeAssignment, call: Callable[[], T]) -> T:
+        """Do a part of the leader's work; if it raises, the rebalance starts again after a pause."""
+        try:
+            return call()
+        except BaseException:
+            with self._link.lock:
+                self._core.on_assign_failed(step.attempt, self._link.clock.now())
+            raise
+
+    def _divide(self, generation: Generation, subscriptions: Mapping[str, Subscription]) -> dict[str, bytes]:
+        assignor = self._assignor(generation)
+        group_id = self._core.settings.group_id
+        return self._guarded(lambda: divide(group_id, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
         """Whether metadata has been asked for every topic; those that do not exist are known not to."""

@@ -84,7 +84,8 @@ class FakeNetwork:
 
     def take(self, kind: type[Message]) -> Sent:
         """The only unanswered request there is, which must be of this kind."""
-        assert [type(sent.request) for sent in self.sent] == [kind]
+        kinds = [type(sent.request).__name__ for sent in self.sent]
+        assert kinds == [kind.__name__]
         return self.sent.pop()
 
     def find(self, node: BrokerMetadata, group: str = "g") -> None:

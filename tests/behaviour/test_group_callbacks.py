@@ -1,0 +1,320 @@
+"""Rebalance listeners from outside: when they run, what they may do, what comes of their faults."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from pyconsumer import errors
+from pyconsumer.assignors import Assignment, RangeAssignor, Subscription
+from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
+from tests.behaviour.group_members import Listener, Member, eventually, fill, join_all, make_consumer, running
+from tests.support.cluster import Cluster
+from tests.unit.assignors.cooperative import Sticky
+
+pytestmark = pytest.mark.concurrent
+
+MakeTopic = Callable[..., str]
+
+
+@pytest.mark.spec(
+    "transactions:LSN-06", "transactions:SGR-15", "transactions:SGR-16", "transactions:CUS-06", "client:AS-09"
+)
+def test_the_assignor_hears_first_then_the_listener(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+    log: list[tuple[Any, ...]] = []
+
+    class Noting(RangeAssignor):
+        def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+            log.append(("assignor", len(assignment.partitions), metadata.generation_id))
+
+    topic = make_topic(2)
+    listener = Listener(lambda what, partitions: log.append((what, len(partitions))))
+    with running() as start:
+        member = start(cluster, group_id, [topic], listener=listener, partition_assignment_strategy=[Noting()])
+        join_all([member], 2)
+        assert log == [("assignor", 2, member.generation), ("assigned", 2)]
+
+
+def test_callbacks_run_in_the_thread_that_polls(cluster: Cluster, topic: str, group_id: str) -> None:
+    names: set[str] = set()
+    listener = Listener(lambda what, partitions: names.add(threading.current_thread().name))
+    with running() as start:
+        join_all([start(cluster, group_id, [topic], listener=listener)], 1)
+    assert names == {f"test-member-{group_id}"}
+
+
+@pytest.mark.spec("client:RE-32")
+def test_between_revoked_and_assigned_there_is_no_assignment(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    topic = make_topic(2)
+    seen: list[tuple[str, int]] = []
+    listener = Listener()
+    with running() as start:
+        a = start(cluster, group_id, [topic], listener=listener)
+        listener.hook = lambda what, partitions: seen.append((what, len(a.consumer.assignment())))
+        join_all([a], 2)
+        b = start(cluster, group_id, [topic])
+        join_all([a, b], 2)
+        assert ("revoked", 2) in seen, "what goes is still there while the listener is told"
+        assert seen[-1] == ("assigned", 1)
+
+
+@pytest.mark.spec("client:KC-64")
+def test_what_a_callback_may_and_may_not_do(cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 5)
+    tp = TopicPartition(topic, 0)
+    outcome: dict[str, Any] = {}
+
+    def hook(what: str, partitions: list[TopicPartition]) -> None:
+        if what != "assigned" or not partitions:
+            return
+        calls: Mapping[str, Callable[[], Any]] = {
+            "commit": lambda: consumer.commit({tp: 2}),
+            "committed": lambda: consumer.committed(tp),
+            "seek": lambda: consumer.seek(tp, 3),
+            "position": lambda: consumer.position(tp),
+            "pause": lambda: consumer.pause(tp),
+            "resume": lambda: consumer.resume(tp),
+            "assignment": consumer.assignment,
+            "wakeup": consumer.wakeup,
+            "poll": consumer.poll,
+            "subscribe": lambda: consumer.subscribe(["x"]),
+            "unsubscribe": consumer.unsubscribe,
+            "assign": lambda: consumer.assign([tp]),
+            "close": consumer.close,
+        }
+        for name, call in calls.items():
+            try:
+                outcome[name] = call()
+            except Exception as error:
+                outcome[name] = error
+
+    listener = Listener(hook)
+    consumer = make_consumer(cluster, group_id, enable_auto_commit=False)
+    consumer.subscribe([topic], listener=listener)
+    found: list[Any] = []
+
+    def look() -> bool:
+        try:
+            found.extend(consumer.poll(100).records())
+        except errors.WakeupError:
+            found.append("wakeup")
+        return len(found) >= 3
+
+    eventually(look, "reading")
+    for name in ("poll", "subscribe", "unsubscribe", "assign", "close"):
+        assert isinstance(outcome[name], errors.IllegalStateError), name
+    assert (outcome["committed"], outcome["position"], outcome["assignment"]) == (2, 3, {tp})
+    assert found[0] == "wakeup", "a wakeup waits until the callback is over"
+    assert [record.offset for record in found[1:]] == [3, 4]
+    consumer.close()
+
+
+@pytest.mark.spec("client:GP-05", "transactions:LSN-01")
+@pytest.mark.parametrize("what", ["assigned", "revoked"])
+def test_an_error_of_a_callback_comes_out_of_poll_and_the_member_goes_on(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str, what: str
+) -> None:
+    topic = make_topic(2)
+    raised: list[int] = []
+
+    def hook(kind: str, partitions: list[TopicPartition]) -> None:
+        if kind == what and not raised:
+            raised.append(1)
+            raise RuntimeError("mine")
+
+    consumer = make_consumer(cluster, group_id)
+    consumer.subscribe([topic], listener=Listener(hook))
+    if what == "assigned":
+        with pytest.raises(RuntimeError, match="mine"):
+            eventually(lambda: (consumer.poll(50), consumer.assignment())[1], "joining")
+        assert len(consumer.assignment()) == 2, "the assignment is in force"
+    else:
+        eventually(lambda: (consumer.poll(50), consumer.assignment())[1], "joining")
+        consumer.enforce_rebalance()
+        with pytest.raises(RuntimeError, match="mine"):
+            eventually(lambda: (consumer.poll(50), False)[1], "the callback")
+        assert consumer.assignment() == set(), "they are given up all the same"
+        eventually(lambda: (consumer.poll(50), len(consumer.assignment()) == 2)[1], "rejoining")
+    fill(cluster, topic, 4, 2)
+    found: list[Any] = []
+    eventually(lambda: found.extend(consumer.poll(100).records()) or len(found) == 4, "reading")
+    consumer.close()
+
+
+def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
+    cluster: Cluster, topic: str, group_id: str
+) -> None:
+    def hook(kind: str, partitions: list[TopicPartition]) -> None:
+        if kind == "revoked":
+            raise RuntimeError("mine")
+
+    consumer = make_consumer(cluster, group_id, session_timeout_ms=60_000)
+    consumer.subscribe([topic], listener=Listener(hook))
+    eventually(lambda: (consumer.poll(50), consumer.assignment())[1], "joining")
+    with pytest.raises(RuntimeError, match="mine"):
+        consumer.close()
+    with running() as start:
+        join_all([start(cluster, group_id, [topic])], 1)
+
+
+@pytest.mark.spec("transactions:JGR-22", "transactions:SGR-17")
+@pytest.mark.parametrize("slow", ["assigned", "revoked"])
+def test_a_slow_callback_does_not_end_the_session(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str, slow: str
+) -> None:
+    topic = make_topic(2)
+
+    def hook(what: str, partitions: list[TopicPartition]) -> None:
+        if what == slow and partitions:
+            time.sleep(1.5)  # the application works for longer than the session lasts
+
+    with running() as start:
+        a = start(
+            cluster, group_id, [topic], listener=Listener(hook), session_timeout_ms=1000, heartbeat_interval_ms=100
+        )
+        join_all([a], 2)
+        b = start(cluster, group_id, [topic])
+        join_all([a, b], 2)
+        assert not a.listener.of("lost")
+        assert a.error is None
+
+
+def test_a_generation_lost_during_a_callback_is_told_as_lost(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    """The application sleeps in ``assigned`` for longer than it may: the member leaves, and rejoins afterwards."""
+    topic = make_topic(1)
+    naps: list[int] = []
+
+    def hook(what: str, partitions: list[TopicPartition]) -> None:
+        if what == "assigned" and not naps:
+            naps.append(1)
+            time.sleep(1.5)
+
+    with running() as start:
+        a = start(cluster, group_id, [topic], listener=Listener(hook), max_poll_interval_ms=700)
+        eventually(lambda: [kind for kind, _ in a.listener.calls] == ["assigned", "lost", "assigned"], "rejoining")
+        join_all([a], 1)
+
+
+def cooperative(start: Callable[..., Member], cluster: Cluster, group_id: str, topic: str, **settings: Any) -> Member:
+    return start(cluster, group_id, [topic], partition_assignment_strategy=[Sticky()], **settings)
+
+
+@pytest.mark.spec("client:IC-03", "client:IC-09", "client:IC-10", "client:IC-12", "client:IC-13")
+def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+    topic = make_topic(6)
+    with running() as start:
+        a = cooperative(start, cluster, group_id, topic)
+        join_all([a], 6)
+        b = cooperative(start, cluster, group_id, topic)
+        join_all([a, b], 6)
+        kept = a.assignment
+        assert [len(p) for p in a.listener.of("revoked")] == [3]
+        assert set(a.listener.of("revoked")[0]).isdisjoint(kept)
+        c = cooperative(start, cluster, group_id, topic)
+        join_all([a, b, c], 6)
+        assert [len(p) for p in a.listener.of("revoked")] == [3, 1]
+        assert [len(p) for p in b.listener.of("revoked")] == [1]
+        assert a.assignment < kept
+
+
+@pytest.mark.spec("client:IC-04", "client:IC-06", "client:IC-14", "client:IC-15")
+def test_a_cooperative_member_never_stops_reading_what_it_keeps(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    topic = make_topic(4)
+    stop = threading.Event()
+
+    def produce() -> None:
+        while not stop.is_set():
+            fill(cluster, topic, 40, 4)
+
+    writer = threading.Thread(target=produce, name="test-writer", daemon=True)
+    writer.start()
+    try:
+        with running() as start:
+            a = cooperative(start, cluster, group_id, topic, max_poll_records=10)
+            join_all([a], 4)
+            eventually(lambda: len(a.read) > 50, "reading")
+            b = cooperative(start, cluster, group_id, topic, max_poll_records=10)
+            join_all([a, b], 4)
+            stop.set()
+            writer.join(30)
+            for tp in a.assignment:
+                read = [offset for partition, offset in a.read if partition == tp]
+                assert read == list(range(len(read))), "in one piece, from the first to the last"
+            assert not a.listener.of("lost")
+    finally:
+        stop.set()
+        writer.join(30)
+
+
+@pytest.mark.spec("client:AS-50")
+def test_a_cooperative_assignor_that_moves_at_once_is_refused(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    class Hasty(Sticky):
+        def assign_partitions(
+            self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
+        ) -> dict[str, list[TopicPartition]]:
+            everything = [TopicPartition(t, p) for t, count in partitions_per_topic.items() for p in range(count)]
+            newest = min(subscriptions, key=lambda m: len(subscriptions[m].owned_partitions))
+            return {newest: everything}
+
+    topic = make_topic(2)
+    with running() as start:
+        a = start(cluster, group_id, [topic], partition_assignment_strategy=[Hasty()])
+        join_all([a], 2)
+        b = start(cluster, group_id, [topic], partition_assignment_strategy=[Hasty()])
+        eventually(lambda: a.error or b.error, "the leader refusing it")
+        assert isinstance(a.error or b.error, errors.IllegalStateError)
+        assert "KIP-429" in str(a.error or b.error)
+
+
+@pytest.mark.spec("transactions:ASG-12")
+def test_an_assignor_that_raises_comes_out_of_poll(cluster: Cluster, topic: str, group_id: str) -> None:
+    class Wrong(RangeAssignor):
+        def assign(self, *args: Any) -> Any:
+            raise RuntimeError("my assignor")
+
+    with running() as start:
+        member = start(cluster, group_id, [topic], partition_assignment_strategy=[Wrong()])
+        eventually(lambda: member.error, "the error")
+        assert "my assignor" in str(member.error)
+
+
+@pytest.mark.spec("transactions:CUS-03", "transactions:CUS-12", "client:JC-34")
+def test_user_data_reaches_the_leader_and_comes_back(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+    seen: list[bytes | None] = []
+
+    class Weighted(RangeAssignor):
+        def __init__(self, weight: bytes) -> None:
+            self.weight = weight
+
+        def subscription_user_data(self, topics: frozenset[str]) -> bytes:
+            return self.weight
+
+        def assign(self, cluster: Any, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+            heaviest = max(subscriptions, key=lambda m: subscriptions[m].user_data or b"")
+            everything = tuple(TopicPartition(topic, p.partition) for p in cluster.partitions_for(topic))
+            return {m: Assignment(everything if m == heaviest else (), b"to " + m.encode()) for m in subscriptions}
+
+        def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+            seen.append(assignment.user_data)
+            assert assignment.user_data == b"to " + metadata.member_id.encode()
+
+    topic = make_topic(2)
+    with running() as start:
+        a = start(cluster, group_id, [topic], partition_assignment_strategy=[Weighted(b"1")])
+        join_all([a], 2)
+        b = start(cluster, group_id, [topic], partition_assignment_strategy=[Weighted(b"2")])
+        join_all([a, b], 2)
+        assert len(b.assignment) == 2
+        assert len(seen) >= 3

@@ -1,0 +1,732 @@
+"""The coordinator's driver on a scripted network and a fake clock: order of steps, waiting, duties of each poll."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyconsumer import errors
+from pyconsumer.assignors import RangeAssignor
+from pyconsumer.clock import ManualClock
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.coordinator import ConsumerCoordinator
+from pyconsumer.consumer.coordinator.leader import snapshot
+from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from tests.unit.assignors.cluster import FakeCluster
+from tests.unit.assignors.cooperative import Sticky
+from tests.unit.coordinator.network import Call, FakeNetwork, Sent
+from tests.unit.coordinator.script import NODE
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+class Noting(ConsumerRebalanceListener):
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.calls: list[tuple[str, list[TopicPartition]]] = []
+        self.hook: Callable[[str], object] = lambda what: None
+
+    def _note(self, what: str, partitions: Any) -> None:
+        assert self.bench.network.quiet >= 1, "wakeups wait until a callback is over"
+        assert self.bench.coordinator.in_callback
+        self.calls.append((what, list(partitions)))
+        self.hook(what)
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._note("revoked", revoked)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        self._note("assigned", assigned)
+
+    def on_partitions_lost(self, lost: Any) -> None:
+        self._note("lost", lost)
+
+
+class Quiet(ConsumerCoordinator):
+    """Without the thread: nothing here runs beside the test."""
+
+    started = 0
+
+    def _start_heartbeat(self) -> None:
+        self.started += 1
+
+
+class Bench:
+    def __init__(self, **changes: Any) -> None:
+        self.clock = ManualClock(100.0)
+        self.network = FakeNetwork(self.clock)
+        self.told: list[object] = []
+        options: dict[str, Any] = {"bootstrap_servers": "h:1", "group_id": "g", "enable_auto_commit": False}
+        self.config = CONSUMER_SETTINGS.build(options | changes)
+        self.metadata = Metadata.from_config(self.config)
+        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
+        self.coordinator = Quiet(
+            config=self.config,
+            client=self.network,  # type: ignore[arg-type]
+            metadata=self.metadata,
+            subscriptions=self.subscriptions,
+            clock=self.clock,
+            on_commit=self.told.append,
+        )
+        self.core = self.coordinator._core
+        self.listener = Noting(self)
+
+    def learn(self, **topics: int) -> None:
+        """Metadata arrives: partition counts by topic."""
+        brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092)]
+        found = [
+            MetadataResponseTopic(
+                name=name,
+                topic_id=name.encode() * 16,
+                partitions=[
+                    MetadataResponsePartition(partition_index=p, leader_id=1, leader_epoch=0) for p in range(count)
+                ],
+            )
+            for name, count in topics.items()
+        ]
+        self.metadata.update(MetadataResponse(brokers=brokers, topics=found), 12, self.clock.now())
+
+    def subscribe(self, *topics: str) -> None:
+        self.subscriptions.subscribe(topics, self.listener)
+        self.metadata.set_topics(topics)
+        self.coordinator.on_subscription_change()
+
+    def poll(self, seconds: float = 0.0) -> Call:
+        """A poll of the coordinator that may wait so long; 0: as ``KafkaConsumer.poll`` calls it."""
+        now = self.clock.now()
+        return Call(self.coordinator.poll(now + seconds, wait_for_join=seconds > 0), self.clock)
+
+    def answer_join(
+        self, generation: int = 1, *, leader: str = "other", members: dict[str, str] | None = None, **fields: Any
+    ) -> Sent:
+        sent = self.network.take(JoinGroupRequest)
+        given = [
+            JoinGroupResponseMember(member_id=name, metadata=encode_subscription(topics.split()))
+            for name, topics in (members or {}).items()
+        ]
+        values = {"generation_id": generation, "protocol_type": "consumer", "protocol_name": "range", "member_id": "me"}
+        sent.answer(JoinGroupResponse(leader=leader, members=given, **(values | fields)))
+        return sent
+
+    def answer_sync(self, *partitions: TopicPartition) -> Sent:
+        sent = self.network.take(SyncGroupRequest)
+        sent.answer(
+            SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=encode_assignment(partitions))
+        )
+        return sent
+
+    def answer_commit(self, code: int = 0) -> Sent:
+        sent = self.network.take(OffsetCommitRequest)
+        topics = [
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in sent.request.topics
+        ]
+        sent.answer(OffsetCommitResponse(topics=topics))
+        return sent
+
+    def join(self, *partitions: TopicPartition, generation: int = 1) -> None:
+        """From nothing to a member with these partitions, by polls that do not wait."""
+        if self.core.coordinator is None:
+            self.poll()
+            self.network.find(NODE)
+        self.poll()
+        self.answer_join(generation)
+        self.answer_sync(*partitions)
+        assert self.poll().result is True
+
+    def read(self, **positions: int) -> None:
+        """The application has read topic t up to these offsets: ``read(p0=5)``."""
+        for name, offset in positions.items():
+            self.subscriptions.seek(TopicPartition("t", int(name[1:])), FetchPosition(offset))
+
+
+def topics_of(sent: Sent) -> list[str]:
+    return decode_subscription(sent.request.protocols[0].metadata).topics
+
+
+# -- joining -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:CC-02", "client:FC-03", "client:FC-08", "client:JC-02", "client:CC-37")
+def test_polls_that_do_not_wait_join_step_by_step() -> None:
+    bench = Bench()
+    bench.learn(t=2)
+    bench.subscribe("t")
+    assert bench.coordinator.next_due_at <= bench.clock.now()
+    assert bench.poll().result is False
+    assert bench.coordinator.next_due_at == math.inf, "only an answer can help"
+    bench.network.find(NODE)
+    assert bench.coordinator.next_due_at <= bench.clock.now()
+    assert bench.poll().result is False
+    sent = bench.network.sent[0]
+    assert (sent.node, sent.connection, sent.timeout) == (1, "coordinator", 305.0)
+    assert bench.coordinator.next_due_at == math.inf
+    bench.answer_join(4)
+    assert bench.coordinator.next_due_at == math.inf, "the follower's SyncGroup has left by itself"
+    bench.answer_sync(T0)
+    assert bench.coordinator.next_due_at <= bench.clock.now()
+    assert bench.subscriptions.assignment() == set(), "callbacks and assignment wait for a poll"
+    assert bench.poll().result is True
+    assert bench.listener.calls == [("assigned", [T0])]
+    assert bench.subscriptions.assignment() == {T0}
+    assert bench.coordinator.next_due_at == math.inf
+    identity = bench.coordinator.group_metadata()
+    assert (identity.group_id, identity.generation_id, identity.member_id) == ("g", 4, "me")
+    assert bench.coordinator.started == 1
+
+
+def test_a_poll_that_waits_joins_in_one_go() -> None:
+    bench = Bench()
+    bench.learn(t=2)
+    bench.subscribe("t")
+    call = bench.poll(60.0)
+    bench.network.find(NODE)
+    call.resume()
+    bench.answer_join()
+    call.resume()
+    bench.answer_sync(T0, T1)
+    assert call.resume().result is True
+    assert bench.listener.calls == [("assigned", [T0, T1])]
+
+
+def test_a_poll_that_waits_ends_at_its_deadline_and_the_join_goes_on() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    call = bench.poll(5.0)
+    bench.network.find(NODE)
+    call.resume()
+    assert call.sleep().result is False
+    call = bench.poll(5.0)
+    assert len(bench.network.sent) == 1, "the JoinGroup under way is not repeated"
+    bench.answer_join()
+    call.resume()
+    bench.answer_sync(T0)
+    assert call.resume().result is True
+
+
+@pytest.mark.spec("client:JC-30", "client:JC-32", "client:JC-33", "client:JC-36", "client:JC-09")
+def test_what_a_join_says_for_each_assignor() -> None:
+    class Mine(RangeAssignor):
+        name = "mine"  # type: ignore[assignment]
+
+        def subscription_user_data(self, topics: frozenset[str]) -> bytes:
+            return ",".join(sorted(topics)).encode()
+
+    bench = Bench(partition_assignment_strategy=[Mine(), "range"], client_rack="r1")
+    bench.learn(t=1, u=1)
+    bench.subscribe("u", "t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    protocols = bench.network.take(JoinGroupRequest).request.protocols
+    assert [p.name for p in protocols] == ["mine", "range"]
+    mine, plain = (decode_subscription(p.metadata) for p in protocols)
+    assert (mine.topics, mine.user_data, mine.rack_id) == (["t", "u"], b"t,u", "r1")
+    assert (plain.topics, plain.user_data, plain.owned_partitions, plain.generation_id) == (["t", "u"], None, [], -1)
+
+
+@pytest.mark.spec("client:JR-07", "client:AS-08", "client:GP-08", "transactions:SGR-07", "transactions:ASG-08")
+def test_a_leader_divides_what_all_members_subscribed_to() -> None:
+    bench = Bench()
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(leader="me", members={"me": "t", "zoe": "t u"})
+    assert bench.poll().result is False
+    assert bench.network.sent == [], "metadata of u has to come first"
+    assert bench.subscriptions.metadata_topics() == {"t", "u"}
+    assert bench.coordinator.next_due_at == math.inf
+    bench.learn(t=2, u=1)
+    assert bench.coordinator.next_due_at == -math.inf
+    bench.poll()
+    sent = bench.answer_sync(T0)
+    shares = {a.member_id: decode_assignment(a.assignment)[0] for a in sent.request.assignments}
+    assert shares == {"me": [T0], "zoe": [T1, U0]}
+    assert bench.poll().result is True
+
+
+def test_a_topic_that_does_not_exist_holds_no_leader_up() -> None:
+    bench = Bench()
+    bench.subscribe("t")
+    bench.metadata.update(
+        MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)],
+            topics=[MetadataResponseTopic(name="t", error_code=3)],
+        ),
+        12,
+        bench.clock.now(),
+    )
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(leader="me", members={"me": "t"})
+    bench.poll()
+    bench.answer_sync()
+    assert bench.poll().result is True
+    assert bench.listener.calls == [("assigned", [])]
+
+
+@pytest.mark.spec("transactions:ASG-12")
+def test_an_assignor_that_we_do_not_have() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(leader="me", members={"me": "t"}, protocol_name="other")
+    error = bench.poll().error
+    assert isinstance(error, errors.IllegalStateError)
+    assert str(error) == "Coordinator selected invalid assignment protocol: other"
+
+
+@pytest.mark.spec("client:GP-09")
+def test_an_assignment_that_does_not_match_the_subscription_is_not_taken_over() -> None:
+    bench = Bench()
+    bench.learn(t=1, u=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join()
+    bench.answer_sync(U0)
+    assert bench.poll().result is False
+    assert bench.listener.calls == [("revoked", [])]
+    assert "does not match" in (bench.network.take(JoinGroupRequest).request.reason or "")
+
+
+def test_an_assignment_that_cannot_be_read_is_an_error_and_a_rejoin() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join()
+    bench.network.take(SyncGroupRequest).answer(SyncGroupResponse(assignment=b"\x00"))
+    assert isinstance(bench.poll().error, errors.ProtocolError)
+    bench.poll()
+    assert len(bench.network.sent) == 1
+
+
+# -- rebalances --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:RE-32", "transactions:JGR-21", "transactions:JGR-23", "transactions:LSN-05")
+def test_everything_is_revoked_before_the_join() -> None:
+    bench = Bench()
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.join(T0, T1)
+    bench.core.request_rejoin("because")
+    bench.listener.hook = lambda what: bench.told.append(
+        (what, bench.subscriptions.assignment(), bench.network.sent[:])
+    )
+    bench.poll()
+    assert bench.told == [("revoked", {T0, T1}, [])]
+    assert bench.subscriptions.assignment() == set()
+    assert len(bench.network.sent) == 1
+
+
+@pytest.mark.spec("client:GP-05", "transactions:LSN-01")
+def test_a_lost_generation_is_told_as_lost() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+    bench.core.leave("poll timeout", bench.clock.now())
+    bench.poll()
+    assert bench.listener.calls == [("assigned", [T0]), ("lost", [T0])]
+
+
+@pytest.mark.parametrize("what", ["assigned", "revoked", "lost"])
+def test_what_a_listener_raises_comes_out_once_and_the_step_is_done(what: str) -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+
+    def hook(kind: str) -> None:
+        if kind == what:
+            bench.listener.hook = lambda kind: None
+            raise RuntimeError(what)
+
+    if what == "assigned":
+        bench.listener.hook = hook
+        bench.poll()
+        bench.network.find(NODE)
+        bench.poll()
+        bench.answer_join()
+        bench.answer_sync(T0)
+        assert str(bench.poll().error) == what
+        assert bench.subscriptions.assignment() == {T0}
+        assert bench.core.may_commit
+        assert bench.poll().result is True
+        return
+    bench.join(T0)
+    bench.listener.hook = hook
+    if what == "lost":
+        bench.core.leave("poll timeout", bench.clock.now())
+    else:
+        bench.core.request_rejoin("because")
+    assert str(bench.poll().error) == what
+    assert bench.subscriptions.assignment() == set()
+    assert bench.poll().result is False
+    assert len(bench.network.sent) == 1, "the join follows in the next poll"
+    assert not bench.coordinator.in_callback
+
+
+def test_errors_of_the_group_come_out_of_poll_and_the_next_one_goes_on() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.network.take(JoinGroupRequest).answer(JoinGroupResponse(error_code=81))
+    assert bench.coordinator.has_user_output
+    assert isinstance(bench.poll().error, errors.GroupMaxSizeReachedError)
+    assert not bench.coordinator.has_user_output
+    assert bench.coordinator.next_due_at > bench.clock.now()
+    bench.clock.advance(1.0)
+    assert bench.poll().result is False
+    assert len(bench.network.sent) == 1
+
+
+@pytest.mark.spec("client:CC-28", "client:CC-29", "transactions:SEQ-07")
+def test_a_leader_rejoins_when_a_topic_grows() -> None:
+    bench = Bench()
+    bench.learn(t=1, other=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(leader="me", members={"me": "t"})
+    bench.poll()
+    bench.answer_sync(T0)
+    assert bench.poll().result is True
+    bench.learn(t=1, other=5)
+    assert bench.poll().result is True
+    assert bench.network.sent == []
+    bench.learn(t=2, other=5)
+    assert bench.coordinator.next_due_at == -math.inf
+    assert bench.poll().result is False
+    assert "metadata" in (bench.network.take(JoinGroupRequest).request.reason or "")
+
+
+@pytest.mark.spec("client:CC-25", "client:CC-16", "client:CC-20")
+def test_a_pattern_waits_for_metadata_then_follows_it() -> None:
+    import re
+
+    bench = Bench()
+    bench.subscriptions.subscribe_pattern(re.compile("[tu]"), bench.listener)
+    bench.metadata.set_all_topics()
+    bench.coordinator.on_subscription_change()
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    assert bench.network.sent == [], "the topics that match are not known yet"
+    assert bench.coordinator.next_due_at == math.inf
+    bench.learn(t=1, v=1)
+    bench.poll()
+    assert topics_of(bench.answer_join()) == ["t"]
+    bench.answer_sync(T0)
+    assert bench.poll().result is True
+    bench.learn(t=1, v=1, u=1)
+    assert bench.poll().result is False
+    assert topics_of(bench.network.take(JoinGroupRequest)) == ["t", "u"]
+
+
+def test_a_pattern_takes_topics_that_only_the_leader_knows() -> None:
+    import re
+
+    bench = Bench()
+    bench.subscriptions.subscribe_pattern(re.compile("[tu]"), bench.listener)
+    bench.metadata.set_all_topics()
+    bench.coordinator.on_subscription_change()
+    bench.learn(t=1)
+    bench.join(T0, U0)
+    assert bench.subscriptions.assignment() == {T0, U0}
+    assert bench.subscriptions.subscription() == {"t", "u"}
+    assert bench.poll().result is True
+    assert bench.network.sent == []
+
+
+def test_enforcing_a_rebalance_names_the_reason() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+    bench.coordinator.enforce_rebalance()
+    assert bench.coordinator.next_due_at <= bench.clock.now()
+    bench.poll()
+    assert bench.network.take(JoinGroupRequest).request.reason == "rebalance enforced by user"
+
+
+# -- automatic commits -------------------------------------------------------------------------------------------------
+
+
+def automatic(**changes: Any) -> Bench:
+    bench = Bench(enable_auto_commit=True, **changes)
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.join(T0, T1)
+    bench.read(p0=5, p1=7)
+    return bench
+
+
+def test_positions_are_committed_when_the_interval_is_over() -> None:
+    bench = automatic()
+    assert bench.coordinator.next_due_at == 105.0
+    bench.clock.advance(5.0)
+    bench.poll()
+    bench.answer_commit()
+    assert bench.coordinator.has_user_output
+    bench.poll()
+    assert bench.told == [{T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(7)}]
+    assert bench.coordinator.next_due_at == 110.0
+
+
+@pytest.mark.spec("transactions:JGR-20", "transactions:SEQ-09", "transactions:JGR-23")
+def test_before_a_join_the_commit_comes_first_then_the_listener() -> None:
+    bench = automatic()
+    bench.core.request_rejoin("because")
+    assert bench.poll().result is False
+    assert bench.listener.calls == [("assigned", [T0, T1])]
+    assert not bench.subscriptions.is_fetchable(T0), "nothing more is handed out"
+    assert bench.coordinator.next_due_at > bench.clock.now(), "no busy waiting for the answer"
+    bench.poll()
+    bench.answer_commit()
+    assert bench.coordinator.next_due_at <= bench.clock.now()
+    bench.poll()
+    assert bench.listener.calls[1:] == [("revoked", [T0, T1])]
+    bench.network.take(JoinGroupRequest)
+
+
+def test_a_commit_before_a_join_is_repeated_for_as_long_as_the_rebalance_lasts() -> None:
+    bench = automatic(max_poll_interval_ms=10_000)
+    bench.core.request_rejoin("because")
+    bench.poll()
+    attempts = 0
+    while bench.network.sent and isinstance(bench.network.sent[0].request, OffsetCommitRequest):
+        bench.answer_commit(14)
+        attempts += 1
+        bench.poll()
+        due = bench.coordinator.next_due_at
+        assert due > bench.clock.now() or bench.network.sent
+        if not bench.network.sent:
+            bench.clock.advance_to(due)
+            bench.poll()
+    assert attempts > 5
+    assert bench.clock.now() >= 110.0
+    bench.network.take(JoinGroupRequest)
+
+
+def test_a_commit_before_a_join_that_is_refused_does_not_stop_it() -> None:
+    bench = automatic()
+    bench.core.request_rejoin("because")
+    bench.poll()
+    bench.answer_commit(29)
+    bench.poll()
+    assert bench.listener.calls[1:] == [("revoked", [T0, T1])]
+    bench.network.take(JoinGroupRequest)
+
+
+def test_a_commit_before_a_join_that_finds_us_expelled_makes_revoked_lost() -> None:
+    bench = automatic()
+    bench.core.request_rejoin("because")
+    bench.poll()
+    bench.answer_commit(25)
+    bench.poll()
+    assert bench.listener.calls[1:] == [("lost", [T0, T1])]
+
+
+def test_a_coordinator_lost_in_that_commit_is_found_again_first() -> None:
+    bench = automatic()
+    bench.core.request_rejoin("because")
+    bench.poll()
+    bench.answer_commit(16)
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.clock.advance_to(bench.coordinator.next_due_at)
+    bench.poll()
+    bench.answer_commit()
+    bench.poll()
+    bench.network.take(JoinGroupRequest)
+
+
+def test_no_automatic_commit_while_rebalancing() -> None:
+    bench = automatic()
+    bench.core.request_rejoin("because")
+    bench.poll()
+    bench.answer_commit()
+    bench.poll()
+    bench.clock.advance(20.0)
+    bench.poll()
+    bench.network.take(JoinGroupRequest)
+
+
+def test_partitions_assigned_by_hand_are_committed_too() -> None:
+    bench = Bench(enable_auto_commit=True)
+    bench.learn(t=1)
+    bench.subscriptions.assign_from_user([T0])
+    bench.read(p0=3)
+    bench.clock.advance(5.0)
+    assert bench.coordinator.next_due_at <= bench.clock.now()
+    assert bench.poll().result is True
+    bench.network.find(NODE)
+    sent = bench.answer_commit()
+    assert sent.request.generation_id_or_member_epoch == -1
+
+
+# -- leaving -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:GP-04", "client:GP-12")
+def test_closing_commits_tells_the_listener_and_leaves() -> None:
+    bench = automatic()
+    call = Call(bench.coordinator.close(160.0), bench.clock)
+    assert bench.listener.calls == [("assigned", [T0, T1])]
+    bench.answer_commit()
+    call.resume()
+    assert bench.listener.calls[1:] == [("revoked", [T0, T1])]
+    assert not call.done
+    assert bench.core.leaving
+    bench.core.next_background(bench.clock.now())
+    bench.core.on_leave_done()
+    assert call.resume().done
+    assert call.error is None
+    assert bench.network.quiet == 0
+
+
+def test_closing_does_not_outlast_its_deadline() -> None:
+    bench = automatic()
+    call = Call(bench.coordinator.close(101.0), bench.clock)
+    call.sleep()
+    assert bench.listener.calls == [("assigned", [T0, T1])], "no callback after the deadline"
+    assert call.done
+    assert call.error is None
+
+
+def test_closing_can_stay_in_the_group() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+    call = Call(bench.coordinator.close(160.0, leave_group=False), bench.clock)
+    assert call.done
+    assert not bench.core.leaving
+    assert bench.listener.calls == [("assigned", [T0]), ("revoked", [T0])]
+
+
+def test_what_a_listener_raises_in_close_comes_out_after_leaving() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+
+    def hook(what: str) -> None:
+        raise RuntimeError("mine")
+
+    bench.listener.hook = hook
+    call = Call(bench.coordinator.close(160.0), bench.clock)
+    assert str(call.error) == "mine"
+    assert bench.core.leaving
+    assert bench.core._closed
+
+
+def test_unsubscribing_leaves_and_subscribing_joins_anew() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+    assert Call(bench.coordinator.on_unsubscribe(160.0), bench.clock).done
+    bench.subscriptions.unsubscribe()
+    assert bench.listener.calls == [("assigned", [T0]), ("revoked", [T0])]
+    assert bench.core.leaving
+    assert bench.coordinator.next_due_at == math.inf
+    bench.subscribe("t")
+    bench.poll()
+    assert bench.network.take(JoinGroupRequest).request.member_id == ""
+
+
+def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
+    """Between JoinGroup and SyncGroup nobody can say whose the partitions are."""
+    bench = Bench(partition_assignment_strategy=[Sticky()])
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(protocol_name="test-cooperative")
+    sync = bench.network.take(SyncGroupRequest)
+    sync.answer(SyncGroupResponse(assignment=encode_assignment([T0])))
+    bench.poll()
+    bench.core.request_rejoin("because")
+    bench.poll()
+    assert bench.core.rebalancing
+    assert Call(bench.coordinator.on_unsubscribe(160.0), bench.clock).done
+    assert bench.listener.calls[-1] == ("lost", [T0])
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_classic_protocol_is_there() -> None:
+    with pytest.raises(errors.ConfigurationError, match="classic"):
+        Bench(group_protocol="consumer")
+
+
+@pytest.mark.spec("client:PS-13", "client:AS-51")
+def test_wrong_assignors_are_refused_at_construction() -> None:
+    with pytest.raises(errors.ConfigurationError, match="no assignor is called 'nope'"):
+        Bench(partition_assignment_strategy="nope")
+
+
+def test_a_snapshot_holds_counts_and_with_racks_where_replicas_are() -> None:
+    cluster = FakeCluster({"t": [["a", "b"], ["a"]], "u": 3, "empty": 0})
+    assert snapshot(cluster, ["t", "u", "empty", "gone"], racks=False) == {"t": 2, "u": 3}
+    assert snapshot(cluster, ["t"], racks=True) == {"t": (frozenset("ab"), frozenset("a"))}
+
+
+def test_noting_a_poll_is_all_that_the_short_path_needs() -> None:
+    bench = Bench()
+    bench.coordinator.note_poll(150.0)
+    assert bench.core.timer.last_poll == 150.0
