@@ -8,6 +8,8 @@ What is not obvious
   may send, disconnect, and even close the client.
 * A turn looks only at peers that something happened to, and at all of them when the earliest deadline has come: a poll
   costs the same with one broker and with a hundred.
+* Nothing is overdue before the sockets have been served: a user who spends a minute between two polls finds the answer
+  that came meanwhile, instead of a timeout.
 * A link that Ctrl-C left in the middle of a transfer is marked; its next use breaks it. A request taken off a link
   stays in ``Peer.outstanding`` until it is put with the completed ones, so it cannot get lost in between.
 """
@@ -205,7 +207,8 @@ class NetworkClient:
         """Do what is to be done, and wait for more.
 
         Sockets are served at least once. Then it returns when ``future`` is done; without a future, when anything was
-        received or failed; in any case at ``until`` (monotonic seconds), or after :meth:`wakeup`.
+        received or failed, or a connection became ready; in any case at ``until`` (monotonic seconds), or after
+        :meth:`wakeup`.
 
         Raises:
             IllegalStateError: the client is closed, or belongs to another process.
@@ -215,12 +218,12 @@ class NetworkClient:
         polled = happened = False
         while True:
             now = self.clock.now()
-            next_at = self._turn(now)
+            next_at = self._turn(now, served=polled)
             if pool.has_completed:
                 pool.fire()
                 if self._closed:
                     return
-                next_at = self._turn(now)
+                next_at = self._turn(now, served=polled)
             happened, pool.happened = happened or pool.happened, False
             done = happened if future is None else future.done
             if polled and (done or self._interrupted or now >= until):
@@ -237,7 +240,7 @@ class NetworkClient:
     def flush(self) -> None:
         """Send what can be sent now; wait for nothing, read nothing, run no callback."""
         self._check_open()
-        self._turn(self.clock.now())
+        self._turn(self.clock.now(), served=False)
 
     def fire(self) -> bool:
         """Run the callbacks of requests that are over; returns whether there were any."""
@@ -254,12 +257,12 @@ class NetworkClient:
         Call it again then, or as soon as :meth:`fileno` is readable.
         """
         self._check_open()
-        self._turn(now)
+        self._turn(now, served=False)
         self._select(0.0)
         now = self.clock.now()
-        due = self._turn(now)
+        due = self._turn(now, served=True)
         if self._pool.fire() and not self._closed:
-            due = self._turn(now)
+            due = self._turn(now, served=True)
         self._pool.happened = self._interrupted = False
         return now if self._pool.has_completed else due
 
@@ -280,10 +283,10 @@ class NetworkClient:
             else:
                 self._pool.on_event(link, mask, now)
 
-    def _turn(self, now: float) -> float:
+    def _turn(self, now: float, *, served: bool) -> float:
         """Do what is due; returns when something is due next."""
-        due = self._cluster.turn(now)
-        return min(due, self._pool.turn(now))
+        due = self._cluster.turn(now, served=served)
+        return min(due, self._pool.turn(now, served=served))
 
     # -- state -------------------------------------------------------------------------------------------------------
 

@@ -76,10 +76,10 @@ class Cluster:
         pool.where = self._where
         pool.on_lost = self._on_lost
 
-    def turn(self, now: float) -> float:
-        """Do what is due; returns when something is due next. Call it before the pool's turn."""
+    def turn(self, now: float, *, served: bool = True) -> float:
+        """Do what is due; returns when something is due next. Call it before the pool's turn, which see."""
         metadata_at = self._refresh_metadata(now)
-        return min(metadata_at, self._place_any(now)) if self._any else metadata_at
+        return min(metadata_at, self._place_any(now, served)) if self._any else metadata_at
 
     def peer(self, node: int | BrokerMetadata, connection: str) -> Peer:
         """The peer of a node; where it listens is remembered if that is said."""
@@ -164,15 +164,17 @@ class Cluster:
             return min(due, newest + _NEXT_CANDIDATE_S)
         return min([due, *(peer.health.backoff_until for peer in peers if peer.link is None)])
 
-    def _place_any(self, now: float) -> float:
+    def _place_any(self, now: float, served: bool) -> float:
         """Give requests for any node to one that is ready; returns when to look again."""
         waiting = self._any
-        while waiting and now >= waiting[0].expires_at:
-            request = waiting.popleft()
-            self._pool.complete(None, request, self._nobody(request))
         while waiting:
             peer, standing = self._best(now)
             if peer is None or standing is not Standing.READY:
+                while served and waiting and now >= waiting[0].expires_at:
+                    request = waiting.popleft()
+                    self._pool.complete(None, request, self._nobody(request))
+                if not waiting:
+                    break
                 # A candidate that refuses us at once may have failed everything that waits here.
                 due = self._connect_some(now)
                 return min(due, waiting[0].expires_at) if waiting else due

@@ -253,6 +253,11 @@ class Connection:
         return [self._out[i] for i in range(_MAX_PIECES)]
 
     @property
+    def inside_answer(self) -> bool:
+        """Whether a part of an answer has come, and not its end."""
+        return self._reader.inside_frame
+
+    @property
     def has_output(self) -> bool:
         """Whether there is something to write."""
         return bool(self._out)

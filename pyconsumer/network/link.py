@@ -78,6 +78,7 @@ class Link:
         self._socket: Any = None
         self._events = 0
         self._busy = False
+        self._progress = False
         self.deadline = math.inf
         """When the present stage takes too long; inf once the connection is in use."""
         self.setup_timeout = math.inf
@@ -104,6 +105,11 @@ class Link:
     def reaching(self) -> bool:
         """Whether nobody has answered yet: looking up or connecting."""
         return self.connection is None or self.connection.state is State.CONNECTING
+
+    def take_progress(self) -> bool:
+        """Whether a part of an answer has come since the last call."""
+        progress, self._progress = self._progress, False
+        return progress and self.connection is not None and self.connection.inside_answer
 
     def start(self, now: float) -> None:
         """The lookup is done: connect to the first address.
@@ -243,6 +249,7 @@ class Link:
             if not count:
                 raise connection.lost("the broker closed the connection")
             self._stats.bytes_received += count
+            self._progress = True
             try:
                 found = connection.received(count, now)
             except KafkaError:

@@ -62,7 +62,7 @@ class Pool:
         self.last_error: KafkaError | None = None
         """Why a node could not be reached or was lost last; None since one has answered after that."""
         self.happened = False
-        """Whether something was received or failed since the owner lowered it."""
+        """Whether a connection became ready, or something was received or failed, since the owner lowered it."""
         self.max_in_flight = max_in_flight
         self.where: Callable[[Peer], BrokerMetadata | None] = lambda peer: None
         """Tells where the node of a peer listens; None if that is not known."""
@@ -78,6 +78,7 @@ class Pool:
         self._canonical_bootstrap = canonical_bootstrap
         self._dirty: dict[Peer, None] = {}
         self._timer_at = -math.inf
+        self._served = True
         self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
 
     # -- peers -------------------------------------------------------------------------------------------------------
@@ -128,8 +129,14 @@ class Pool:
 
     # -- what is due -------------------------------------------------------------------------------------------------
 
-    def turn(self, now: float) -> float:
-        """Do what is due; returns when something is due next."""
+    def turn(self, now: float, *, served: bool = True) -> float:
+        """Do what is due; returns when something is due next.
+
+        Args:
+            served: whether the sockets were served since the owner was last away. Only then something is overdue: an
+                answer may have lain in a socket all the time that the user spent between two polls.
+        """
+        self._served = served
         for lookup in self._names.take():
             peer: Peer = lookup.owner
             if peer.link is not None and peer.link.lookup is lookup:
@@ -145,10 +152,8 @@ class Pool:
 
     def _serve(self, peer: Peer, now: float) -> None:
         """Look at one peer: what is overdue fails, what can be sent is sent."""
-        for request in peer.expired_unsent(now):
-            self.complete(peer, request, _unsent_too_long(peer, request))
         link = peer.link
-        if link is not None:
+        if link is not None and self._served:
             self._check_link(peer, link, now)
             link = peer.link
         if link is None and (peer.unsent or peer.wanted) and peer.health.may_connect(now):
@@ -156,11 +161,17 @@ class Pool:
             link = peer.link
         if link is not None and link.ready:
             self._transmit(peer, link, now)
+        if self._served:
+            for request in peer.expired_unsent(now):
+                self.complete(peer, request, _unsent_too_long(peer, request))
         self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
 
     def _check_link(self, peer: Peer, link: Link, now: float) -> None:
         overdue = peer.timed_out(now)
-        if overdue is not None:
+        if overdue is not None and link.take_progress():
+            # A large answer is on its way: it gets the time once more.
+            overdue.expires_at = now + overdue.timeout
+        elif overdue is not None:
             cause = f"no answer to {ApiKey(overdue.api_key).name} from {link.address} within {overdue.timeout:g} s"
             details = {"stage": link.stage, "address": link.address}
             self.complete(peer, overdue, RequestTimeoutError(cause, **details))
@@ -181,6 +192,7 @@ class Pool:
         assert connection is not None
         if link.deadline != math.inf:
             link.deadline = math.inf
+            self.happened = True
             peer.health.in_vain = False
             peer.auth_error = None
             peer.wanted = False

@@ -289,7 +289,7 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
     "text", ["", ":1", "h:x", "h:0", "h:65536", "h:-1", "[::1", "[::1]x", "a b:1", "h:1/path", "h:٣"]
 )
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="address|port"):
+    with pytest.raises(ValueError, match=r"address|port"):
         parse_address(text)
 
 

@@ -130,6 +130,10 @@ class ScriptedBroker:
         """How many requests of an API came."""
         return sum(1 for request in self.received if request.api_key == api_key)
 
+    def send_all(self, data: bytes) -> None:
+        """Send bytes on the newest connection."""
+        self._connections[-1].sendall(data)
+
     def drop_connections(self) -> None:
         """Close all connections, keep listening."""
         for connection in self._connections:

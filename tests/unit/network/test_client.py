@@ -23,7 +23,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.client import ClientResponse, NetworkClient, RequestTimeoutError
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.waiting import Steps, Wait
-from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.api import ApiKey, encode_response
 from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.produce import ProduceRequest
@@ -385,6 +385,55 @@ def test_an_answer_that_does_not_come_fails_the_request_and_closes_the_connectio
     assert not isinstance(long.exception, KafkaTimeoutError)
     assert client.connection_state(0) == "backoff"
     assert broker.ended.acquire(timeout=10)
+
+
+def test_an_answer_that_came_while_nobody_polled_is_not_overdue(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    import select
+
+    clock = ManualClock(10.0)
+    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    client = make_client(broker.address, clock=clock)
+    wait_metadata(client)
+    future = heartbeat(client)
+    client.flush()
+    assert select.select([client.fileno()], [], [], 10)[0]
+    unsent, anywhere = heartbeat(client), client.send_any(HeartbeatRequest, HEARTBEAT)
+    clock.advance(100.0)
+    settle(client, future, unsent, anywhere)
+    assert future.succeeded
+    assert unsent.succeeded
+    assert anywhere.succeeded
+    assert client.stats.connections_failed == 0
+
+
+def test_an_answer_that_is_still_coming_gets_its_time_once_more(
+    broker: ScriptedBroker, make_client: MakeClient
+) -> None:
+    clock = ManualClock(10.0)
+    gate = threading.Event()
+    client = make_client(broker.address, clock=clock)
+    wait_metadata(client)
+    whole = b"".join(encode_response(HeartbeatResponse(), 4, 2))
+
+    def half(request: Any) -> bytes:
+        threading.Thread(target=lambda: (gate.wait(10), broker.send_all(whole[6:]))).start()
+        return whole[:6]
+
+    broker.on(ApiKey.HEARTBEAT, half)
+    future = heartbeat(client)
+    link = client._pool.peer(0).link
+    assert link is not None
+    assert link.connection is not None
+    while not link.connection.inside_answer:
+        client.poll(clock.now())
+    clock.advance(31.0)
+    client.poll(-math.inf)
+    assert not future.done
+    gate.set()
+    settle(client, future)
+    assert future.succeeded
 
 
 @pytest.mark.spec("client:NC-33", "client:GP-45")

@@ -63,7 +63,7 @@ def clock() -> ManualClock:
 def silent(broker: ScriptedBroker, make_client: MakeClient, clock: ManualClock) -> ConsumerNetworkClient:
     """The same on a manual clock; heartbeats get no answer."""
     broker.on(ApiKey.HEARTBEAT, SILENCE)
-    found = ConsumerNetworkClient(make_client(broker.address, clock=clock))
+    found = ConsumerNetworkClient(make_client(broker.address, clock=clock, config={"metadata_max_age_ms": 10**9}))
     know_cluster(found)
     return found
 
