@@ -22,10 +22,7 @@ __all__ = ["FLIGHTS", "Flight", "airlines", "flights"]
 #: How many there are.
 FLIGHTS = 336_776
 
-_NUMBERS = frozenset(
-    "year month day dep_time sched_dep_time dep_delay arr_time sched_arr_time arr_delay flight air_time distance hour "
-    "minute".split()
-)
+_TEXTS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 
 
 class Flight(NamedTuple):
@@ -60,7 +57,7 @@ def _rows() -> Iterator[Flight]:
     ):
         reader = csv.reader(text)
         names = next(reader)
-        numbers = [name in _NUMBERS for name in names]
+        numbers = [name not in _TEXTS for name in names]
         carrier, minute, hour = names.index("carrier"), names.index("minute"), names.index("time_hour")
         for row in reader:
             values = [

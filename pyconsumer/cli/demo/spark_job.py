@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,15 +33,16 @@ def run(
     from pyconsumer.spark import session
 
     logging.getLogger("py4j").setLevel(logging.ERROR)
-    spark = session(
-        master="local[2]",
-        **{
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.log.level": "ERROR",
-            "spark.driver.memory": "1g",
-        },
-    )
+    with _errors_to(folder / "spark.log"):
+        spark = session(
+            master="local[2]",
+            **{
+                "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.driver.memory": "1g",
+            },
+        )
     try:
         records = (
             spark.read.format("pyconsumer")
@@ -64,6 +67,19 @@ def run(
     picture = folder / "delay_by_hour_and_carrier.png"
     draw(table, names, picture)
     return int(table["flights"].sum()), parquet, picture
+
+
+@contextlib.contextmanager
+def _errors_to(path: Path) -> Iterator[None]:
+    """What processes started inside write to standard error goes to a file: the JVM's greetings are not for people."""
+    kept = os.dup(2)
+    try:
+        with path.open("ab") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
@@ -92,7 +108,7 @@ def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
                 axes.text(
                     column,
                     row,
-                    f"{delay:.0f}",
+                    str(round(delay)),
                     ha="center",
                     va="center",
                     fontsize=7.5,
@@ -109,6 +125,6 @@ def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
         spine.set_visible(False)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, pad=0.01, extend="both")
     bar.set_label("minutes")
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     figure.savefig(path, dpi=130)
     plt.close(figure)
