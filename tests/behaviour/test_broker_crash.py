@@ -190,7 +190,9 @@ class TestKill:
 
 
 class TestStop:
-    def test_a_stop_in_good_order_needs_no_recovery(self, start: Callable[..., EmbeddedCluster], tmp_path: Path) -> None:
+    def test_a_stop_in_good_order_needs_no_recovery(
+        self, start: Callable[..., EmbeddedCluster], tmp_path: Path
+    ) -> None:
         cluster = start()
         cluster.create_topic("t", 1)
         with RawClient(cluster.bootstrap_servers) as client:
@@ -294,7 +296,11 @@ class TestMistakes:
     @pytest.mark.parametrize("options", [["--port", "x"], ["--config", "nonsense"], ["--config", "a.b=c"]])
     def test_the_program_says_what_is_wrong(self, options: list[str]) -> None:
         ran = subprocess.run(
-            [sys.executable, "-m", "pyconsumer.broker", *options], capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-m", "pyconsumer.broker", *options],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert ran.returncode in (1, 2)
         assert "error:" in ran.stderr

@@ -140,6 +140,7 @@ class TestLimits:
                 assert first.brokers() == second.brokers()
                 with RawClient(cluster.bootstrap_servers) as third:
                     assert third.closed_by_broker
+
             def served() -> bool:
                 try:
                     with RawClient(cluster.bootstrap_servers) as again:
@@ -150,10 +151,13 @@ class TestLimits:
             wait_until(served, 10, "a free place")
 
     def test_the_largest_request(self) -> None:
-        with EmbeddedCluster(data_dir=":memory:", config={"socket.request.max.bytes": 1000}) as cluster:
-            with RawClient(cluster.bootstrap_servers) as client:
-                client.send_bytes((1001).to_bytes(4, "big"))
-                assert client.closed_by_broker
+        config = {"socket.request.max.bytes": 1000}
+        with (
+            EmbeddedCluster(data_dir=":memory:", config=config) as cluster,
+            RawClient(cluster.bootstrap_servers) as client,
+        ):
+            client.send_bytes((1001).to_bytes(4, "big"))
+            assert client.closed_by_broker
 
     def test_a_client_that_does_not_read_is_not_given_more(self) -> None:
         """Answers wait in the client's connection, one at a time, not in the broker's memory."""

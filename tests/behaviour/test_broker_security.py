@@ -24,6 +24,24 @@ def trusting(certificates: Certificates) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(certificates.ca_pem))
 
 
+def receive_all(client: RawClient) -> None:
+    """Read until the broker closes."""
+    while True:
+        client.receive_frame()
+
+
+def ask_for_ever(client: RawClient) -> None:
+    """Send requests until the broker closes."""
+    while True:
+        client.request(MetadataRequest([]))
+
+
+def ask_without_certificate(address: str, certificates: Certificates) -> None:
+    """One request over TLS."""
+    with RawClient(address, tls=trusting(certificates)) as client:
+        client.request(MetadataRequest([]))
+
+
 def log_in(client: RawClient, token: bytes = GOOD, handshake_version: int = 1):
     assert client.versions  # asked for before the exchange begins, not in it
     chosen = client.request(SaslHandshakeRequest("PLAIN"), handshake_version)
@@ -50,8 +68,7 @@ class TestTls:
         with RawClient(cluster.address("SSL"), timeout_s=10) as client:
             client.send(ApiVersionsRequest("a", "1"), 0)
             with pytest.raises(ConnectionError):
-                for _ in range(10):
-                    client.receive_frame()
+                receive_all(client)
 
     def test_tls_on_a_plain_port_ends_the_connection(self, cluster: Cluster) -> None:
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -64,9 +81,8 @@ class TestTls:
             shown.load_cert_chain(certificates.client_pem)
             with RawClient(cluster.bootstrap_servers, tls=shown) as client:
                 assert client.request(MetadataRequest([])).brokers
-            with pytest.raises((ssl.SSLError, ConnectionError)):  # noqa: PT012 (TLS 1.3 says so at the first read)
-                with RawClient(cluster.bootstrap_servers, tls=trusting(certificates)) as client:
-                    client.request(MetadataRequest([]))
+            with pytest.raises((ssl.SSLError, ConnectionError)):  # TLS 1.3 says so at the first read
+                ask_without_certificate(cluster.bootstrap_servers, certificates)
 
 
 class TestSasl:
@@ -79,7 +95,15 @@ class TestSasl:
 
     @pytest.mark.parametrize(
         "token",
-        [b"\0alice\0wrong", b"\0bob\0alice-secret", b"\0\0alice-secret", b"\0alice\0", b"alice", b"", b"bob\0alice\0alice-secret"],
+        [
+            b"\0alice\0wrong",
+            b"\0bob\0alice-secret",
+            b"\0\0alice-secret",
+            b"\0alice\0",
+            b"alice",
+            b"",
+            b"bob\0alice\0alice-secret",
+        ],
     )
     def test_who_does_not_is_told_so_and_disconnected(self, cluster: Cluster, token: bytes) -> None:
         with RawClient(cluster.address("SASL_PLAINTEXT")) as client:
@@ -125,17 +149,21 @@ class TestSasl:
             assert client.closed_by_broker
 
     @pytest.mark.embedded_only("Apache Kafka takes a second login no sooner than a second after the first")
-    def test_a_session_ends_unless_the_client_logs_in_again(self, cluster_kind: str, new_cluster: Callable[..., Cluster]) -> None:
+    def test_a_session_ends_unless_the_client_logs_in_again(
+        self, cluster_kind: str, new_cluster: Callable[..., Cluster]
+    ) -> None:
         cluster = new_cluster(cluster_kind, config={"connections.max.reauth.ms": 400})
-        with RawClient(cluster.address("SASL_PLAINTEXT")) as client, RawClient(cluster.address("SASL_PLAINTEXT")) as other:
+        with (
+            RawClient(cluster.address("SASL_PLAINTEXT")) as client,
+            RawClient(cluster.address("SASL_PLAINTEXT")) as other,
+        ):
             assert 0 < log_in(client).session_lifetime_ms <= 400
             assert log_in(other).error_code == 0
             for _ in range(3):
                 assert client.request(MetadataRequest([])).brokers
                 assert log_in(client).error_code == 0
             with pytest.raises(ConnectionError):
-                while True:
-                    other.request(MetadataRequest([]))
+                ask_for_ever(other)
 
 
 @pytest.mark.parametrize(

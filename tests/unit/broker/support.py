@@ -35,9 +35,7 @@ def batch(
     builder = BatchBuilder(codec)
     for index, value in enumerate(values or (b"value",)):
         builder.try_append(timestamp_ms + index, key, value)
-    built = builder.build(
-        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_control=control
-    )
+    built = builder.build(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, is_control=control)
     return bytearray(built)
 
 

@@ -149,7 +149,9 @@ class TestFile:
     def test_a_change_is_in_the_file_before_anybody_is_told(self, tmp_path: Path) -> None:
         made = controller(tmp_path)
         seen: list[bool] = []
-        made.on_change.append(lambda name: seen.append(name in json.loads((tmp_path / "cluster.json").read_text())["topics"]))
+        made.on_change.append(
+            lambda name: seen.append(name in json.loads((tmp_path / "cluster.json").read_text())["topics"])
+        )
         made.create_topic("t")
         made.delete_topic("t")
         assert seen == [True, False]

@@ -89,7 +89,9 @@ class TestErrorAnswers:
         listed = ListOffsetsRequest(topics=[ListOffsetsTopic("t", [ListOffsetsPartition(1)])])
         part = error_answer(listed, 7, 6).topics[0].partitions[0]  # type: ignore[attr-defined]
         assert (part.partition_index, part.error_code) == (1, 6)
-        commit = OffsetCommitRequest(topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(4)])])
+        commit = OffsetCommitRequest(
+            topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(4)])]
+        )
         part = error_answer(commit, 8, 16).topics[0].partitions[0]  # type: ignore[attr-defined]
         assert (part.partition_index, part.error_code) == (4, 16)
 

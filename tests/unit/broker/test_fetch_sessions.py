@@ -13,7 +13,9 @@ from pyconsumer.errors import (
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionData
 
 
-def request(session_id: int, epoch: int, *partitions: int, forget: tuple[int, ...] = (), offset: int = 0) -> FetchRequest:
+def request(
+    session_id: int, epoch: int, *partitions: int, forget: tuple[int, ...] = (), offset: int = 0
+) -> FetchRequest:
     wanted = [FetchPartition(index, fetch_offset=offset) for index in partitions]
     return FetchRequest(
         session_id=session_id,
