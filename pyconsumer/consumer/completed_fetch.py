@@ -8,7 +8,7 @@ Rules
 3. Answers of a paused partition are put aside, without their big neighbours' memory, and come first after ``resume``.
 4. The position moves to what :meth:`CompletedFetch.take` has gone past, hidden records included, and to nothing else.
 5. After a position has moved nothing may raise before the records are returned: errors wait at their place in the
-   queue and are raised only when nothing was collected. One with data stays until a seek (its partition's turn passes
+   queue and are raised only when nothing was collected; Ctrl-C takes the move back. One with data stays until a seek (its partition's turn passes
    to the others meanwhile); one without data goes when it was raised.
 """
 
@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from pyconsumer.consumer.fetch_planner import ByteBudget
-from pyconsumer.consumer.partition_state import PartitionState
+from pyconsumer.consumer.partition_state import FetchPosition, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.protocol.records import Columns, ConsumerRecord, Cursor
 from pyconsumer.structs import TopicPartition
@@ -199,6 +199,7 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._moved: dict[TopicPartition, FetchPosition] = {}
 
     def __bool__(self) -> bool:
         """Whether something may be there to hand out or to raise."""
@@ -242,6 +243,7 @@ class FetchBuffer:
             KafkaError: if there is an error at the head of the queue and nothing was collected before it.
         """
         collected: dict[TopicPartition, list[ConsumerRecord]] = {}
+        self._moved.clear()
         remaining = max_records
         queue, convert = self._queue, self._convert
         while remaining > 0 and queue:
@@ -270,6 +272,7 @@ class FetchBuffer:
     def next_record(self, ahead: int) -> ConsumerRecord | None:
         """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
         queue = self._queue
+        self._moved.clear()
         while queue:
             fetch = queue[0]
             if not self._is_turn_of(fetch):
@@ -289,6 +292,7 @@ class FetchBuffer:
     def collect_columns(self, max_records: int, max_bytes: int, *, with_headers: bool) -> list[Columns]:
         """Like :meth:`collect`, but as columns, several for a partition; ``max_bytes`` of keys and values or so."""
         collected: list[Columns] = []
+        self._moved.clear()
         records = size = 0
         queue = self._queue
         while queue and records < max_records and size < max_bytes:
@@ -312,6 +316,14 @@ class FetchBuffer:
                 records += len(columns)
                 size += columns.size_bytes
         return collected
+
+    def roll_back(self) -> None:
+        """What the last call collected did not reach the application (Ctrl-C): go back to before it."""
+        for tp, position in self._moved.items():
+            state = self._subscriptions.get(tp)
+            if state is not None and state.has_valid_position:
+                self._subscriptions.seek_validated(tp, position)
+        self._moved.clear()
 
     def _is_turn_of(self, fetch: CompletedFetch) -> bool:
         """Whether the head of the queue may be handed out; if not it has left the queue."""
@@ -359,6 +371,10 @@ class FetchBuffer:
             return False
         offset = fetch.next_offset
         if offset != state.position:
+            if fetch.topic_partition not in self._moved and state.position is not None:
+                self._moved[fetch.topic_partition] = FetchPosition(
+                    state.position, state.offset_epoch, state.position_leader
+                )
             state.position = offset
             state.offset_epoch = fetch.cursor.last_leader_epoch
         if fetch.exhausted:

@@ -77,7 +77,7 @@ class KafkaConsumer:
         config = CONSUMER_SETTINGS.build(options)
         self.config = config
         self._clock = clock
-        self._guard = AccessGuard()
+        self._guard = AccessGuard(self)
         self._metrics = ConsumerMetrics(clock.now())
         self._interceptors = Interceptors(config.interceptors)
         self._subscriptions = SubscriptionState(config.auto_offset_reset)
@@ -131,6 +131,13 @@ class KafkaConsumer:
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: we may not.
             KafkaError: what else the group or a rebalance listener raised.
         """
+        try:
+            return self._poll(timeout_ms, max_records)
+        except BaseException as error:
+            self._core.on_interrupt(error)
+            raise
+
+    def _poll(self, timeout_ms: float, max_records: int | None) -> ConsumerRecords:
         guard = self._guard
         try:
             guard.acquire()
@@ -162,6 +169,13 @@ class KafkaConsumer:
             StopIteration: no record came for ``consumer_timeout_ms``.
             KafkaError: as :meth:`poll`.
         """
+        try:
+            return self._next()
+        except BaseException as error:
+            self._core.on_interrupt(error)
+            raise
+
+    def _next(self) -> ConsumerRecord:
         guard = self._guard
         try:
             guard.acquire()

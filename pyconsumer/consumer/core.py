@@ -174,6 +174,11 @@ class ConsumerCore:
             looked = True
             yield self._wait(now, deadline)
 
+    def on_interrupt(self, error: BaseException) -> None:
+        """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""
+        if not isinstance(error, Exception):
+            self.fetcher.buffer.roll_back()
+
     def _one(self) -> ConsumerRecord | None:
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
-from types import TracebackType
+import weakref
+from types import FrameType, TracebackType
 
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
 
@@ -36,17 +38,21 @@ class AccessGuard:
             guard.release()
 
     with ``acquire`` inside ``try``: Ctrl-C may come between its taking the guard and its return. Who is inside is
-    written in the step that claims the guard (``dict.setdefault``), so an interrupted thread finds
-    itself, not a stranger.
+    written in the step that claims the guard (``dict.setdefault``), so an interrupted thread finds itself, not a
+    stranger. Ctrl-C may also come just before a release, which then never happens. So a call that seems to be nested
+    looks at the stack whether the outer one is really there.
+
     No system call is made: a fork is noticed by a count that each child process raises.
 
     Args:
-        name: of the object, for messages.
+        user: the object whose methods are guarded; by default nested calls are believed.
+        name: of it, for messages.
     """
 
-    __slots__ = ("_depth", "_forks", "_name", "_owner", "_pid", "closed")
+    __slots__ = ("_depth", "_forks", "_name", "_owner", "_pid", "_user", "closed")
 
-    def __init__(self, name: str = "KafkaConsumer") -> None:
+    def __init__(self, user: object | None = None, name: str = "KafkaConsumer") -> None:
+        self._user = None if user is None else weakref.ref(user)
         self._owner: dict[None, int] = {}
         self._depth = 0
         self._pid = os.getpid()
@@ -86,6 +92,8 @@ class AccessGuard:
                 f"{self._name} is not thread-safe: thread {owner} is using it;"
                 " only wakeup() may be called from another thread"
             )
+        if self._depth and not self._is_nested():
+            self._depth = 0
         self._depth += 1
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
@@ -98,6 +106,23 @@ class AccessGuard:
         if self._depth <= 0:
             self._depth = 0
             self._owner.clear()
+
+    def _is_nested(self) -> bool:
+        """Whether a method of the user is on the stack besides the one that is being entered and its own helpers."""
+        user = None if self._user is None else self._user()
+        if user is None:
+            return True
+        frame: FrameType | None = sys._getframe(1)
+        inside = True
+        while frame is not None:
+            found = frame.f_locals.get("self")
+            if found is user:
+                if not inside:
+                    return True
+            elif found is not self:
+                inside = False
+            frame = frame.f_back
+        return False
 
     def __enter__(self) -> None:
         try:

@@ -257,13 +257,75 @@ def test_a_thread_that_is_not_inside_cannot_release() -> None:
         assert guard.owner == threading.get_ident()
 
 
-def test_a_thread_that_was_interrupted_while_entering_can_enter_again() -> None:
-    guard = AccessGuard()
-    guard._owner[None] = threading.get_ident()  # Ctrl-C came after the claim and before the count
+class Guarded:
+    """Something with guarded calls, one of which calls back."""
 
-    guard.release()
+    def __init__(self) -> None:
+        self.guard = AccessGuard(self)
 
-    assert in_thread(guard.__enter__) is None
+    def call(self, callback: Any = None) -> int:
+        with self.guard:
+            return callback() if callback is not None else self.guard.depth
+
+    def fast(self, callback: Any = None) -> int:
+        try:
+            self.guard.acquire()
+            return callback() if callback is not None else self.guard.depth
+        finally:
+            self.guard.release()
+
+
+def interrupted_at(step: int, function: Any) -> bool:
+    """Run a function with Ctrl-C at the n-th line that it or a callee executes; whether it came that far."""
+    lines = 0
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal lines
+        if event == "line" and frame.f_code is not function.__code__:
+            lines += 1
+            if lines == step:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.spec("client:KC-07")
+@pytest.mark.parametrize("name", ["call", "fast"])
+def test_ctrl_c_at_any_line_does_not_lock_the_thread_out(name: str) -> None:
+    step = 0
+    while True:
+        step += 1
+        guarded = Guarded()
+        method = getattr(guarded, name)
+
+        def run(method: Any = method) -> None:
+            method(lambda: 0)
+
+        came = interrupted_at(step, run)
+        assert method() == 1  # not taken for a nested call
+        assert guarded.guard.owner == NO_THREAD
+        if not came:
+            break
+    assert step > 10
+
+
+@pytest.mark.parametrize("name", ["call", "fast"])
+def test_a_call_from_a_callback_is_known_as_nested(name: str) -> None:
+    guarded = Guarded()
+    outer, inner = getattr(guarded, name), guarded.call
+
+    assert outer(lambda: inner()) == 2
+    assert outer(lambda: guarded.fast(lambda: inner())) == 3
+    assert guarded.guard.owner == NO_THREAD
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -317,6 +317,26 @@ def test_draining_lets_the_partition_be_planned_again() -> None:
     assert desk.subscriptions.take_changed() == [A]
 
 
+def test_a_poll_that_was_interrupted_takes_its_moves_back() -> None:
+    desk = Desk(A)
+    desk.add(A, batch(0, 5))
+    desk.add(A, batch(5, 5))
+    desk.collect(3)
+
+    desk.collect(4)
+    desk.buffer.roll_back()
+    desk.apply()
+
+    assert desk.position(A) == 3
+    assert desk.subscriptions.state(A).fetch_offset == 3
+    assert desk.collect() == {}
+    desk.add(A, batch(0, 5), at=3)
+    assert desk.collect() == {A: [3, 4]}
+    desk.collect()
+    desk.buffer.roll_back()
+    assert desk.position(A) == 5
+
+
 # -- record by record ------------------------------------------------------------------------------------------------
 
 
