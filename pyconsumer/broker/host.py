@@ -32,6 +32,9 @@ __all__ = ["ClusterHost", "ClusterOptions"]
 
 _log = logging.getLogger(__name__)
 
+#: How long compaction goes on at a time; it rests as long.
+_CLEANER_STEP_S = 0.005
+
 
 @dataclass(slots=True)
 class ClusterOptions:
@@ -249,10 +252,18 @@ class ClusterHost:
         )
         if config.boolean("log.cleaner.enable"):
             cleaner = LogCleaner(self._clock)
-            self._every(
-                max(config.integer("log.cleaner.backoff.ms"), 10),
-                lambda: self._for_all(lambda broker: cleaner.run(broker.partitions.values())),
-            )
+            self._every(max(config.integer("log.cleaner.backoff.ms"), 10), lambda: self._clean(cleaner))
+
+    def _clean(self, cleaner: LogCleaner) -> None:
+        """Compact one log, in steps."""
+        if not cleaner.busy:
+            cleaner.choose(partition for broker in self.brokers for partition in broker.partitions.values())
+            self._clean_on(cleaner)
+
+    def _clean_on(self, cleaner: LogCleaner) -> None:
+        if self._running and cleaner.busy:
+            cleaner.step(_CLEANER_STEP_S)
+            self._timer.schedule(self._clock.now() + _CLEANER_STEP_S, lambda: self._clean_on(cleaner))
 
     def _for_all(self, action: Callable[[Broker], object]) -> None:
         for broker in self.brokers:

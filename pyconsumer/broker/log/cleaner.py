@@ -11,12 +11,11 @@ batch carries that time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.segment import Segment
-from pyconsumer.broker.log.storage import Storage
 from pyconsumer.broker.log.validation import rebuild_batch
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError
@@ -43,24 +42,55 @@ _RECORD_COUNT: Final = 57
 
 
 class LogCleaner:
-    """Compacts the logs of a broker, one in each run: the dirtiest."""
+    """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cleaned_to: dict[TopicPartition, int] = {}
+        self._work: Generator[None, None, int] | None = None
+        self._log: PartitionLog | None = None
 
-    def run(self, partitions: Iterable[Partition]) -> TopicPartition | None:
-        """Compact the log that needs it most; return which, None if none does."""
-        best: tuple[float, Partition] | None = None
+    @property
+    def busy(self) -> bool:
+        """A log is being compacted: call :meth:`step` again."""
+        return self._work is not None
+
+    def choose(self, partitions: Iterable[Partition]) -> TopicPartition | None:
+        """Begin with the log that needs it most; return which, None if none does."""
+        best: tuple[float, PartitionLog] | None = None
         for partition in partitions:
             if partition.log.config.compact:
                 ratio = self._dirty_ratio(partition.log)
                 if ratio > 0 and (best is None or ratio > best[0]):
-                    best = ratio, partition
+                    best = ratio, partition.log
         if best is None:
             return None
-        tp, log = best[1].tp, best[1].log
-        self._cleaned_to[tp] = clean_log(log, self._clock.wall_ms(), self._cleaned_to.get(tp, 0))
+        self._log = best[1]
+        tp = self._log.topic_partition
+        self._work = cleaning(self._log, self._clock.wall_ms(), self._cleaned_to.get(tp, 0))
+        return tp
+
+    def step(self, budget_s: float) -> None:
+        """Go on with what was begun, for about ``budget_s`` seconds."""
+        if self._work is None or self._log is None:
+            return
+        until = self._clock.now() + budget_s
+        try:
+            while True:
+                next(self._work)
+                if self._clock.now() >= until:
+                    return
+        except StopIteration as stop:
+            self._cleaned_to[self._log.topic_partition] = stop.value
+        except OSError as error:  # its topic was deleted, or the disk is full
+            _log.warning("%s is not compacted: %s", self._log.topic_partition, error)
+        self._work = self._log = None
+
+    def run(self, partitions: Iterable[Partition]) -> TopicPartition | None:
+        """Compact the log that needs it most, all of it; return which."""
+        tp = self.choose(partitions)
+        while self.busy:
+            self.step(1.0)
         return tp
 
     def _dirty_ratio(self, log: PartitionLog) -> float:
@@ -90,13 +120,26 @@ def cleanable_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
 
 def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
     """Compact the closed segments; return the offset up to which the log is compacted now."""
+    work = cleaning(log, now_ms, first_dirty)
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            return int(stop.value)
+
+
+def cleaning(log: PartitionLog, now_ms: int, first_dirty: int) -> Generator[None, None, int]:
+    """The steps of a compaction; the result is the offset up to which the log is compacted then.
+
+    Between two steps segments may be removed by others; then this ends, and begins anew some other time.
+    """
     segments = cleanable_segments(log, now_ms)
     last_of: dict[bytes, int] = {}
     end = first_dirty
     try:
         for segment in segments:
             if segment.next_offset > first_dirty:
-                _collect(segment, first_dirty, last_of)
+                yield from _collect(segment, first_dirty, last_of)
                 end = segment.next_offset
                 if len(last_of) > MAX_KEYS:
                     break
@@ -108,23 +151,25 @@ def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
             too_large = size + segment.size_bytes > log.config.segment_bytes
             too_far = bool(group) and segment.next_offset - group[0].base_offset > 0x7FFFFFFF
             if group and (too_large or too_far):
-                _rewrite(log, group, last_of, now_ms)
+                if not (yield from _rewrite(log, group, last_of, now_ms)):
+                    return first_dirty
                 group, size = [], 0
             group.append(segment)
             size += segment.size_bytes
-        if group:
-            _rewrite(log, group, last_of, now_ms)
+        if group and not (yield from _rewrite(log, group, last_of, now_ms)):
+            return first_dirty
     except CorruptRecordError as error:
         _log.error("%s is not compacted: %s", log.topic_partition, error)
         return log.log_end_offset  # don't try the same again until the next start
     return end
 
 
-def _collect(segment: Segment, first_dirty: int, last_of: dict[bytes, int]) -> None:
+def _collect(segment: Segment, first_dirty: int, last_of: dict[bytes, int]) -> Generator[None, None, None]:
     for info, data in segment.batches():
         if info.is_control or info.last_offset < first_dirty:
             continue
         last_of.update((key, offset) for offset, key, _, _ in _records(info, _plain(info, data)) if key is not None)
+        yield
 
 
 def _plain(info: BatchInfo, data: Buffer) -> bytes:
@@ -148,24 +193,34 @@ def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None,
         position = end
 
 
-def _rewrite(log: PartitionLog, group: list[Segment], last_of: dict[bytes, int], now_ms: int) -> None:
-    """Put one segment with what is still wanted in the place of a group of them."""
-    storage: Storage = log.storage
-    fresh = Segment(storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
-    keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
-    for segment in group:
-        for info, data in segment.batches():
-            kept = _retain(log, info, data, last_of, now_ms, keep_empty=info.last_offset in keep_last)
-            if kept is not None:
-                headers = [found._replace(position=0) for found in scan(kept)]
-                fresh.append(headers, (kept,))
-    if fresh.size_bytes or group[0] is log.segments[0]:  # the first one keeps the log's start, even if empty
-        fresh.seal()
-        fresh.flush()
-        log.replace(group, fresh)
-    else:
-        fresh.remove()
-        log.replace(group, None)
+def _rewrite(
+    log: PartitionLog, group: list[Segment], last_of: dict[bytes, int], now_ms: int
+) -> Generator[None, None, bool]:
+    """Put one segment with what is still wanted in the place of a group of them; False if they are not there now."""
+    fresh = Segment(log.storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
+    done = False
+    try:
+        keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
+        for segment in group:
+            for info, data in segment.batches():
+                kept = _retain(log, info, data, last_of, now_ms, keep_empty=info.last_offset in keep_last)
+                if kept is not None:
+                    fresh.append([found._replace(position=0) for found in scan(kept)], (kept,))
+                yield
+        present = log.segments
+        if not all(segment in present for segment in group):
+            return False
+        if fresh.size_bytes or group[0] is present[0]:  # the first one keeps the log's start, even if empty
+            fresh.seal()
+            fresh.flush()
+            log.replace(group, fresh)
+            done = True
+        else:
+            log.replace(group, None)
+        return True
+    finally:
+        if not done:
+            fresh.remove()
 
 
 def _retain(

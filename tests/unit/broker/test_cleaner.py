@@ -153,6 +153,37 @@ class TestScheduling:
             partition.append(keyed((b"k0", b"v" * 40)))
         assert cleaner.run([partition]) == TP
 
+    def test_it_goes_in_steps_between_which_others_work(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock), LogCleaner(clock)
+        for index in range(10):
+            partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
+        assert cleaner.choose([partition]) == TP
+        steps = 0
+        while cleaner.busy:
+            cleaner.step(0.0)
+            partition.append(keyed((b"k0", b"new")))
+            steps += 1
+        assert steps > 10
+        found = [(offset, key) for offset, key, _ in contents(partition.log)]
+        assert [offset for offset, _ in found][-steps:] == list(range(10, 10 + steps))
+        assert [key for offset, key in found if offset < 8] == [b"k0", b"k1"]
+
+    def test_segments_that_go_meanwhile_end_it(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock, delete=True), LogCleaner(clock)
+        for index in range(10):
+            partition.append(keyed((b"k%d" % index, b"v" * 40)))
+        cleaner.choose([partition])
+        for _ in range(12):
+            cleaner.step(0.0)
+        partition.log.advance_log_start_offset(5)
+        before = contents(partition.log)
+        while cleaner.busy:
+            cleaner.step(0.0)
+        assert contents(partition.log) == before
+        assert not [name for name in partition.log.storage.names() if name.endswith(".cleaned")]
+
     def test_max_compaction_lag_hurries(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
         partition, cleaner = self.partition(clock, max_compaction_lag_ms=5000), LogCleaner(clock)
