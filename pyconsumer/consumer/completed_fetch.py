@@ -8,8 +8,8 @@ Rules
 3. Answers of a paused partition are put aside, without their big neighbours' memory, and come first after ``resume``.
 4. The position moves to what :meth:`CompletedFetch.take` has gone past, hidden records included, and to nothing else.
 5. After a position has moved nothing may raise before the records are returned: errors wait at their place in the
-   queue and are raised only when nothing was collected; Ctrl-C takes the move back. One with data stays until a seek (its partition's turn passes
-   to the others meanwhile); one without data goes when it was raised.
+   queue and are raised only when nothing was collected; Ctrl-C takes the move back. An error with data stays until a
+   seek (its partition's turn passes to the others meanwhile); one without data goes when it was raised.
 """
 
 from __future__ import annotations

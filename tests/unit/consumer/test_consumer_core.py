@@ -1,0 +1,647 @@
+"""The order of steps of ``poll`` and its like, over stand-ins for network and coordinator; and the facade's rules."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.core import ConsumerCore
+from pyconsumer.consumer.fetch_state import FetchState
+from pyconsumer.consumer.interceptors import Interceptors
+from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    TopicAuthorizationFailedError,
+)
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Wait
+from tests.unit.consumer.builders import FakeClient, batch, offsets_of
+from tests.unit.consumer.test_fetch_offsets import listed
+from tests.unit.consumer.test_fetcher import data, metadata_response, response
+
+T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
+
+
+class FakeCoordinator:
+    """Does what it is told and writes down what is asked of it."""
+
+    def __init__(self, subscriptions: SubscriptionState) -> None:
+        self.subscriptions = subscriptions
+        self.next_due_at = float("inf")
+        self.has_user_output = False
+        self.calls: list[str] = []
+        self.polls_at: list[float] = []
+        self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
+        self.on_poll: Callable[[], None] | None = None
+
+    def note_poll(self, now: float) -> None:
+        self.polls_at.append(now)
+
+    def poll(self, deadline: float, *, wait_for_join: bool = True) -> Generator[Wait, None, bool]:
+        self.calls.append(f"poll wait_for_join={wait_for_join}")
+        if self.on_poll is not None:
+            self.on_poll()
+        yield from ()
+        return False
+
+    def fetch_committed(self, partitions: Any, deadline: float) -> Generator[Wait, None, Any]:
+        self.calls.append("fetch_committed " + ",".join(map(str, sorted(partitions))))
+        while not self.committed.done:
+            yield Wait(self.committed, deadline)
+        return self.committed.result()
+
+    def on_subscription_change(self) -> None:
+        self.calls.append("on_subscription_change")
+
+    def maybe_auto_commit_async(self, now: float) -> None:
+        self.calls.append(f"auto-commit of {sorted(map(str, self.subscriptions.assignment()))}")
+
+
+class World:
+    """A consumer's core with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2."""
+
+    def __init__(
+        self, *partitions: TopicPartition, group: bool = False, interceptors: Any = (), **options: Any
+    ) -> None:
+        if group:
+            options["group_id"] = "g"
+        self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
+        self.client = FakeClient()
+        self.clock = self.client.clock
+        self.metadata = Metadata()
+        self.metadata.set_topics({"t"})
+        self.metadata.update(metadata_response({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
+        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
+        self.coordinator = FakeCoordinator(self.subscriptions)
+        self.core = ConsumerCore(
+            config=self.config,
+            client=self.client,  # type: ignore[arg-type]
+            metadata=self.metadata,
+            subscriptions=self.subscriptions,
+            coordinator=self.coordinator if group else None,  # type: ignore[arg-type]
+            interceptors=Interceptors(interceptors),
+            metrics=ConsumerMetrics(self.clock.now()),
+            clock=self.clock,
+        )
+        self.client.on_flush = self.clock.now
+        if partitions:
+            self.subscriptions.assign_from_user(partitions)
+
+    def start(self, *partitions: TopicPartition, at: int = 0) -> None:
+        for tp in partitions:
+            self.subscriptions.seek(tp, FetchPosition(at))
+
+    def poll(self, timeout: float = 10.0, count: int = 500) -> Generator[Wait, None, ConsumerRecords]:
+        return self.core.poll(self.clock.now() + timeout, count)
+
+    def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
+        (sent,) = [s for s in self.client.take() if s.message.API_KEY == 1]
+        sent.answer(response({tp: data(records)}, **more))
+
+
+def finish(steps: Generator[Wait, None, Any]) -> Any:
+    """The result of steps that need no more waiting."""
+    try:
+        steps.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("it still waits")
+
+
+# -- poll ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:PL-03", "client:PL-02")
+def test_poll_needs_a_subscription() -> None:
+    with pytest.raises(IllegalStateError, match="subscribe"):
+        next(World().poll())
+
+
+@pytest.mark.spec("client:PL-09", "client:PL-13", "client:GP-20", "client:FE-61")
+def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
+    world = World(T0)
+    world.start(T0)
+    steps = world.poll(10.0)
+
+    wait = next(steps)
+    assert (wait.future, wait.until) == (None, world.clock.now() + 10.0)
+    world.answer(T0, batch(0, 3))
+
+    records = finish(steps)
+    assert isinstance(records, ConsumerRecords)
+    assert offsets_of(records[T0]) == [0, 1, 2]
+    assert records.next_offsets() == {T0: OffsetAndMetadata(3, "", 3)}
+
+
+@pytest.mark.spec("client:PL-10", "client:PL-11", "client:SQ-14")
+def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned() -> None:
+    world = World(T0)
+    world.start(T0)
+    steps = world.poll()
+    next(steps)
+    world.answer(T0, batch(0, 3))
+    positions: list[int | None] = []
+    world.client.on_flush = lambda: positions.append(world.subscriptions.state(T0).position)
+
+    finish(steps)
+
+    assert positions[0] == 0  # transmitted while nothing had been handed out
+    (sent,) = world.client.sent
+    assert [p.fetch_offset for t in sent.message.topics for p in t.partitions] == [3]
+
+
+@pytest.mark.spec("client:PL-12")
+def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(T0)
+    world.start(T0)
+    steps = world.poll(count=3)
+    next(steps)
+    world.answer(T0, batch(0, 3) + batch(3, 2))
+    flushed: list[int] = []
+
+    def fail() -> None:
+        flushed.append(1)
+        if len(flushed) > 1:
+            raise KafkaConnectionError("no")
+
+    world.client.on_flush = fail
+    assert finish(steps).count() == 3
+    world.client.take()[-1].answer(response({T0: data(batch(5, 2))}))
+    now = world.clock.now()
+
+    found = world.core.poll_buffered(now, 500)
+
+    assert found is not None
+    assert offsets_of(found[T0]) == [3, 4, 5, 6]
+    assert "could not be sent" in caplog.text
+
+
+@pytest.mark.spec("client:PL-14", "client:PL-04")
+def test_poll_looks_once_even_without_time() -> None:
+    world = World(T0)
+    world.start(T0)
+    steps = world.poll(0.0)
+
+    next(steps)
+    records = finish(steps)
+
+    assert records == {}
+    assert isinstance(records, ConsumerRecords)
+
+
+@pytest.mark.spec("client:PL-13", "client:KC-18")
+def test_what_interceptors_make_of_the_records_is_returned() -> None:
+    class OnlyFirst:
+        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+            return ConsumerRecords({tp: found[:1] for tp, found in records.items()})
+
+    world = World(T0, interceptors=[OnlyFirst()])
+    world.start(T0)
+    steps = world.poll()
+    next(steps)
+    world.answer(T0, batch(0, 3))
+
+    assert finish(steps).count() == 1
+    assert world.subscriptions.state(T0).position == 3
+
+
+@pytest.mark.spec("client:PL-06", "client:PL-08", "client:PL-15", "client:GP-21")
+def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read_meanwhile() -> None:
+    world = World(group=True)
+    world.subscriptions.subscribe(["t"])
+    world.subscriptions.assign_from_subscribed([T0])
+    world.start(T0)
+    steps = world.poll()
+
+    next(steps)
+    assert world.coordinator.calls == ["poll wait_for_join=False"]  # it says False: a rebalance is under way
+    world.answer(T0, batch(0, 3))
+
+    assert finish(steps).count() == 3
+
+
+@pytest.mark.spec("client:GP-20")
+def test_the_wait_ends_at_the_coordinators_next_duty() -> None:
+    world = World(T0, group=True)
+    world.start(T0)
+    world.coordinator.next_due_at = world.clock.now() + 2.5
+
+    assert next(world.poll(10.0)).until == world.clock.now() + 2.5
+
+
+# -- the short path --------------------------------------------------------------------------------------------------
+
+
+def buffered(count: int = 1000, **options: Any) -> World:
+    world = World(T0, group=True, **options)
+    world.start(T0)
+    steps = world.poll(count=1)
+    next(steps)
+    world.answer(T0, batch(0, count))
+    finish(steps)
+    world.coordinator.calls.clear()
+    world.coordinator.polls_at.clear()
+    return world
+
+
+def test_buffered_records_are_handed_out_without_steps_and_the_poll_is_noted() -> None:
+    world = buffered()
+    flushes = world.client.flushes
+
+    found = world.core.poll_buffered(107.0, 500)
+
+    assert found is not None
+    assert found.count() == 500
+    assert (world.coordinator.calls, world.coordinator.polls_at) == ([], [107.0])
+    assert world.client.flushes == flushes
+
+
+@pytest.mark.parametrize("reason", ["due", "user output", "an error", "a position to find", "nothing buffered"])
+def test_the_short_path_is_left_for_duties(reason: str) -> None:
+    world = buffered()
+    if reason == "due":
+        world.coordinator.next_due_at = 107.0
+    elif reason == "user output":
+        world.coordinator.has_user_output = True
+    elif reason == "an error":
+        world.core.fetcher._error = TopicAuthorizationFailedError("t")
+    elif reason == "a position to find":
+        world.subscriptions.request_reset(T0)
+    else:
+        world.core.poll_buffered(106.0, 5000)
+
+    assert world.core.poll_buffered(107.0, 500) is None
+    assert world.coordinator.polls_at[-1] == 107.0
+
+
+def test_iteration_has_the_same_short_path() -> None:
+    world = buffered(5)
+    found = [world.core.next_buffered(107.0) for _ in range(4)]
+
+    assert [r.offset for r in found if r] == [1, 2, 3, 4]
+    assert world.core.next_buffered(107.0) is None
+    assert world.coordinator.calls == []
+
+
+def test_iteration_shows_each_record_to_interceptors() -> None:
+    class Odd:
+        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+            return ConsumerRecords({tp: found for tp, found in records.items() if found[0].offset % 2})
+
+    world = buffered(6, interceptors=[Odd()])
+
+    assert [r.offset for r in iter(lambda: world.core.next_buffered(107.0), None)] == [1, 3, 5]
+
+
+# -- positions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:SS-50", "client:SS-54", "client:KC-15")
+def test_without_a_group_new_partitions_are_reset() -> None:
+    world = World(T0)
+    steps = world.poll()
+    next(steps)
+    (asked,) = world.client.take()
+    asked.answer(listed((T0, 7, 0)))
+    next(steps)
+
+    assert world.subscriptions.state(T0).position == 7
+
+
+@pytest.mark.spec("client:SS-49", "client:GP-21")
+def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> None:
+    world = World(T0, T2, group=True)
+    world.start(T2)
+    steps = world.poll()
+    next(steps)
+    assert "fetch_committed t-0" in world.coordinator.calls
+    world.answer(T2, batch(0, 2))
+    assert set(finish(steps)) == {T2}  # the other partition is read meanwhile
+
+    world.coordinator.committed.complete({T0: OffsetAndMetadata(40)})
+    next(world.poll())
+
+    assert world.subscriptions.state(T0).position == 40
+
+
+@pytest.mark.spec("client:SS-50")
+def test_nothing_committed_is_reset_or_raised() -> None:
+    world = World(T0, group=True)
+    world.coordinator.committed.complete({T0: None})
+    next(world.poll())
+    assert world.subscriptions.state(T0).state is FetchState.AWAIT_RESET
+
+    strict = World(T0, group=True, auto_offset_reset="none")
+    strict.coordinator.committed.complete({T0: None})
+    with pytest.raises(NoOffsetForPartitionError):
+        next(strict.poll())
+
+
+def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
+    world = World(T0, group=True)
+    world.coordinator.committed.fail(KafkaConnectionError("gone"))
+    steps = world.poll()
+    wait = next(steps)
+    assert wait.until == pytest.approx(world.clock.now() + 0.1)
+    assert world.coordinator.calls.count("fetch_committed t-0") == 1
+
+    world.coordinator.committed = RequestFuture.of({T0: OffsetAndMetadata(4)})
+    world.clock.advance(0.1)
+    next(steps)
+
+    assert world.subscriptions.state(T0).position == 4
+
+
+def test_a_lookup_that_may_not_be_made_is_raised() -> None:
+    world = World(T0, group=True)
+    world.coordinator.committed.fail(TopicAuthorizationFailedError("t"))
+
+    with pytest.raises(TopicAuthorizationFailedError):
+        next(world.poll())
+
+
+@pytest.mark.spec("client:GP-06")
+def test_position_waits_until_there_is_one() -> None:
+    world = World(T0)
+    steps = world.core.position(T0, 200.0)
+    next(steps)
+    world.client.take()[0].answer(listed((T0, 9, 0)))
+
+    assert finish(steps) == 9
+
+
+def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
+    world = World(T0)
+    steps = world.core.position(T0, 200.0)
+    next(steps)
+
+    with pytest.raises(KafkaTimeoutError, match="t-0 .*AWAIT_RESET"):
+        steps.throw(KafkaTimeoutError("over"))
+
+
+@pytest.mark.spec("client:SS-62")
+def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
+    world = World(T0)
+    world.start(T0, at=3)
+    assert world.core.current_lag(T0) is None
+    assert world.core.current_lag(T0) is None
+    (asked,) = world.client.take()
+
+    asked.answer(listed((T0, 10, 0)))
+
+    assert world.core.current_lag(T0) == 7
+
+
+# -- subscribe and assign --------------------------------------------------------------------------------------------
+
+
+def consumer(**options: Any) -> KafkaConsumer:
+    return KafkaConsumer(bootstrap_servers="127.0.0.1:1", **options)
+
+
+@pytest.fixture
+def grouped() -> Any:
+    made = consumer(group_id="g", enable_auto_commit=False)
+    yield made
+    made.close(0)
+
+
+@pytest.fixture
+def alone() -> Any:
+    made = consumer()
+    yield made
+    made.close(0)
+
+
+@pytest.mark.spec("client:KC-41", "client:KC-14")
+@pytest.mark.parametrize("topics", [["t"], [], None])
+def test_subscribe_needs_a_group_before_anything_else(alone: KafkaConsumer, topics: Any) -> None:
+    with pytest.raises(InvalidGroupIdError):
+        alone.subscribe(topics)
+
+
+@pytest.mark.spec("client:KC-42", "client:KC-44", "client:KC-49", "client:GP-02")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"topics": None},
+        {"topics": [None]},
+        {"topics": ["t", ""]},
+        {"topics": ["  "]},
+        {"topics": "t"},
+        {"pattern": ""},
+        {"topics": ["t"], "pattern": "t"},
+        {"topics": ["t"], "listener": object()},
+    ],
+)
+def test_subscribe_refuses_what_are_no_topics(grouped: KafkaConsumer, arguments: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        grouped.subscribe(**arguments)
+    assert grouped.subscription() == set()
+    assert grouped._guard.depth == 0
+
+
+@pytest.mark.spec("client:KC-40", "client:KC-48", "client:KC-50", "client:KC-30", "client:KC-47")
+def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
+    grouped: KafkaConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = ConsumerRebalanceListener()
+    with caplog.at_level(logging.INFO, "pyconsumer.consumer"):
+        grouped.subscribe(["b", "a", "b"], listener=listener)
+
+    assert grouped.subscription() == {"a", "b"}
+    assert grouped._subscriptions.listener is listener
+    assert grouped.assignment() == set()
+    assert (grouped._client.client.unsent(), grouped._client.client.in_flight()) == (0, 0)
+    assert "subscribed to a, b" in caplog.text
+
+
+@pytest.mark.spec("client:KC-48")
+def test_metadata_is_asked_for_only_if_the_subscription_changed(grouped: KafkaConsumer) -> None:
+    grouped.subscribe(["a"])
+    asked = grouped._metadata._partial_asked
+
+    grouped.subscribe(["a", "a"])
+    assert grouped._metadata._partial_asked == asked
+
+    grouped.subscribe(["a", "b"])
+    assert grouped._metadata._partial_asked == asked + 1
+
+
+@pytest.mark.spec("client:KC-43", "client:KC-09")
+def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
+    grouped.subscribe(["a"])
+
+    grouped.subscribe([])
+
+    assert grouped._subscriptions.has_none
+
+
+@pytest.mark.spec("client:KC-45")
+def test_without_an_assignor_nothing_can_be_subscribed() -> None:
+    world = World(group=True, partition_assignment_strategy=[])
+
+    with pytest.raises(IllegalStateError, match="assignor"):
+        finish(world.core.subscribe(["t"], None))
+
+
+@pytest.mark.spec("client:GP-02", "client:SS-06", "client:KC-30")
+def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
+    grouped.subscribe(pattern="t-.*")
+
+    assert grouped._subscriptions.pattern == re.compile("t-.*")
+    assert grouped._metadata.query(0.0).request.topics is None
+
+
+@pytest.mark.spec("client:KC-46", "client:FE-100")
+def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
+    world = World(group=True)
+    finish(world.core.subscribe(["t"], None))
+    world.subscriptions.assign_from_subscribed([T0])
+    world.start(T0)
+    steps = world.poll(count=2)
+    next(steps)
+    world.answer(T0, batch(0, 10))
+    assert finish(steps).count() == 2
+
+    finish(world.core.subscribe(["other"], None))
+
+    assert world.core.poll_buffered(world.clock.now(), 500) is None
+    state = world.subscriptions.state(T0)
+    assert (state.position, state.fetch_offset) == (2, 2)
+    assert world.subscriptions.assignment() == {T0}
+
+
+@pytest.mark.spec("client:FE-100", "client:KC-59")
+def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() -> None:
+    world = World(T0, T2)
+    world.start(T0, T2)
+    steps = world.poll(count=1)
+    next(steps)
+    (sent,) = world.client.take()
+    sent.answer(response({T0: data(batch(0, 5)), T2: data(batch(0, 5))}))
+    assert finish(steps).count() == 1
+
+    finish(world.core.assign([T2]))
+
+    found = world.core.poll_buffered(world.clock.now(), 500)
+    assert found is not None
+    assert {tp: offsets_of(records) for tp, records in found.items()} == {T2: [0, 1, 2, 3, 4]}
+
+
+@pytest.mark.spec("client:KC-60")
+def test_assign_commits_before_the_assignment_is_replaced() -> None:
+    world = World(T0, group=True)
+
+    finish(world.core.assign([T1]))
+
+    assert world.coordinator.calls == ["auto-commit of ['t-0']"]
+
+
+@pytest.mark.spec("client:KC-61")
+def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "pyconsumer.consumer"):
+        alone.assign([T0])
+    asked = alone._metadata._partial_asked
+    alone.assign([T0, T1])
+    assert alone._metadata._partial_asked == asked
+    alone.assign([TopicPartition("u", 0)])
+    assert alone._metadata._partial_asked == asked + 1
+    assert "assigned t-0" in caplog.text
+
+
+@pytest.mark.spec("client:KC-63", "client:AM-14")
+def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> None:
+    world = World(T0, group=True)
+    world.start(T0)
+    epoch = world.subscriptions.state(T0).fetch_epoch
+
+    with pytest.raises(IllegalStateError, match="exclude one another"):
+        finish(world.core.subscribe(["u"], None))
+    assert world.subscriptions.state(T0).fetch_epoch == epoch
+
+    other = World(group=True)
+    finish(other.core.subscribe(["t"], None))
+    other.coordinator.calls.clear()
+    with pytest.raises(IllegalStateError, match="exclude one another"):
+        finish(other.core.assign([T0]))
+    assert other.coordinator.calls == []
+    assert other.subscriptions.subscription() == {"t"}
+
+
+@pytest.mark.spec("client:KC-25", "client:KC-23", "client:KC-29")
+def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
+    assert grouped.config.group_id == "g"
+    assert (grouped.config.retry_backoff_ms, grouped.config.request_timeout_ms) == (100, 30_000)
+    assert grouped.config.default_api_timeout_ms == 60_000
+    assert grouped.config.partition_assignment_strategy
+
+
+# -- callbacks -------------------------------------------------------------------------------------------------------
+
+
+def test_calls_that_are_not_allowed_in_a_callback_are_refused_there(grouped: KafkaConsumer) -> None:
+    calls: dict[str, Callable[[], Any]] = {
+        "poll": grouped.poll,
+        "subscribe": lambda: grouped.subscribe(["t"]),
+        "unsubscribe": grouped.unsubscribe,
+        "assign": lambda: grouped.assign([T0]),
+        "close": grouped.close,
+        "iteration": lambda: next(grouped),
+    }
+    for name, call in calls.items():
+        with pytest.raises(IllegalStateError, match=f"{name} must not be called from a callback"):
+            _inside(grouped, call)
+    assert _inside(grouped, grouped.assignment) == _inside(grouped, grouped.paused) == set()
+    assert grouped._guard.depth == 0
+
+
+def _inside(made: KafkaConsumer, call: Callable[[], Any]) -> Any:
+    """Call from a method of the consumer, through code of the application, as a callback is."""
+
+    def listener() -> Any:
+        return call()
+
+    def outer(self: KafkaConsumer) -> Any:
+        with self._guard:
+            return listener()
+
+    return outer(made)
+
+
+# -- commits ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:GP-03")
+def test_what_is_to_be_committed_is_checked() -> None:
+    world = World(T0, group=True)
+    world.start(T0, at=4)
+
+    assert world.core.offsets_to_commit(None) == {T0: OffsetAndMetadata(4)}
+    assert world.core.offsets_to_commit({T0: 7, T1: OffsetAndMetadata(8, "m")}) == {
+        T0: OffsetAndMetadata(7),
+        T1: OffsetAndMetadata(8, "m"),
+    }
+    with pytest.raises(ValueError, match="negative"):
+        world.core.offsets_to_commit({T0: -1})
+    with pytest.raises(TypeError):
+        world.core.offsets_to_commit({T0: "7"})  # type: ignore[dict-item]
+
+
+def test_errors_are_kafka_errors() -> None:
+    assert issubclass(InvalidGroupIdError, KafkaError)
