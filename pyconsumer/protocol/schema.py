@@ -159,6 +159,17 @@ class Struct:
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.FIELDS)
+        return f"{type(self).__name__}({values})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, spec.name) == getattr(other, spec.name) for spec in self.FIELDS)
+
+    __hash__ = None  # type: ignore[assignment]
+
 
 class Message(Struct):
     """A whole message: can be encoded and decoded by itself."""
@@ -344,7 +355,9 @@ def _declare(
 @dataclass_transform(field_specifiers=(field, array, struct))
 def structure(cls: S) -> S:
     """Class decorator of a struct: makes it a dataclass with slots and collects its fields."""
-    made: Any = dataclasses.dataclass(slots=True)(cls)
+    # What dataclasses would write for each of some hundred classes costs a third of a client's import time.
+    cls.__doc__ = cls.__doc__ or f"See {cls.__module__}."
+    made: Any = dataclasses.dataclass(slots=True, repr=False, eq=False, match_args=False)(cls)
     specs = []
     for item in dataclasses.fields(made):
         spec: FieldSpec = item.metadata["spec"]

@@ -145,12 +145,13 @@ def test_importing_pyconsumer_imports_nothing_heavy() -> None:
     assert _in_fresh_python(program).stdout.split() == []
 
 
-@pytest.mark.slow
-def test_importing_pyconsumer_takes_at_most_150_ms() -> None:
+def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
+    """What import time comes from, without a clock: ``python -m tests.benchmarks`` measures the time itself."""
     program = (
-        "import time; start = time.perf_counter(); import pyconsumer;"
-        "[getattr(pyconsumer, name) for name in getattr(pyconsumer, '__all__', ())];"
-        "print(time.perf_counter() - start)"
+        "import sys; before = set(sys.modules); import pyconsumer; bare = len(set(sys.modules) - before);"
+        "[getattr(pyconsumer, name) for name in pyconsumer.__all__];"
+        "print(bare, len(set(sys.modules) - before))"
     )
-    fastest = min(float(_in_fresh_python(program).stdout) for _ in range(7))
-    assert fastest <= 0.150
+    bare, everything = map(int, _in_fresh_python(program).stdout.split())
+    assert bare <= 40
+    assert everything <= 200
