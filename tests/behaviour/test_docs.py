@@ -1,0 +1,73 @@
+"""The code in the documentation runs as it is printed, and prints what is printed below it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.process import run
+
+ROOT = Path(__file__).parents[2]
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARK = "-- next block"
+#: Spark takes half a minute to start; its code is tested with the examples.
+_NOT_HERE = "pyconsumer.spark"
+
+
+def _blocks(page: str) -> list[tuple[str, str]]:
+    return [(found[1], found[2]) for found in _FENCE.finditer((ROOT / page).read_text(encoding="utf-8"))]
+
+
+def _run_python(page: str, folder: Path, servers: str) -> None:
+    script: list[str] = []
+    wanted: list[str | None] = []
+    for language, text in _blocks(page):
+        if language == "python" and _NOT_HERE not in text:
+            # A loop without end runs three times, and the address is that of the test's broker.
+            script.append(text.replace("while True:\n        records", "for _ in range(3):\n        records"))
+            wanted.append(None)
+        elif language == "text":
+            wanted[-1] = text
+    program = folder / "page.py"
+    program.write_text(f"print({_MARK!r}, flush=True)\n".join(script).replace("localhost:9092", servers), "utf-8")
+    finished = run([sys.executable, "-W", "error", str(program)], timeout_s=90, cwd=ROOT).check()
+    printed = re.split(rf"^{_MARK}\n", finished.stdout, flags=re.MULTILINE)
+    assert len(printed) == len(wanted)
+    for text, expected in zip(printed, wanted, strict=True):
+        if expected is not None:
+            assert text == expected
+
+
+@pytest.mark.concurrent
+def test_the_code_of_the_guide_runs(tmp_path: Path) -> None:
+    _run_python("docs/guide.md", tmp_path, "not-used:1")
+
+
+@pytest.mark.concurrent
+def test_the_code_of_the_readme_runs(tmp_path: Path, embedded: Cluster) -> None:
+    _run_python("README.md", tmp_path, embedded.bootstrap_servers)
+
+
+@pytest.mark.concurrent
+def test_the_commands_of_the_operations_page_work(tmp_path: Path, embedded: Cluster) -> None:
+    lines = [
+        line.removeprefix("$ ")
+        for language, text in _blocks("docs/operations.md")
+        if language == "console"
+        for line in text.splitlines()
+        if line.startswith("$ ") and not re.match(r"\$ pyconsumer (broker|demo)", line)
+    ]
+    assert len(lines) > 5
+    script = tmp_path / "commands.sh"
+    script.write_text('set -eux\npyconsumer() { "$PYTHON" -m pyconsumer "$@"; }\n' + "\n".join(lines) + "\n", "utf-8")
+    environment = {
+        "PYTHON": sys.executable,
+        "PYCONSUMER_BOOTSTRAP_SERVERS": embedded.bootstrap_servers,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    run(["sh", str(script)], timeout_s=90, cwd=tmp_path, env=environment).check()
