@@ -81,7 +81,8 @@ class Calls:
                 node = None
                 if target is not None:
                     node = yield from target(deadline)
-                timeout = max(0.001, min(self.config.request_timeout_ms / 1000, deadline - self.clock.now()))
+                left = deadline - self.clock.now()
+                timeout = round(max(0.001, min(self.config.request_timeout_ms / 1000, left)), 3)
                 if node is None:
                     future = self.client.send_any(
                         api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
@@ -110,7 +111,7 @@ class Calls:
         except KafkaTimeoutError as timeout_error:
             if last is None or timeout_error is last:
                 raise
-            raise KafkaTimeoutError(f"{what or api_key.name} did not succeed in time; last error: {last}") from last
+            raise KafkaTimeoutError(f"{what or api_key.name} did not succeed in time: {last}") from last
 
     def pause(self, failures: int, deadline: float) -> Steps[None]:
         """Wait before another attempt.

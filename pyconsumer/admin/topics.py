@@ -73,7 +73,8 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
     for topic in response.topics:
         name = topic.name or ""
         if topic.error_code and (names is not None or topic.error_code != UnknownTopicOrPartitionError.errno):
-            raise for_code(topic.error_code, f"topic {name!r}")
+            missing = topic.error_code == UnknownTopicOrPartitionError.errno
+            raise for_code(topic.error_code, f"topic {name!r} does not exist" if missing else f"topic {name!r}")
         partitions = [
             PartitionMetadata(
                 name,
@@ -95,9 +96,9 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
         )
     if names is None:
         return [found[name] for name in sorted(found)]
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise ProtocolError(f"the broker's answer leaves out topic {missing[0]!r}")
+    left_out = [name for name in names if name not in found]
+    if left_out:
+        raise ProtocolError(f"the broker's answer leaves out topic {left_out[0]!r}")
     return [found[name] for name in names]
 
 

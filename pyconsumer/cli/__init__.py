@@ -7,6 +7,7 @@ imported when they are called, so that ``pyconsumer --help`` stays quick.
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -59,20 +60,26 @@ class _Lazy(click.Group):
 
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
+        from pyconsumer import __version__
 
-        try:
-            number = version("pyconsumer")
-        except PackageNotFoundError:
-            number = "(not installed)"
-        click.echo(f"pyconsumer {number}, record decoder: pure Python")
+        click.echo(f"pyconsumer {__version__}, record decoder: pure Python")
         ctx.exit()
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Say the version.")
-def cli() -> None:
+@click.option("-v", "--verbose", count=True, help="Log to standard error; twice: all details.")
+@click.pass_context
+def cli(ctx: click.Context, verbose: int) -> None:
     """Kafka from the command line: a broker to try things on, topics, groups, records."""
+    if verbose:
+        logging.basicConfig(
+            level=logging.DEBUG if verbose > 1 else logging.INFO,
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        )
+    elif ctx.invoked_subcommand != "broker":
+        # What goes wrong is told once, by the error that ends the command. A broker runs on, and tells as it goes.
+        logging.getLogger("pyconsumer").addHandler(logging.NullHandler())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -47,23 +47,24 @@ def command(
     options = client_options(servers, settings) | {
         "group_id": group,
         "auto_offset_reset": "earliest" if from_beginning else "latest",
+        "allow_auto_create_topics": False,  # a name typed wrongly should not make a topic
         "enable_auto_commit": False,  # committed below, after the records were written
         "default_api_timeout_ms": timeout_ms,
     }
     out = sys.stdout.buffer
     count = 0
     with KafkaConsumer(options) as consumer:
+        wanted = []
+        for topic in topics:
+            numbers = consumer.partitions_for_topic(topic)
+            if not numbers:
+                raise click.ClickException(f"topic {topic!r} does not exist")
+            if partition is not None and partition not in numbers:
+                raise click.ClickException(f"topic {topic!r} has no partition {partition}, only 0 to {max(numbers)}")
+            wanted += [TopicPartition(topic, n) for n in sorted(numbers) if partition is None or n == partition]
         if group:
             consumer.subscribe(topics)
         else:
-            wanted = []
-            for topic in topics:
-                numbers = consumer.partitions_for_topic(topic)
-                if not numbers:
-                    raise click.ClickException(f"topic {topic!r} does not exist")
-                if partition is not None and partition not in numbers:
-                    raise click.ClickException(f"topic {topic!r} has partitions {sorted(numbers)}, not {partition}")
-                wanted += [TopicPartition(topic, n) for n in sorted(numbers) if partition is None or n == partition]
             consumer.assign(wanted)
             if offset is not None:
                 consumer.seek(wanted[0], offset)

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin import GroupDescription, KafkaAdminClient, OffsetSpec
-from pyconsumer.cli.options import as_json, client_options, connected, json_option
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
@@ -51,7 +51,7 @@ def list_groups(
         table.add_column(heading)
     for group in groups:
         table.add_row(group.group_id, group.state, group.group_type, str(group.coordinator_id))
-    Console(highlight=False).print(table)
+    console().print(table)
 
 
 @command.command("describe")
@@ -62,7 +62,7 @@ def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
     """Members, positions and lag of groups."""
-    console = Console(highlight=False)
+    out = console()
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name in names:
             group = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
@@ -70,7 +70,7 @@ def describe(
             if json_output:
                 click.echo(as_json(_document(group, rows)))
             else:
-                _print(console, group, rows)
+                _print(out, group, rows)
 
 
 Row = tuple[TopicPartition, int | None, int | None, str, str]
@@ -143,8 +143,8 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
     }
 
 
-def _print(console: Console, group: GroupDescription, rows: list[Row]) -> None:
-    console.print(
+def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
+    out.print(
         f"group {group.group_id}: {group.state}, {len(group.members)} members, assignor {group.protocol or 'none'}, "
         f"coordinator {group.coordinator}"
     )
@@ -164,7 +164,7 @@ def _print(console: Console, group: GroupDescription, rows: list[Row]) -> None:
             client,
         )
     if rows:
-        console.print(table)
+        out.print(table)
     idle = [member.client_id for member in group.members if not member.assignment]
     if idle:
-        console.print(f"without partitions: {', '.join(idle)}")
+        out.print(f"without partitions: {', '.join(idle)}")

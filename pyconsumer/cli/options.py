@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
+from rich.console import Console
 
-__all__ = ["as_json", "client_options", "connected", "json_option", "key_values"]
+__all__ = ["as_json", "client_options", "connected", "console", "json_option", "key_values"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,6 +63,12 @@ def client_options(servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
     for name, value in settings.items():
         options[name.replace("_", ".") if "." not in name else name] = value
     return options
+
+
+def console() -> Console:
+    """Where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal."""
+    width = None if sys.stdout.isatty() else 200
+    return Console(highlight=False, soft_wrap=width is not None, width=width)
 
 
 def as_json(value: object) -> str:

@@ -62,7 +62,10 @@ def command(
             if separator is not None:
                 key, found, value = value.partition(separator)
                 if not found:
-                    raise click.ClickException(f"line {number} has no key separator {key_separator!r}")
+                    producer.flush()
+                    raise click.ClickException(
+                        f"line {number} has no key separator {key_separator!r}; the {sent:,} before it were sent"
+                    )
             future = producer.send(topic, value, key, parsed or None, partition)
             future.add_errback(failures.append)
             sent += 1

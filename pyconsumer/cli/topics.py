@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from pyconsumer.cli.options import as_json, client_options, connected, json_option, key_values
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, key_values
 
 __all__ = ["command"]
 
@@ -105,7 +104,7 @@ def describe(
         ]
         resources = {topic.name: ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics}
         configs = admin.describe_configs(resources.values(), timeout_ms=timeout_ms)
-    console = Console(highlight=False)
+    out = console()
     for topic in topics:
         changed = {
             name: entry.value
@@ -148,4 +147,4 @@ def describe(
                 ",".join(map(str, item.replicas)),
                 ",".join(map(str, item.isr)),
             )
-        console.print(table)
+        out.print(table)

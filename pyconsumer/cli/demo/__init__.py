@@ -19,6 +19,7 @@ from rich.table import Table
 from pyconsumer.cli.demo.flights import FLIGHTS, airlines, flights
 from pyconsumer.cli.demo.group import DemoGroup
 from pyconsumer.cli.options import client_options, key_values
+from pyconsumer.cli.options import console as options_console
 from pyconsumer.errors import KafkaError
 
 __all__ = ["command"]
@@ -53,7 +54,7 @@ _PARTITIONS = 4
 )
 @click.option("--spark/--no-spark", default=True, show_default=True, help="Whether Spark reads the topic too.")
 def command(servers: str | None, settings: dict[str, str], output: Path | None, spark: bool) -> int:
-    console = Console(highlight=False)
+    console = options_console()
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="pyconsumer-demo-")) if output is None else output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,7 @@ def _produce(console: Console, servers: str, settings: dict[str, str]) -> tuple[
     topic = "flights"
     options = client_options(servers, settings)
     with KafkaAdminClient(options) as admin:
-        if topic in admin.list_topics():
+        if topic in admin.list_topics(timeout_ms=15_000):
             topic = f"flights-{time.time_ns() // 1_000_000:x}"
             console.print(f"topic flights exists already, so the flights go to [bold]{topic}[/]")
         # The flights are of 2013, older than any usual retention.

@@ -1,0 +1,338 @@
+"""The command ``pyconsumer``: what it prints, its exit status, and what it says to mistakes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer.cli import _run
+from tests.support.cluster import Cluster
+from tests.support.log_reader import read_partition
+from tests.support.process import Finished, GuardedProcess, run, wait_until
+
+MakeTopic = Callable[..., str]
+COMMAND = (sys.executable, "-m", "pyconsumer")
+
+
+def pyconsumer(*arguments: str, stdin: str = "", timeout_s: float = 60.0) -> Finished:
+    """Run the command in a process of its own."""
+    done = run([*COMMAND, *arguments], input=stdin, timeout_s=timeout_s)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture
+def here(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Run the command in this process, which is quicker: ``(status, standard output, standard error)``."""
+
+    def command(*arguments: str) -> tuple[int, str, str]:
+        status = _run(arguments)
+        out, err = capfd.readouterr()
+        return status, out, err
+
+    return command
+
+
+Here = Callable[..., tuple[int, str, str]]
+
+
+def dead_address() -> str:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+# ---------------------------------------------------------------- topics
+
+
+@pytest.mark.smoke
+def test_topics_from_creation_to_deletion(cluster: Cluster, topic_name: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    assert here("topics", "create", topic_name, "-p", "3", "-t", "retention.ms=5000", *servers) == (
+        0,
+        f"created {topic_name}\n",
+        "",
+    )
+    wait_until(lambda: topic_name in here("topics", "list", *servers)[1].splitlines(), 10, "the topic")
+    status, out, err = here("topics", "list", "--json", *servers)
+    (listed,) = [line for line in map(json.loads, out.splitlines()) if line["topic"] == topic_name]
+    assert (status, err, listed["partitions"]) == (0, "", 3)
+    status, out, _ = here("topics", "describe", topic_name, "--json", *servers)
+    described = json.loads(out)
+    assert (status, described["config"], len(described["partitions"])) == (0, {"retention.ms": "5000"}, 3)
+    assert described["id"] == listed["id"]
+    status, out, _ = here("topics", "describe", topic_name, *servers)
+    assert (status, f"{topic_name}  (id {listed['id']}; retention.ms=5000)" in out) == (0, True)
+    assert here("topics", "delete", topic_name, *servers) == (0, f"deleted {topic_name}\n", "")
+
+
+def test_mistakes_with_topics(cluster: Cluster, topic: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    status, out, err = here("topics", "create", topic, *servers)
+    assert (status, out) == (1, "")
+    assert err.startswith(f"Error: {topic}: TOPIC_ALREADY_EXISTS")
+    assert here("topics", "create", topic, "--if-not-exists", *servers) == (0, f"{topic} exists already\n", "")
+    for arguments in (("describe", "no-such-topic"), ("delete", "no-such-topic")):
+        status, out, err = here("topics", *arguments, *servers)
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert "no-such-topic" in err
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in err
+    status, _, err = here("topics", "create", "t", "-t", "no.such.setting=1", *servers)
+    assert (status, "no.such.setting" in err) == (1, True)
+    assert here("topics", "list", *servers)[1].splitlines().count(topic) == 1
+
+
+# ---------------------------------------------------------------- produce, consume
+
+
+@pytest.mark.smoke
+def test_what_is_produced_is_consumed(cluster: Cluster, topic: str) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    text = "".join(f"k{n}:value {n} é\n" for n in range(100))
+    sent = pyconsumer("produce", topic, "-k", ":", "-H", "source=test", "-c", "zstd", *servers, stdin=text)
+    assert (sent.returncode, sent.stdout, sent.stderr) == (0, "", f"100 records sent to {topic}\n")
+    record = read_partition(cluster, topic)[7]
+    assert (record.key, record.value, record.headers) == (b"k7", "value 7 é".encode(), [("source", b"test")])
+    read = pyconsumer("consume", topic, "--from-beginning", "-n", "100", "--keys", *servers).check()
+    assert read.stdout == text.replace(":", "\t")
+    first = json.loads(pyconsumer("consume", topic, "-p", "0", "-o", "5", "-n", "1", "--json", *servers).check().stdout)
+    assert (first["offset"], first["key"], first["value"], first["headers"]) == (
+        5,
+        "k5",
+        "value 5 é",
+        [["source", "test"]],
+    )
+
+
+def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
+    cluster: Cluster, topic: str, tmp_path: Path, here: Here
+) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    source = tmp_path / "lines"
+    source.write_bytes(b"one\r\ntwo\nthree without an end")
+    assert here("produce", topic, "-f", str(source), "--quiet", *servers) == (0, "", "")
+    assert here("consume", topic, "--from-beginning", "--idle-ms", "300", *servers) == (
+        0,
+        "one\ntwo\nthree without an end\n",
+        "",
+    )
+    source.write_bytes(b"a:b\nc")
+    status, _, err = here("produce", topic, "-f", str(source), "-k", ":", *servers)
+    assert (status, err) == (1, "Error: line 2 has no key separator ':'; the 1 before it were sent\n")
+
+
+def test_a_group_goes_on_where_it_ended(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(6):
+            producer.send(topic, b"%d" % n)
+    command = ("consume", topic, "-g", group_id, "--from-beginning", "-n", "3", *servers)
+    assert here(*command) == (0, "0\n1\n2\n", "")
+    assert here(*command) == (0, "3\n4\n5\n", "")
+
+
+def test_mistakes_of_reading_and_writing(cluster: Cluster, topic: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    for group in ((), ("-g", "g")):
+        assert here("consume", "no-such-topic", "--timeout-ms", "3000", *group, *servers) == (
+            1,
+            "",
+            "Error: topic 'no-such-topic' does not exist\n",
+        )
+    assert here("consume", topic, "-p", "7", *servers) == (
+        1,
+        "",
+        f"Error: topic {topic!r} has no partition 7, only 0 to 0\n",
+    )
+    status, _, err = here("produce", "not a name", "-f", __file__, *servers)
+    assert (status, "'not a name' is no topic name" in err, err.count("\n")) == (1, True, 1)
+    assert "no-such-topic" not in here("topics", "list", *servers)[1].splitlines()
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(50_000):
+            producer.send(topic, b"%d" % n)
+    command = [*COMMAND, "consume", topic, "--from-beginning", "-b", cluster.bootstrap_servers]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"0\n"
+        process.stdout.close()
+        assert process.wait(20) == 1
+        assert process.stderr.read() == b""
+
+
+def test_ctrl_c_ends_a_reader(cluster: Cluster, topic: str) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"x")
+    command = [*COMMAND, "consume", topic, "--from-beginning", "-b", cluster.bootstrap_servers]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"x\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert process.stderr.read().strip() == b""
+
+
+# ---------------------------------------------------------------- groups
+
+
+@pytest.mark.smoke
+def test_groups_are_listed_and_described(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(5):
+            producer.send(topic, b"%d" % n)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): OffsetAndMetadata(2)})
+    status, out, _ = here("groups", "list", "--json", *servers)
+    (listed,) = [line for line in map(json.loads, out.splitlines()) if line["group"] == group_id]
+    assert (status, listed["state"]) == (0, "Empty")
+    assert group_id in here("groups", "list", "--state", "Empty", *servers)[1]
+    assert group_id not in here("groups", "list", "--state", "Stable", *servers)[1]
+    status, out, _ = here("groups", "describe", group_id, "--json", *servers)
+    described = json.loads(out)
+    assert (status, described["group"], described["state"], described["members"]) == (0, group_id, "Empty", [])
+    assert described["partitions"] == [
+        {"topic": topic, "partition": 0, "committed": 2, "end": 5, "lag": 3, "member_id": None}
+    ]
+    status, out, _ = here("groups", "describe", group_id, *servers)
+    assert (status, f"group {group_id}: Empty, 0 members" in out, topic in out) == (0, True, True)
+    status, out, err = here("groups", "describe", "no-such-group", *servers)
+    assert (status, out, "GROUP_ID_NOT_FOUND" in err, "no-such-group" in err) == (1, "", True, True)
+
+
+def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    reader = GuardedProcess([*COMMAND, "consume", topic, "-g", group_id, "--config", "client.id=the-reader", *servers])
+    try:
+
+        def members() -> list[dict[str, object]]:
+            status, out, _ = here("groups", "describe", group_id, "--json", *servers)
+            return list(json.loads(out)["members"]) if status == 0 else []
+
+        wait_until(lambda: bool(members()) and bool(members()[0]["partitions"]), 30, "the member")
+        (member,) = members()
+        assert (member["client_id"], member["partitions"]) == ("the-reader", [[topic, 0]])
+    finally:
+        reader.stop()
+
+
+# ---------------------------------------------------------------- wrong usage
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["topcs", "list"], "no command 'topcs'. Did you mean 'topics'?"),
+        (["topics", "lst"], "'list'"),
+        (["topics", "list", "--jsn"], "--json"),
+        (["topics", "create"], "Missing argument"),
+        (["topics", "create", "t", "-p", "0"], "--partitions"),
+        (["topics", "create", "t", "-p", "many"], "'many'"),
+        (["topics", "create", "t", "-t", "x"], "KEY=VALUE"),
+        (["topics", "list", "--config", "request.timeout=5"], "request"),
+        (["topics", "list", "--config", "request.timeout.ms=soon"], "whole number"),
+        (["topics", "list", "-b", "host:port"], "'host:port'"),
+        (["consume", "t", "-o", "5"], "--partition"),
+        (["consume", "t", "u", "-p", "5"], "exactly one topic"),
+        (["produce", "t", "-H", "x"], "NAME=VALUE"),
+        (["produce", "t", "-f", "/no/such/file"], "/no/such/file"),
+        (["produce", "t", "-c", "rar"], "'rar'"),
+        (["broker", "--port", "70000"], "--port"),
+        (["broker", "--port", "0", "--config", "num.partition=1"], "num.partitions"),
+        (["broker", "--port", "0", "--config", "num.partitions=x"], "'x'"),
+        (["demo", "--no-such"], "--no-such"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_has_status_2_and_says_what_is_wrong(arguments: list[str], told: str, here: Here) -> None:
+    status, out, err = here(*arguments)
+
+    assert (status, out) == (2, "")
+    assert told in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("arguments", [["topics", "list"], ["groups", "list"], ["groups", "describe", "g"]])
+def test_a_cluster_that_is_not_there_is_one_line(arguments: list[str]) -> None:
+    address = dead_address()
+    started = time.monotonic()
+    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "700")
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("Error: ")
+    assert address in done.stderr
+    assert "Connection refused" in done.stderr
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("arguments", [["consume", "t"], ["produce", "t"]])
+def test_a_reader_and_a_writer_say_so_too(arguments: list[str]) -> None:
+    address = dead_address()
+    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "700", stdin="x\n")
+
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("Error: ")
+
+
+def test_help_names_every_command_and_option(here: Here) -> None:
+    status, out, _ = here("--help")
+    assert status == 0
+    for name in ("broker", "consume", "demo", "groups", "produce", "topics"):
+        assert name in out
+        status, told, _ = here(name, "--help")
+        assert (status, told.startswith(f"Usage: pyconsumer {name}")) == (0, True)
+    assert here("--version")[1].startswith("pyconsumer ")
+
+
+# ---------------------------------------------------------------- broker
+
+
+def test_the_broker_says_one_line_and_stops_on_sigterm(tmp_path: Path) -> None:
+    command = [*COMMAND, "broker", "--port", "0", "--brokers", "1", "--data-dir", str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        line = process.stdout.readline()
+        assert line.startswith("listening on ")
+        addresses = line.removeprefix("listening on ").strip()
+        with KafkaAdminClient(bootstrap_servers=addresses) as admin:
+            assert len(admin.describe_cluster().brokers) == 1
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert (process.stdout.read(), process.stderr.read()) == ("", "")
+
+
+def test_a_broker_goes_on_with_its_data_after_ctrl_c(tmp_path: Path) -> None:
+    command = [*COMMAND, "broker", "--port", "0", "--data-dir", str(tmp_path)]
+    for turn in range(2):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            address = process.stdout.readline().removeprefix("listening on ").strip()
+            with KafkaProducer(bootstrap_servers=address) as producer:
+                assert producer.send("kept", b"x", partition=0).get(20).offset == turn
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) in (0, 130)
+            assert process.stderr.read() == ""
+
+
+def test_a_port_that_is_taken_is_told(here: Here) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        port = sock.getsockname()[1]
+        status, out, err = here("broker", "--port", str(port))
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert f"127.0.0.1:{port}" in err
