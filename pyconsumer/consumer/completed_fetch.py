@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from pyconsumer.consumer.fetch_planner import ByteBudget
-from pyconsumer.consumer.partition_state import FetchPosition, PartitionState
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.protocol.records import Columns, ConsumerRecord, Cursor
 from pyconsumer.structs import TopicPartition
@@ -107,6 +107,11 @@ class CompletedFetch:
     def exhausted(self) -> bool:
         """Whether nothing is left in it."""
         return not self._ready and not self._raw and self.cursor.exhausted
+
+    @property
+    def is_between_records(self) -> bool:
+        """Whether records are decoded already that are handed out next, one by one."""
+        return bool(self._ready)
 
     @property
     def is_damaged(self) -> bool:
@@ -199,7 +204,7 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
-        self._moved: dict[TopicPartition, FetchPosition] = {}
+        self._moved: dict[TopicPartition, tuple[int, int, LeaderAndEpoch]] = {}
 
     def __bool__(self) -> bool:
         """Whether something may be there to hand out or to raise."""
@@ -322,7 +327,7 @@ class FetchBuffer:
         for tp, position in self._moved.items():
             state = self._subscriptions.get(tp)
             if state is not None and state.has_valid_position:
-                self._subscriptions.seek_validated(tp, position)
+                self._subscriptions.seek_validated(tp, FetchPosition(*position))
         self._moved.clear()
 
     def _is_turn_of(self, fetch: CompletedFetch) -> bool:
@@ -372,11 +377,11 @@ class FetchBuffer:
         offset = fetch.next_offset
         if offset != state.position:
             if fetch.topic_partition not in self._moved and state.position is not None:
-                self._moved[fetch.topic_partition] = FetchPosition(
-                    state.position, state.offset_epoch, state.position_leader
-                )
+                self._moved[fetch.topic_partition] = (state.position, state.offset_epoch, state.position_leader)
             state.position = offset
             state.offset_epoch = fetch.cursor.last_leader_epoch
+        if fetch.is_between_records:
+            return True
         if fetch.exhausted:
             self._queue.popleft()
             self._drop(fetch)

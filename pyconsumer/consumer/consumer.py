@@ -87,18 +87,11 @@ class KafkaConsumer:
             exclude_internal_topics=config.exclude_internal_topics,
         )
         self._client = ConsumerNetworkClient(NetworkClient(config, metadata=self._metadata, clock=clock))
-        coordinator: ConsumerCoordinator | None = None
-        if config.group_id is not None:
-            from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-
-            coordinator = ConsumerCoordinator(
-                config=config,
-                client=self._client,
-                metadata=self._metadata,
-                subscriptions=self._subscriptions,
-                clock=clock,
-                on_commit=self._interceptors.on_commit,
-            )
+        try:
+            coordinator = self._make_coordinator()
+        except BaseException:
+            self._client.close()
+            raise
         self._core = ConsumerCore(
             config=config,
             client=self._client,
@@ -108,6 +101,20 @@ class KafkaConsumer:
             interceptors=self._interceptors,
             metrics=self._metrics,
             clock=clock,
+        )
+
+    def _make_coordinator(self) -> ConsumerCoordinator | None:
+        if self.config.group_id is None:
+            return None
+        from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
+
+        return ConsumerCoordinator(
+            config=self.config,
+            client=self._client,
+            metadata=self._metadata,
+            subscriptions=self._subscriptions,
+            clock=self._clock,
+            on_commit=self._interceptors.on_commit,
         )
 
     # -- records -----------------------------------------------------------------------------------------------------
@@ -184,9 +191,9 @@ class KafkaConsumer:
             client = self._client
             client.raise_wakeup()
             now = self._clock.now()
-            self._metrics.on_poll_start(now)
             record = self._core.next_buffered(now)
             if record is None:
+                self._metrics.on_poll_start(now)
                 timeout = self.config.consumer_timeout_ms
                 deadline = math.inf if timeout is None or timeout < 0 else now + timeout / 1000
                 record = client.run(self._core.next(deadline), deadline)

@@ -16,9 +16,11 @@ from pyconsumer.consumer.fetch_state import FetchState
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
 from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
+    ConfigurationError,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaConnectionError,
@@ -390,7 +392,7 @@ def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
     steps = world.core.position(T0, 200.0)
     next(steps)
 
-    with pytest.raises(KafkaTimeoutError, match="t-0 .*AWAIT_RESET"):
+    with pytest.raises(KafkaTimeoutError, match=r"t-0 .*AWAIT_RESET"):
         steps.throw(KafkaTimeoutError("over"))
 
 
@@ -426,6 +428,17 @@ def alone() -> Any:
     made = consumer()
     yield made
     made.close(0)
+
+
+def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[object] = []
+    close = ConsumerNetworkClient.close
+    monkeypatch.setattr(ConsumerNetworkClient, "close", lambda self: (closed.append(self), close(self)))
+
+    with pytest.raises(ConfigurationError):
+        consumer(group_id="g", partition_assignment_strategy=["no such assignor"])
+
+    assert len(closed) == 1
 
 
 @pytest.mark.spec("client:KC-41", "client:KC-14")
@@ -584,12 +597,25 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
     assert other.subscriptions.subscription() == {"t"}
 
 
-@pytest.mark.spec("client:KC-25", "client:KC-23", "client:KC-29")
+@pytest.mark.spec("client:KC-25", "client:KC-23")
 def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
     assert grouped.config.group_id == "g"
     assert (grouped.config.retry_backoff_ms, grouped.config.request_timeout_ms) == (100, 30_000)
     assert grouped.config.default_api_timeout_ms == 60_000
     assert grouped.config.partition_assignment_strategy
+
+
+@pytest.mark.spec("client:CF-20", "client:KC-11")
+def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = consumer()
+    deadlines: list[float] = []
+    close = made._core.close
+    monkeypatch.setattr(made._core, "close", lambda at, **more: (deadlines.append(at), close(at, **more))[1])
+    before = made._clock.now()
+
+    made.close()
+
+    assert 30 <= deadlines[0] - before < 35
 
 
 # -- callbacks -------------------------------------------------------------------------------------------------------

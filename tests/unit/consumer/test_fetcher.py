@@ -569,3 +569,27 @@ def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture
 
     assert "without a session" in caplog.text
     assert world.collect() == {}
+
+
+@pytest.mark.spec("client:FE-95", "client:FE-13")
+def test_the_session_with_a_node_is_made_once_and_stays() -> None:
+    world = World(T0)
+    assert world.fetcher.planner.session(1) is None
+    world.exchange(T0, data())
+    session = world.fetcher.planner.session(1)
+    world.exchange(T0, data())
+
+    assert session is not None
+    assert world.fetcher.planner.session(1) is session
+
+
+@pytest.mark.spec("client:FE-42", "client:ER-01")
+def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
+    world = World(T0)
+    late = bytearray(batch(5, 5))
+    late[-1] ^= 0xFF
+    world.exchange(T0, data(batch(0, 5) + bytes(late), error_code=0))
+
+    assert world.collect(5) == {T0: [0, 1, 2, 3, 4]}
+    with pytest.raises(errors.CorruptRecordError):
+        world.collect()
