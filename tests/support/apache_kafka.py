@@ -106,7 +106,7 @@ class ApacheKafka:
         settings.write_text(properties(self._settings()))
         if not (self.data_folder / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self.tools.run("StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(settings))
+            self.tools.run("StorageTool", "format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(settings))
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         command = [
             *self.tools.java("-Xms256m", "-Xmx1g", quick=False, log_level="INFO", log_to="SYSTEM_OUT"),
