@@ -1,0 +1,97 @@
+"""Groups in simulated time: whatever happens, no partition has two owners, and in the end each has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pyconsumer.assignors import Assignor, RangeAssignor, RoundRobinAssignor
+from tests.unit.assignors.cooperative import Sticky
+from tests.unit.coordinator.simulation import Simulation
+
+ASSIGNORS = {"range": RangeAssignor, "roundrobin": RoundRobinAssignor, "cooperative": Sticky}
+
+
+@pytest.mark.spec("client:RZ-01", "transactions:ASG-06", "client:IC-15")
+@pytest.mark.parametrize("assignor", ASSIGNORS.values(), ids=ASSIGNORS)
+@pytest.mark.parametrize("seed", range(12))
+def test_chaos_ends_in_order(seed: int, assignor: Callable[[], Assignor]) -> None:
+    sim = Simulation(seed, assignor)
+    for _ in range(3):
+        sim.add()
+    for _ in range(60):
+        sim.something()
+        sim.advance(sim.random.expovariate(1 / 6.0))
+    while len(sim.members) < 2:
+        sim.add()
+    sim.heal()
+    sim.advance(60.0)
+    sim.assert_settled()
+    assert sim.rebalances > 10
+
+
+@pytest.mark.spec("client:IC-14", "client:IC-27")
+def test_a_hundred_members_join_one_by_one() -> None:
+    sim = Simulation(1, Sticky, partitions=200)
+    for _ in range(100):
+        sim.add(session_timeout=60.0, rebalance_timeout=300.0)
+        sim.advance(0.2)
+    sim.advance(60.0)
+    sim.assert_settled()
+    assert {len(member.owned) for member in sim.members} == {2}
+
+
+@pytest.mark.spec("client:SQ-11", "transactions:LDR-02", "client:IC-20")
+def test_a_leader_that_crashes_is_followed_by_another() -> None:
+    sim = Simulation(2, RangeAssignor)
+    for _ in range(3):
+        sim.add()
+    sim.advance(20.0)
+    sim.assert_settled()
+    leader = next(member for member in sim.members if member.core.is_leader)
+    leader.crash()
+    sim.advance(30.0)
+    sim.assert_settled()
+    assert sum(member.core.is_leader for member in sim.members) == 1
+
+
+@pytest.mark.spec("client:SQ-10", "transactions:SEQ-06")
+def test_a_member_that_stalls_in_a_rebalance_is_left_behind_and_comes_back() -> None:
+    sim = Simulation(3, RangeAssignor)
+    stalling, other = sim.add(), sim.add()
+    sim.advance(10.0)
+    stalling.stall(40.0)
+    sim.add()
+    sim.advance(30.0)
+    assert len(other.owned) == 6, "two of three share it"
+    sim.advance(40.0)
+    sim.assert_settled()
+    assert {len(member.owned) for member in sim.members} == {4}
+    assert stalling.lost
+
+
+@pytest.mark.spec("transactions:SEQ-05", "client:SQ-07")
+def test_a_stable_group_survives_its_coordinator() -> None:
+    sim = Simulation(4, RangeAssignor)
+    for _ in range(3):
+        sim.add()
+    sim.advance(20.0)
+    generation = sim.members[0].core.generation
+    rebalances = sim.rebalances
+    sim.restart_coordinator()
+    sim.advance(30.0)
+    sim.assert_settled()
+    assert sim.members[0].core.generation == generation
+    assert sim.rebalances == rebalances
+
+
+def test_an_hour_without_events_has_no_rebalance() -> None:
+    sim = Simulation(5, RangeAssignor)
+    for _ in range(2):
+        sim.add()
+    sim.advance(20.0)
+    rebalances = sim.rebalances
+    sim.advance(3600.0)
+    assert sim.rebalances == rebalances
+    sim.assert_settled()
