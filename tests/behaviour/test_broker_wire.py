@@ -425,7 +425,7 @@ class TestTopics:
         asked = CreatableTopic(topic_name, 3, 1, configs=[CreatableTopicConfig("retention.ms", "7000")])
         result = client.request(CreateTopicsRequest([asked]), version).topics[0]
         assert (result.error_code, result.error_message) == (0, None)
-        assert set(client.leaders(topic_name)) == {0, 1, 2}
+        wait_until(lambda: set(client.leaders(topic_name)) == {0, 1, 2}, 10, "the leaders")
         if version >= 5:
             config = {item.name: (item.value, item.config_source) for item in result.configs}
             assert (result.num_partitions, result.replication_factor) == (3, 1)
