@@ -64,7 +64,6 @@ def test_between_revoked_and_assigned_there_is_no_assignment(
         assert seen[-1] == ("assigned", 1)
 
 
-@pytest.mark.spec("client:KC-64")
 def test_what_a_callback_may_and_may_not_do(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 5)
     tp = TopicPartition(topic, 0)

@@ -282,7 +282,7 @@ def test_deadlines_hold_without_any_broker(
     else:
         with pytest.raises(errors.KafkaTimeoutError, match=r"coordinator|OffsetCommit|OffsetFetch|attempt"):
             consumer.commit({tp: 1}, timeout_ms=500) if call == "commit" else consumer.committed(tp, timeout_ms=500)
-    assert time.monotonic() - before < 2.0
+    assert time.monotonic() - before < 5.0
     consumer.close(timeout_ms=100)
 
 
@@ -294,7 +294,7 @@ def test_a_member_closes_in_time_without_any_broker(proxy: KafkaProxy, topic: st
     proxy.cut_all()
     before = time.monotonic()
     consumer.close(timeout_ms=700)
-    assert time.monotonic() - before < 2.0
+    assert time.monotonic() - before < 5.0
 
 
 def test_without_a_coordinator_an_asynchronous_commit_fails(proxy: KafkaProxy, topic: str, group_id: str) -> None:

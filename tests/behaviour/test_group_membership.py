@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,6 +16,7 @@ from pyconsumer.protocol.messages.create_partitions import CreatePartitionsReque
 from pyconsumer.structs import TopicPartition
 from tests.behaviour.group_members import eventually, fill, join_all, make_consumer, running
 from tests.support.cluster import Cluster
+from tests.support.process import GuardedProcess
 from tests.support.proxy import KafkaProxy
 
 pytestmark = pytest.mark.concurrent
@@ -40,7 +42,8 @@ def test_one_member_reads_everything(cluster: Cluster, make_topic: MakeTopic, gr
 def test_members_come_and_go(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(4)
     with running() as start:
-        a = start(cluster, group_id, [topic])
+        # A member that leaves says so: no session timeout is waited for, or this test would be late.
+        a = start(cluster, group_id, [topic], session_timeout_ms=120_000)
         join_all([a], 4)
         first = a.generation
         b = start(cluster, group_id, [topic])
@@ -51,10 +54,8 @@ def test_members_come_and_go(cluster: Cluster, make_topic: MakeTopic, group_id: 
         c, d = start(cluster, group_id, [topic]), start(cluster, group_id, [topic])
         owners = join_all([a, b, c, d], 4)
         assert len(set(owners.values())) == 4
-        before = time.monotonic()
         a.stop()
         join_all([b, c, d], 4)
-        assert time.monotonic() - before < 5.0, "a member that leaves says so: no session timeout is waited for"
         for member in (b, c):
             member.stop()
         join_all([d], 4)
@@ -88,13 +89,14 @@ def test_unsubscribing_gives_the_partitions_to_the_others(
 ) -> None:
     topic = make_topic(2)
     with running() as start:
-        a, b = start(cluster, group_id, [topic]), start(cluster, group_id, [topic])
+        a = start(cluster, group_id, [topic], session_timeout_ms=120_000)
+        b = start(cluster, group_id, [topic])
         join_all([a, b], 2)
         a.stall()
         assert a.do(lambda consumer: consumer.unsubscribe()) is None
         assert a.listener.calls[-1][0] == "revoked"
         assert a.do(lambda consumer: consumer.group_metadata().generation_id) == -1
-        join_all([b], 2, within_s=5.0)
+        join_all([b], 2)
         assert a.do(lambda consumer: consumer.subscribe([topic], listener=a.listener)) is None
         a.go_on()
         join_all([a, b], 2)
@@ -375,14 +377,12 @@ def test_a_parked_join_holds_up_neither_heartbeats_nor_fetches(
 
 def test_close_tells_the_group_at_once(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(1)
-    consumer = make_consumer(cluster, group_id)
+    consumer = make_consumer(cluster, group_id, session_timeout_ms=120_000)
     with running() as start:
         consumer.subscribe([topic])
         eventually(lambda: (consumer.poll(50), consumer.assignment())[1], "joining")
         consumer.close()
-        before = time.monotonic()
         join_all([start(cluster, group_id, [topic])], 1)
-        assert time.monotonic() - before < 5.0
 
 
 def test_a_foreign_member_shares_the_partitions(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
@@ -424,3 +424,30 @@ def test_members_in_one_process_and_threads_named(cluster: Cluster, topic: str, 
         names = [thread.name for thread in threading.enumerate() if thread.daemon]
         assert f"pyconsumer-heartbeat | {group_id}" in names
     eventually(lambda: f"pyconsumer-heartbeat | {group_id}" not in [t.name for t in threading.enumerate()], "its end")
+
+
+_MEMBER = """
+import sys
+from pyconsumer.consumer.consumer import KafkaConsumer
+servers, group, topic = sys.argv[1:]
+consumer = KafkaConsumer(
+    topic, bootstrap_servers=servers, group_id=group, auto_offset_reset="earliest", session_timeout_ms=2000,
+    heartbeat_interval_ms=200, auto_commit_interval_ms=100,
+)
+while True:
+    consumer.poll(100)
+    print(len(consumer.assignment()), flush=True)
+"""
+
+
+@pytest.mark.spec("transactions:SEQ-03", "transactions:HBT-05")
+def test_members_in_processes_one_of_which_is_killed(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+    topic = make_topic(4)
+    command = [sys.executable, "-c", _MEMBER, cluster.bootstrap_servers, group_id, topic]
+    with running() as start, GuardedProcess(command) as first, GuardedProcess(command) as second:
+        member = start(cluster, group_id, [topic])
+        eventually(lambda: 1 <= len(member.assignment) <= 2, "sharing with two processes")
+        first.kill()
+        eventually(lambda: len(member.assignment) == 2, "sharing with one")
+        second.kill()
+        join_all([member], 4)
