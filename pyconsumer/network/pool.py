@@ -13,7 +13,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pyconsumer.config import Address
-from pyconsumer.errors import AuthenticationError, KafkaConnectionError, KafkaError, ProtocolError
+from pyconsumer.errors import (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaError,
+    ProtocolError,
+    RequestCancelledError,
+)
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import NameService
@@ -211,7 +217,10 @@ class Pool:
                 if isinstance(error, KafkaError):
                     self.complete(peer, request, error)
                     continue
-                self.complete(peer, request, ProtocolError(f"the request could not be made: {error!r}"))
+                if isinstance(error, Exception):
+                    self.complete(peer, request, ProtocolError(f"the request could not be made: {error!r}"))
+                else:  # Ctrl-C: the request may be made again
+                    self.complete(peer, request, RequestCancelledError("interrupted while the request was made"))
                 raise
             peer.outstanding[request] = None
             peer.unsent.popleft()

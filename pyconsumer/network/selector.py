@@ -6,6 +6,7 @@ import collections
 import collections.abc
 import contextlib
 import socket
+import sys
 import threading
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -37,23 +38,23 @@ def new_selector() -> Selector:
 
 
 def _selectors2() -> Any:
-    try:
-        import selectors2
-    except ModuleNotFoundError:  # a Spark worker that was sent our package alone
-        import selectors
-
-        return selectors
-    except ImportError:
+    # One thread at a time: a second one could be handed the half-made module of an import that fails.
+    with _IMPORTING:
+        if "selectors2" in sys.modules:
+            return sys.modules["selectors2"]
         # selectors2 2.0.2 asks for collections.Mapping, which Python 3.10 moved: lend it while it is imported.
-        with _IMPORTING:
-            missing = not hasattr(collections, "Mapping")
+        missing = not hasattr(collections, "Mapping")
+        if missing:
+            collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]
+        try:
+            import selectors2
+        except ModuleNotFoundError:  # a Spark worker that was sent our package alone
+            import selectors
+
+            return selectors
+        finally:
             if missing:
-                collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]
-            try:
-                import selectors2
-            finally:
-                if missing:
-                    del collections.Mapping  # type: ignore[attr-defined]
+                del collections.Mapping  # type: ignore[attr-defined]
     return selectors2
 
 
