@@ -56,6 +56,7 @@ _PARTITIONS = 4
 def command(servers: str | None, settings: dict[str, str], output: Path | None, spark: bool) -> int:
     console = options_console()
     started = time.monotonic()
+    airlines()  # tells at once if the data is missing
     folder = Path(tempfile.mkdtemp(prefix="pyconsumer-demo-")) if output is None else output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     with _cluster(console, servers, folder) as address:
@@ -98,7 +99,7 @@ def _produce(console: Console, servers: str, settings: dict[str, str]) -> tuple[
     topic = "flights"
     options = client_options(servers, settings)
     with KafkaAdminClient(options) as admin:
-        if topic in admin.list_topics(timeout_ms=15_000):
+        if topic in admin.list_topics(timeout_ms=10_000):
             topic = f"flights-{time.time_ns() // 1_000_000:x}"
             console.print(f"topic flights exists already, so the flights go to [bold]{topic}[/]")
         # The flights are of 2013, older than any usual retention.
@@ -120,7 +121,7 @@ def _produce(console: Console, servers: str, settings: dict[str, str]) -> tuple[
             producer.flush()
             lost = int(producer.metrics()["producer-metrics"]["record-error-total"])
         if failures or lost:
-            raise failures[0] if failures else KafkaError(f"{lost} batches of flights could not be sent")
+            raise failures[0] if failures else KafkaError(f"{lost:,} flights could not be sent")
     return topic, expected
 
 
@@ -193,8 +194,13 @@ def _spark(console: Console, servers: str, settings: dict[str, str], topic: str,
         return True
     from pyconsumer.cli.demo import spark_job
 
-    with console.status("Spark reads the same topic"):
-        count, parquet, picture = spark_job.run(servers, topic, settings, airlines(), folder)
+    try:
+        with console.status("Spark reads the same topic"):
+            count, parquet, picture = spark_job.run(servers, topic, settings, airlines(), folder)
+    except Exception as error:
+        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+        click.echo(f"Error: the Spark part failed: {reason} (more in {folder / 'spark.log'})", err=True)
+        return False
     console.print(f"Spark read {count:,} flights\n  table: {parquet}\n  plot:  [bold]{picture}[/]")
     if count != FLIGHTS:
         console.print(f"Error: Spark should have read {FLIGHTS:,}")

