@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -33,7 +34,7 @@ def main(
     docs: Path,
     no_write: bool,
 ) -> None:
-    start = time.monotonic()
+    start, load = time.monotonic(), os.getloadavg()[0]
     setup = Setup(partitions, records, record_size, rounds, lambda text: click.echo(text, err=True), only)
     names = workloads or tuple(WORKLOADS)
     tables: list[Table] = []
@@ -52,7 +53,7 @@ def main(
         click.echo(f"\n{table.title}\n{table.text}\n{markdown_table(vars(table))}")
     if not (no_write or only):
         command = " ".join(["python -m tests.benchmarks", *_given()])
-        for path in update(docs, tables, command, rounds, list(WORKLOADS)):
+        for path in update(docs, tables, command, rounds, list(WORKLOADS), load):
             setup.say(f"written: {path}")
     setup.say(f"done in {time.monotonic() - start:.0f} s")
 

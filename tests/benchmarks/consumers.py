@@ -138,9 +138,9 @@ def read_confluent(servers: str, topic: str, tally: Tally, watch: Watch) -> None
         consumer.assign([TopicPartition(topic, number, 0) for number in range(len(tally.checksums))])
         while tally.more:
             messages = consumer.consume(1000, timeout=1.0)
-            values: list[list[bytes]] = [[] for _ in tally.checksums]
+            values: list[list[Any]] = [[] for _ in tally.checksums]
             for message in messages:
-                values[message.partition()].append(message.value())
+                values[message.partition()].append(message.value())  # type: ignore[index]
             for partition, found in enumerate(values):
                 if found:
                     tally.add(partition, found)

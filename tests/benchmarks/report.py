@@ -23,11 +23,13 @@ Made by
 $ {command}
 ```
 
-on {machine}. All contenders use the same broker and topic, each run is a process of its own, and they run in turn
-(A B A B), {rounds} rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and
-with what else it does. The CPU column (processor time of the client's process, all threads) is steadier than the rate.
-A client that lost or changed a record would fail the run: counts and checksums are compared with what Java's consumer
-read.
+on {machine}; load average before it began: {load}.
+
+All contenders use the same broker and topic, each run is a process of its own, and they run in turn (A B A B), {rounds}
+rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and with what else it
+does; where it did much else, the CPU column (processor time of the client's process, all threads) says more than the
+rate. A client that lost or changed a record would fail the run: counts and checksums are compared with what Java's
+consumer read.
 
 ![Rates, side by side](benchmarks.png)
 """
@@ -76,23 +78,26 @@ def machine() -> str:
     return f"{os.cpu_count()} cores ({model}), {platform.system()}, {python}"
 
 
-def update(folder: Path, tables: Sequence[Table], command: str, rounds: int, order: Sequence[str]) -> list[Path]:
+def update(
+    folder: Path, tables: Sequence[Table], command: str, rounds: int, order: Sequence[str], load: float
+) -> list[Path]:
     """Put new tables in the place of old ones of the same name and write the three files.
 
     Args:
         order: names of workloads; tables are shown in this order.
+        load: the machine's load average before the run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     data_file = folder / "benchmarks.json"
     data: dict[str, Any] = json.loads(data_file.read_text()) if data_file.exists() else {"tables": {}}
-    data |= {"command": command, "machine": machine(), "rounds": rounds}
+    data |= {"command": command, "machine": machine(), "rounds": rounds, "load": round(load, 1)}
     for table in tables:
         data["tables"][table.name] = asdict(table)
     data["tables"] = dict(
         sorted(data["tables"].items(), key=lambda item: [item[0].startswith(name) for name in order].index(True))
     )
     data_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    parts = [_HEAD.format(command=command, machine=data["machine"], rounds=rounds)]
+    parts = [_HEAD.format(**data)]
     parts += [f"## {item['title']}\n\n{item['text']}\n\n{markdown_table(item)}" for item in data["tables"].values()]
     page = folder / "benchmarks.md"
     page.write_text("\n".join(parts), encoding="utf-8")

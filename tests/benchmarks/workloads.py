@@ -152,11 +152,12 @@ def produce_with_java(setup: Setup, servers: str, topic: str, records: int, *ext
             quick=False,
         )
     )
-    found = re.findall(r"(\d+) (?:\S+ )?records sent[^,]*, ([\d.]+) records/sec", finished.stdout)
-    if not found or int(found[-2 if len(found) > 1 else -1][0]) != records + warm_up:
+    everything = re.findall(r"^(\d+) records sent, ", finished.stdout, re.MULTILINE)
+    steady = re.search(r"^(\d+) steady state records sent, ([\d.]+) records/sec", finished.stdout, re.MULTILINE)
+    if not everything or int(everything[-1]) != records + warm_up or steady is None or int(steady[1]) != records:
         raise WrongAnswerError(f"ProducerPerformance did not send {records + warm_up} records:\n{finished.stdout}")
     # Its processor time is that of the whole process, so it is divided by all that it sent.
-    return Run(records, records / float(found[-1][1]), cpu * records / (records + warm_up))
+    return Run(records, records / float(steady[2]), cpu * records / (records + warm_up))
 
 
 def consume_with_java(setup: Setup, servers: str, topic: str, records: int) -> Run:
