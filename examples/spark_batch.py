@@ -1,7 +1,7 @@
 """Read a topic with Spark, as a batch and without a jar.
 
-Needs ``pip install 'pyconsumer[spark]'`` and Java 17 or newer; ``pip install 'pyconsumer[jvm]'`` brings one. Run it as it
-stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
+Needs ``pip install 'pyconsumer[spark]'`` and Java 17 or newer; ``pip install 'pyconsumer[jvm]'`` brings one. Run it
+as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """
 
 import argparse
@@ -18,7 +18,7 @@ TOPIC = "words"
 
 def main(servers: str) -> None:
     with KafkaProducer(bootstrap_servers=servers) as producer:
-        for word in "to be or not to be that is the question".split():
+        for word in ("to", "be", "or", "not", "to", "be", "that", "is", "the", "question"):
             producer.send(TOPIC, word)
 
     spark = session("local[2]")
