@@ -14,7 +14,7 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["command"]
 
 
-@click.group(help="List and describe consumer groups.")
+@click.group(help="List, describe and delete consumer groups.")
 def command() -> None:
     pass
 
@@ -71,6 +71,19 @@ def describe(
                 click.echo(as_json(_document(group, rows)))
             else:
                 _print(out, group, rows)
+
+
+@command.command("delete")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@connected
+def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int) -> None:
+    """Remove groups without members, with all that they committed."""
+    with KafkaAdminClient(client_options(servers, settings)) as admin:
+        result = admin.delete_groups(names, raise_errors=False, timeout_ms=timeout_ms)
+    for name, error in result.items():
+        click.echo(f"deleted {name}" if error is None else f"Error: {name}: {error}", err=error is not None)
+    if any(result.values()):
+        raise click.exceptions.Exit(1)
 
 
 Row = tuple[TopicPartition, int | None, int | None, str, str]

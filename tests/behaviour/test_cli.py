@@ -189,7 +189,7 @@ def test_ctrl_c_ends_a_reader(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.smoke
-def test_groups_are_listed_and_described(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
+def test_groups_are_listed_described_and_deleted(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
     servers = ("-b", cluster.bootstrap_servers)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for n in range(5):
@@ -209,6 +209,9 @@ def test_groups_are_listed_and_described(cluster: Cluster, topic: str, group_id:
     ]
     status, out, _ = here("groups", "describe", group_id, *servers)
     assert (status, f"group {group_id}: Empty, 0 members" in out, topic in out) == (0, True, True)
+    assert here("groups", "delete", group_id, *servers) == (0, f"deleted {group_id}\n", "")
+    status, out, err = here("groups", "delete", group_id, *servers)
+    assert (status, out, err.startswith(f"Error: {group_id}: GROUP_ID_NOT_FOUND")) == (1, "", True)
     status, out, err = here("groups", "describe", "no-such-group", *servers)
     assert (status, out, "GROUP_ID_NOT_FOUND" in err, "no-such-group" in err) == (1, "", True, True)
 
