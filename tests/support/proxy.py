@@ -206,6 +206,9 @@ class KafkaProxy(RuleBook):
         except OSError:
             writer.close()
             return
+        except asyncio.CancelledError:
+            writer.close()  # the proxy stops while a client is just connecting
+            raise
         connection = _Connection(next(self._numbers), upstream, (reader, writer), broker)
         self._connections.add(connection)
         requests: asyncio.Queue[_Frame | None] = asyncio.Queue()
