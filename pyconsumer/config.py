@@ -26,8 +26,8 @@ the same mapping, and then strings are read as in a properties file (``"500"``, 
 checked when the object is built: an unknown name is an error that tells the nearest valid one, and so is a pair of
 settings that contradict each other. Durations are whole milliseconds, sizes bytes.
 
-The machinery is in :mod:`pyconsumer.settings`; its names are here too. Nothing here knows what a setting does. Network parts of the settings are turned into addresses, TLS contexts and the
-like by :mod:`pyconsumer.network`.
+The machinery is in :mod:`pyconsumer.settings`; its names are here too. Nothing here knows what a setting does: network
+parts are turned into addresses, TLS contexts and the like by :mod:`pyconsumer.network`.
 """
 
 from __future__ import annotations
