@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.group import codes
-from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
@@ -413,35 +412,6 @@ def test_a_group_outlives_the_crash_of_its_broker(
         assert member.heartbeat() == 0
         assert member.sync().assignment == b"own"
         assert fetch_offset(member.client, group_id, topic_name) == (42, 0)
-
-
-@pytest.mark.spec("broker:SCN-30", "broker:ARC-03", "broker:RTE-05", "broker:SCN-21", "broker:COT-06")
-def test_the_coordinator_moves_to_another_broker(
-    new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, tmp_path: Path
-) -> None:
-    config = {"offsets.topic.replication.factor": 3}
-    try:
-        cluster = new_cluster("embedded", brokers=3, data_dir=tmp_path, config=config)
-    except ConfigurationError as error:
-        pytest.skip(str(error))
-    cluster.create_topic(topic_name, replication_factor=3)
-    with ExitStack() as stack:
-        first = stack.enter_context(cluster.raw())
-        address = first.coordinator(group_id)
-        (node,) = [node for node, where in first.brokers().items() if where == address]
-        other = next(where for where in first.brokers().values() if where != address)
-        member = member_of(cluster, address, group_id, stack).stable()
-        assert member.commit(topic_name, 42) == 0
-        member.client = stack.enter_context(RawClient(other))
-        assert member.heartbeat() == codes.NOT_COORDINATOR
-        cluster.server.kill_broker(node)
-        moved_to = member.client.coordinator(group_id)
-        assert moved_to != address
-        member.client = stack.enter_context(RawClient(moved_to))
-        wait_until(lambda: fetch_offset(member.client, group_id, topic_name)[1] == 0, 10, "the load")
-        assert member.heartbeat() == 0
-        assert fetch_offset(member.client, group_id, topic_name) == (42, 0)
-        assert member.join().generation_id == 2
 
 
 @pytest.mark.spec("broker:SOF-18", "broker:COT-01", "broker:API-11", "broker:MGR-05")
