@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,8 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, embedded: Cluster) -> None:
 
 
 @pytest.mark.concurrent
-def test_the_commands_of_the_operations_page_work(tmp_path: Path, embedded: Cluster) -> None:
+def test_the_commands_of_the_operations_page_work(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
+    embedded = new_cluster("embedded")  # of its own: topics have the names of the page
     lines = [
         line.removeprefix("$ ")
         for language, text in _blocks("docs/operations.md")
