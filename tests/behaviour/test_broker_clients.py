@@ -18,7 +18,6 @@ from tests.support.java import KafkaTools
 from tests.support.process import wait_until
 
 pytestmark = [
-    pytest.mark.concurrent,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the foreign clients' own
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]

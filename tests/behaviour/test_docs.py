@@ -44,17 +44,14 @@ def _run_python(page: str, folder: Path, servers: str) -> None:
             assert text == expected
 
 
-@pytest.mark.concurrent
 def test_the_code_of_the_guide_runs(tmp_path: Path) -> None:
     _run_python("docs/guide.md", tmp_path, "not-used:1")
 
 
-@pytest.mark.concurrent
 def test_the_code_of_the_readme_runs(tmp_path: Path, embedded: Cluster) -> None:
     _run_python("README.md", tmp_path, embedded.bootstrap_servers)
 
 
-@pytest.mark.concurrent
 def test_the_commands_of_the_operations_page_work(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
     embedded = new_cluster("embedded")  # of its own: topics have the names of the page
     lines = [

@@ -52,13 +52,11 @@ def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == _OUTPUT.keys() | _OTHERS
 
 
-@pytest.mark.concurrent
 @pytest.mark.parametrize("name", _OUTPUT)
 def test_an_example_runs_as_it_stands(name: str) -> None:
     _check(name)
 
 
-@pytest.mark.concurrent
 @pytest.mark.parametrize("name", _OUTPUT)
 def test_an_example_runs_on_a_cluster_that_is_there(name: str, cluster: Cluster) -> None:
     _check(name, "-b", cluster.bootstrap_servers)
