@@ -57,12 +57,10 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None
     group_instance_id: str | None
     group_protocol: str
-    group_remote_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     partition_assignment_strategy: tuple[Any, ...]
-    scheduled_rebalance_max_delay_ms: int
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     auto_offset_reset: ResetPolicy
@@ -139,14 +137,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_protocol",
             "classic",
             Choice("classic", "consumer"),
-            "How the group is run: `classic` (its members compute the assignment) or `consumer` (the broker does,"
-            " KIP-848).",
-        ),
-        Setting(
-            "group_remote_assignor",
-            None,
-            Text(nullable=True),
-            "With the `consumer` protocol: the broker's assignor to use.",
+            "How the group is run: `classic`: its members compute the assignment. `consumer`, where the broker does"
+            " (KIP-848), is not built yet and refused.",
         ),
         Setting(
             "session_timeout_ms",
@@ -170,15 +162,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "partition_assignment_strategy",
             _ASSIGNORS,
             ListOf(Anything()),
-            "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`,"
-            " `cooperative-sticky-delayed`, Java's class names of the first four, or Assignor classes or objects.",
-        ),
-        Setting(
-            "scheduled_rebalance_max_delay_ms",
-            0,
-            Duration(0, 0x7FFFFFFF),
-            "With the assignor `cooperative-sticky-delayed`: how long partitions of a vanished member wait for its"
-            " return (KIP-415's idea). 0: not at all.",
+            "Assignors in order of preference: `range`, `roundrobin`, Java's class names of these, or Assignor classes"
+            " or objects of your own.",
         ),
         Setting(
             "enable_auto_commit",
