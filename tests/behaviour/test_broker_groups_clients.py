@@ -368,6 +368,7 @@ def test_kafkas_formatter_reads_our_offsets_topic(
     with cluster.raw() as client:
         client.coordinator(group_id)
         lonely = Member(lambda: client, group_id)
+        wait_until(lambda: fetch_offset(client, group_id, topic_name)[1] == 0, 10, "the load")
         assert lonely.commit(topic_name, 7) == 0
     for formatter in ("OffsetsMessageFormatter", "GroupMetadataMessageFormatter"):
         read = kafka_tools.run(

@@ -3,6 +3,9 @@
 Loaded by `pytest_plugins = ["tests.spec.plugin"]` in tests/conftest.py. A run is full when it was started without
 paths, `-k`, `-m` or anything else that leaves tests out, and was not stopped early; `--spec-check` says otherwise.
 
+Where Apache Kafka or Spark cannot run their tests are skipped, and then the items that only they show are not missed.
+With `CI` set no test is skipped for that, and a skip excuses nothing.
+
 A test names the ids of its `spec` marks and those that are in its parameters. An id that stands elsewhere in a module
 (in a loop's table, say) counts as shown when tests of that module passed and none failed.
 """
@@ -10,6 +13,7 @@ A test names the ids of its `spec` marks and those that are in its parameters. A
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -73,6 +77,7 @@ class SpecFollower:
         self._tests = tests
         self._called: set[str] = set()  # node ids whose call passed
         self._failed: set[str] = set()  # node ids with a failed setup, call or teardown
+        self._skipped: set[str] = set()  # node ids of tests that were skipped
         self._named: dict[str, set[str]] = {}  # node id -> full ids, for every test that was run or skipped
         self._deselected = False
         self.missing: list[str] = []
@@ -84,6 +89,8 @@ class SpecFollower:
         self._named[report.nodeid] = {str(value) for name, value in report.user_properties if name == _PROPERTY}
         if report.failed:
             self._failed.add(report.nodeid)
+        elif report.skipped and not hasattr(report, "wasxfail"):
+            self._skipped.add(report.nodeid)
         elif report.when == "call" and report.passed:
             self._called.add(report.nodeid)
 
@@ -99,6 +106,17 @@ class SpecFollower:
                 shown.add(full_id)
         return shown
 
+    def excused(self) -> set[str]:
+        """The full ids that only a skipped test could have shown here; none with `CI` set."""
+        if os.environ.get("CI"):
+            return set()
+        excused = {full_id for node_id in self._skipped for full_id in self._named[node_id]}
+        modules = {_module(node_id) for node_id in self._skipped}
+        for full_id, places in scan(self._tests or TESTS).literal.items():
+            if modules & {_module(place.rpartition(":")[0]) for place in places}:
+                excused.add(full_id)
+        return excused
+
     def is_full(self, session: pytest.Session) -> bool:
         config = session.config
         started_bare = config.args_source is pytest.Config.ArgsSource.TESTPATHS
@@ -110,7 +128,7 @@ class SpecFollower:
         wanted = self._config.getoption("--spec-check")
         if wanted == "never" or (wanted == "auto" and not self.is_full(session)):
             return
-        shown = self.shown()
+        shown = self.shown() | self.excused()
         items = read_lists(self._lists) if self._lists else read_lists()
         self.missing = [item.full_id for item in items if item.kind == DONE and item.full_id not in shown]
         if self.missing and exitstatus == pytest.ExitCode.OK:

@@ -225,11 +225,19 @@ class TestPlugin:
         ids=["unnamed", "skipped", "expected to fail", "skipped case"],
     )
     def test_a_full_run_fails_when_no_passing_test_names_a_done_item(
-        self, pytester: pytest.Pytester, source: str
+        self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str
     ) -> None:
+        monkeypatch.setenv("CI", "true")  # where nothing excuses a skip
         result = self._run(pytester, source)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["*no passing test named*", "client:FE-02"])
+
+    def test_without_ci_a_skipped_test_excuses_what_it_names(
+        self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("CI", raising=False)
+        source = "@pytest.mark.spec('client:FE-02')\n@pytest.mark.skip\ndef test_a(): ...\n"
+        assert self._run(pytester, source).ret == 0
 
     @pytest.mark.parametrize(
         "arguments",
