@@ -32,6 +32,7 @@ from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.future import FutureRecordMetadata
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.sender import Sender
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import PartitionMetadata, RecordMetadata, TopicPartition
 
 __all__ = ["KafkaProducer"]
@@ -39,7 +40,6 @@ __all__ = ["KafkaProducer"]
 log = logging.getLogger(__name__)
 
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
-_BATCH_OVERHEAD = 61
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -165,9 +165,9 @@ class KafkaProducer:
         if headers:
             header_list = _checked_headers(headers)
             size += sum(10 + 4 * len(name) + len(data or b"") for name, data in header_list)
-        if size + _BATCH_OVERHEAD > config.max_request_size:
+        if size + BATCH_OVERHEAD > config.max_request_size:
             raise RecordTooLargeError(
-                f"the record has {size + _BATCH_OVERHEAD} bytes with its headers, more than max_request_size "
+                f"the record has {size + BATCH_OVERHEAD} bytes with its headers, more than max_request_size "
                 f"({config.max_request_size})"
             )
         if size > config.buffer_memory:
