@@ -23,6 +23,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,8 +97,11 @@ class KafkaProxy(RuleBook):
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafka-proxy", daemon=True)
         self._ports: dict[Address, int] = {}
-        self._servers: dict[Address, asyncio.Server] = {}
+        self._listeners: dict[Address, socket.socket] = {}
         self._connections: set[_Connection] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._numbers = itertools.count(1)
         self._errors: list[BaseException] = []
 
@@ -164,16 +168,32 @@ class KafkaProxy(RuleBook):
         """The port that stands for a broker; opened when the broker is first heard of."""
         port = self._ports.get(address)
         if port is None:
-            sock = socket.create_server(("127.0.0.1", 0))
-            port = self._ports[address] = sock.getsockname()[1]
-            await self._listen(address, sock)
+            listener = socket.create_server(("127.0.0.1", 0))
+            port = self._ports[address] = listener.getsockname()[1]
+            self._listen(address, listener)
         return port
 
-    async def _listen(self, address: Address, sock: socket.socket) -> None:
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await self._serve(address, reader, writer)
+    def _listen(self, address: Address, listener: socket.socket) -> None:
+        # Accepts itself: asyncio's servers lose connections that come while they are closed.
+        listener.setblocking(False)
+        self._listeners[address] = listener
+        self._loop.add_reader(listener, self._on_acceptable, address, listener)
 
-        self._servers[address] = await asyncio.start_server(connected, sock=sock, limit=_LIMIT)
+    def _on_acceptable(self, address: Address, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        sock.setblocking(False)
+        self._sockets.add(sock)
+        task = self._loop.create_task(self._serve(address, sock))
+        self._serving.add(task)
+        task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._serving.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._errors.append(error)
 
     async def _cut_all(self, address: Address | None, reset: bool) -> None:
         for connection in list(self._connections):
@@ -182,25 +202,33 @@ class KafkaProxy(RuleBook):
         await asyncio.sleep(0)
 
     async def _refuse(self, address: Address | None) -> None:
-        for known in [known for known in self._servers if address in (None, known)]:
-            self._servers.pop(known).close()
+        for known in [known for known in self._listeners if address in (None, known)]:
+            listener = self._listeners.pop(known)
+            self._loop.remove_reader(listener)
+            listener.close()
         await self._cut_all(address, reset=False)
 
     async def _accept(self) -> None:
-        for address in self._ports.keys() - self._servers.keys():
-            await self._listen(address, socket.create_server(("127.0.0.1", self._ports[address])))
+        for address in self._ports.keys() - self._listeners.keys():
+            self._listen(address, socket.create_server(("127.0.0.1", self._ports[address])))
 
     async def _close_all(self) -> None:
         await self._refuse(None)
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while self._serving:
+            for task in self._serving:
+                task.cancel()
+            await asyncio.wait(self._serving)
+        for transport in list(self._transports):
+            transport.abort()  # closing may still wait for a peer to take what was written
         await asyncio.sleep(0)  # transports call back once more before they are gone
+        for sock in list(self._sockets):
+            sock.close()  # of tasks that were cancelled before their first step
 
     # -- in the proxy's thread: connections ----------------------------------------------------------------------
 
-    async def _serve(self, upstream: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, upstream: Address, sock: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=sock, limit=_LIMIT)
+        self._transports.add(writer.transport)
         try:
             broker = await asyncio.open_connection(*upstream, limit=_LIMIT)
         except OSError:
@@ -209,6 +237,7 @@ class KafkaProxy(RuleBook):
         except asyncio.CancelledError:
             writer.close()  # the proxy stops while a client is just connecting
             raise
+        self._transports.add(broker[1].transport)
         connection = _Connection(next(self._numbers), upstream, (reader, writer), broker)
         self._connections.add(connection)
         requests: asyncio.Queue[_Frame | None] = asyncio.Queue()

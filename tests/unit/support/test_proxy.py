@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import socket
 import threading
 import time
@@ -244,6 +246,30 @@ def test_a_client_of_a_dead_broker_is_closed(broker: FakeBroker, proxy: KafkaPro
     broker.stop_listening()
     with RawClient(proxy.bootstrap_servers, timeout_s=10) as client:
         assert client.closed_by_broker
+
+
+def test_stopping_while_clients_connect_leaves_no_socket_open(broker: FakeBroker) -> None:
+    for _ in range(20):
+        proxy = KafkaProxy(f"127.0.0.1:{broker.port}")
+        proxy.start()
+        address = ("127.0.0.1", int(proxy.bootstrap_servers.rpartition(":")[2]))
+        clients: list[socket.socket] = []
+
+        def connect(address: tuple[str, int] = address, clients: list[socket.socket] = clients) -> None:
+            with contextlib.suppress(OSError):
+                while len(clients) < 500:
+                    clients.append(socket.create_connection(address))
+
+        connecting = threading.Thread(target=connect)
+        connecting.start()
+        while not clients and connecting.is_alive():
+            time.sleep(0.001)
+        proxy.stop()
+        connecting.join(10)
+        for client in clients:
+            client.close()
+        del proxy
+        gc.collect()  # what is open would warn, and warnings are errors
 
 
 def test_wait_for_tells_what_was_seen_when_it_is_late(client: RawClient, proxy: KafkaProxy) -> None:
