@@ -26,7 +26,6 @@ from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
 pytestmark = [
-    pytest.mark.concurrent,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the foreign clients' own
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
@@ -141,6 +140,7 @@ def read_all(*members: Any, count: int = 100) -> Callable[[], bool]:
     return lambda: len({value for member in members for value in member.values}) == count
 
 
+@pytest.mark.concurrent
 @pytest.mark.spec("broker:SCN-02", "broker:SCN-04", "broker:OLD-11", "broker:OLD-12")
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 def test_two_confluent_consumers_share_and_take_over(
@@ -158,6 +158,7 @@ def test_two_confluent_consumers_share_and_take_over(
     second.close()
 
 
+@pytest.mark.concurrent
 @pytest.mark.spec("broker:SCN-02", "broker:SCN-16")
 def test_kafka_python_commits_and_goes_on(embedded: Cluster, topic4: str, group_id: str) -> None:
     first = KafkaPython(embedded.bootstrap_servers, group_id, topic4)
@@ -171,6 +172,7 @@ def test_kafka_python_commits_and_goes_on(embedded: Cluster, topic4: str, group_
     second.close()
 
 
+@pytest.mark.concurrent
 @pytest.mark.spec("broker:PV-02", "transactions:VOT-02", "broker:MBR-06")
 def test_different_clients_in_one_group_agree_on_a_strategy(embedded: Cluster, topic4: str, group_id: str) -> None:
     settings = {"partition.assignment.strategy": "range,roundrobin"}
@@ -183,6 +185,7 @@ def test_different_clients_in_one_group_agree_on_a_strategy(embedded: Cluster, t
     other.close()
 
 
+@pytest.mark.concurrent
 @pytest.mark.spec("broker:SCN-02", "broker:SCN-16")
 def test_aiokafka_shares_commits_and_goes_on(embedded: Cluster, topic4: str, group_id: str) -> None:
     aiokafka = pytest.importorskip("aiokafka")
@@ -220,6 +223,7 @@ def test_aiokafka_shares_commits_and_goes_on(embedded: Cluster, topic4: str, gro
     asyncio.run(run())
 
 
+@pytest.mark.concurrent
 @pytest.mark.spec("broker:JU-07", "broker:MSM-05")
 def test_a_static_confluent_consumer_comes_back_without_a_rebalance(
     embedded: Cluster, topic4: str, group_id: str
@@ -395,6 +399,7 @@ def member_of(cluster: Cluster, address: str, group: str, stack: ExitStack) -> M
     return Member(connect, group, session_ms=30_000)
 
 
+@pytest.mark.concurrent
 @pytest.mark.spec("broker:SCN-30", "broker:REG-19", "broker:SCN-16", "transactions:SEQ-05", "broker:ARC-04")
 def test_a_group_outlives_the_crash_of_its_broker(
     new_cluster: Callable[..., Cluster], group_id: str, topic_name: str, tmp_path: Path

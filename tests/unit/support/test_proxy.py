@@ -249,7 +249,7 @@ def test_a_client_of_a_dead_broker_is_closed(broker: FakeBroker, proxy: KafkaPro
 
 
 def test_stopping_while_clients_connect_leaves_no_socket_open(broker: FakeBroker) -> None:
-    for _ in range(20):
+    for _ in range(5):
         proxy = KafkaProxy(f"127.0.0.1:{broker.port}")
         proxy.start()
         address = ("127.0.0.1", int(proxy.bootstrap_servers.rpartition(":")[2]))
@@ -257,7 +257,7 @@ def test_stopping_while_clients_connect_leaves_no_socket_open(broker: FakeBroker
 
         def connect(address: tuple[str, int] = address, clients: list[socket.socket] = clients) -> None:
             with contextlib.suppress(OSError):
-                while len(clients) < 500:
+                while len(clients) < 300:
                     clients.append(socket.create_connection(address))
 
         connecting = threading.Thread(target=connect)
