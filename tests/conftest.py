@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
@@ -18,6 +19,12 @@ pytest_plugins = ["tests.spec.plugin", "pytester"]
 _THREADS_END_WITHIN_S = 5.0
 # Python's own helpers; they end with the interpreter.
 _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+
+
+def pytest_configure() -> None:
+    """A shell lets what it starts with ``&`` ignore Ctrl-C, and so would every process that a test starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
