@@ -388,7 +388,7 @@ class _ProcessRunner:
         while b"\n" not in self._received:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
-                raise BrokerStartError(f"the broker process did not answer within {timeout_s} s: {self._why()}")
+                raise BrokerStartError(f"the broker process did not answer within {timeout_s:g} s: {self._why()}")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
                 raise OSError("the pipe is closed")

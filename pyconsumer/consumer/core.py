@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyconsumer import errors
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.background import BackgroundSteps
 from pyconsumer.consumer.config import ConsumerConfig
@@ -302,7 +303,8 @@ class ConsumerCore:
                 yield self._wait(self.clock.now(), deadline)
         except KafkaTimeoutError as error:
             raise KafkaTimeoutError(
-                f"no position for {tp} within the time given; it is {self.subscriptions.state(tp).state.name}"
+                f"no position for {tp} within the time given; it is {self.subscriptions.state(tp).state.name}; "
+                f"connections: {self.client.failures()}"
             ) from error
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
@@ -504,14 +506,14 @@ class ConsumerCore:
                     return None
                 yield Wait(None, deadline)
         except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(f"no metadata for topic {topic} within the time given") from error
+            code = self.metadata.topic_errors.get(topic)
+            cause = str(errors.for_code(code, topic)) if code else f"connections: {self.client.failures()}"
+            raise KafkaTimeoutError(f"no metadata for topic {topic} within the time given; {cause}") from error
         finally:
             self.metadata.clear_transient_topics()
 
     def _is_final(self, topic: str) -> bool:
         """Whether metadata says for good that there is no such topic."""
-        from pyconsumer import errors
-
         code = self.metadata.topic_errors.get(topic)
         if code is None:
             return True
@@ -526,8 +528,13 @@ class ConsumerCore:
 
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         future = self.client.send_any(MetadataRequest, request)
-        while not future.done:
-            yield Wait(future, deadline)
+        try:
+            while not future.done:
+                yield Wait(future, deadline)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(
+                f"no list of topics within the time given; connections: {self.client.failures()}"
+            ) from error
         response = future.result().message
         assert isinstance(response, MetadataResponse)
         hide = self.config.exclude_internal_topics

@@ -187,7 +187,7 @@ class OffsetFetcher:
                 missing = {tp: at for tp, at in missing.items() if tp not in found}
         except KafkaTimeoutError as error:
             names = ", ".join(map(str, sorted(missing)))
-            reason = f"; the last error was: {causes[-1]}" if causes else ""
+            reason = f"; the last error was: {causes[-1]}" if causes else f"; connections: {self._client.failures()}"
             raise KafkaTimeoutError(f"no offsets for {names} within the time given{reason}") from error
         finally:
             self._metadata.clear_transient_topics()

@@ -184,7 +184,8 @@ class Cluster:
     def _nobody(self, request: Request) -> KafkaError:
         name = ApiKey(request.api_key).name
         return NoBrokersAvailableError(
-            f"no broker could be reached for {name} within {request.timeout:g} s: {self.failures()}", stage="TCP"
+            f"no broker could be reached for {name} within {round(request.timeout, 2):g} s: {self.failures()}",
+            stage="TCP",
         )
 
     def failures(self) -> str:

@@ -387,7 +387,7 @@ def broker_address(broker: BrokerMetadata) -> str:
 def _unsent_too_long(peer: Peer, request: Request) -> KafkaError:
     name = ApiKey(request.api_key).name
     link, last = peer.link, peer.health.last_error
-    text = f"{name} could not be sent to node {peer.node_id} within {request.timeout:g} s"
+    text = f"{name} could not be sent to node {peer.node_id} within {round(request.timeout, 2):g} s"
     if link is not None:
         text += f"; stage {link.stage} with {link.address}"
     if last is not None:

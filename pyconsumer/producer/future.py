@@ -159,7 +159,7 @@ class FutureRecordMetadata:
                 "a callback of a record cannot wait for another record: its thread is the one that sends"
             )
         if not self._result.wait(timeout):
-            raise KafkaTimeoutError(f"no result for the record to {self._result.topic_partition} within {timeout} s")
+            raise KafkaTimeoutError(f"no result for the record to {self._result.topic_partition} within {timeout:g} s")
         error = self.exception
         if error is not None:
             raise error
