@@ -210,7 +210,11 @@ class KafkaAdminClient:
     def delete_groups(
         self, group_ids: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
-        """Remove empty groups with their offsets. Result as :meth:`create_topics`."""
+        """Remove empty groups with their offsets. Result as :meth:`create_topics`.
+
+        Raises:
+            NonEmptyGroupError: a group has members; the message names them.
+        """
         wanted = _names(group_ids)
 
         def steps(until: float) -> Steps[dict[str, KafkaError | None]]:
@@ -242,10 +246,10 @@ class KafkaAdminClient:
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Set what a group without members has committed.
+        """Set what a group without members has committed; a group that does not exist is made.
 
         Raises:
-            UnknownMemberIdError: the group has members.
+            UnknownMemberIdError: the group has members; the message names them.
         """
         self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
@@ -255,7 +259,8 @@ class KafkaAdminClient:
         """Forget what a group has committed for some partitions.
 
         Raises:
-            GroupSubscribedToTopicError: members of the group read such a topic. GroupIdNotFoundError: no such group.
+            GroupSubscribedToTopicError: members of the group read such a topic; the message names them.
+            GroupIdNotFoundError: no such group.
         """
         wanted = list(partitions)
         self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)

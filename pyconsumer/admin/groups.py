@@ -9,8 +9,11 @@ from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
 from pyconsumer.errors import (
     GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
     KafkaError,
+    NonEmptyGroupError,
     ProtocolError,
+    UnknownMemberIdError,
     UnsupportedVersionError,
     for_code,
 )
@@ -127,26 +130,40 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
     )
 
 
+def _members(calls: Calls, group_id: str, deadline: float) -> Steps[str]:
+    """Who is in a group, for the error of a call that its members stand in the way of."""
+    try:
+        group = yield from describe(calls, group_id, deadline)
+    except KafkaError:
+        return "has members"  # of a kind that cannot be described, or they have just left: the refusal stands
+    return group.who() or "had members a moment ago"
+
+
 def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
     """Remove an empty group with its offsets.
 
     Raises:
-        NonEmptyGroupError, GroupIdNotFoundError, KafkaError: what the coordinator says.
+        NonEmptyGroupError: the group has members, which are named.
+        GroupIdNotFoundError, KafkaError: what the coordinator says.
     """
 
     def check(answer: delete_groups.DeleteGroupsResponse) -> KafkaError | None:
         code = answer.results[0].error_code if answer.results else 0
         return for_code(code, f"group {group_id!r}") if code else None
 
-    yield from calls.call(
-        ApiKey.DELETE_GROUPS,
-        delete_groups.DeleteGroupsRequest(groups_names=[group_id]),
-        delete_groups.DeleteGroupsResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        what=f"deleting group {group_id!r}",
-    )
+    try:
+        yield from calls.call(
+            ApiKey.DELETE_GROUPS,
+            delete_groups.DeleteGroupsRequest(groups_names=[group_id]),
+            delete_groups.DeleteGroupsResponse,
+            deadline,
+            target=calls.coordinator(group_id),
+            check=check,
+            what=f"deleting group {group_id!r}",
+        )
+    except NonEmptyGroupError as error:
+        who = yield from _members(calls, group_id, deadline)
+        raise type(error)(f"group {group_id!r} {who}; stop them before it is deleted") from error
 
 
 def offsets_of(
@@ -214,7 +231,7 @@ def commit_offsets(
     """Set the offsets of a group that has no members.
 
     Raises:
-        UnknownMemberIdError: the group has members.
+        UnknownMemberIdError: the group has members, which are named.
         KafkaError: what the coordinator says.
     """
     topics: dict[str, offset_commit.OffsetCommitRequestTopic] = {}
@@ -236,25 +253,30 @@ def commit_offsets(
                     return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
         return None
 
-    yield from calls.call(
-        ApiKey.OFFSET_COMMIT,
-        offset_commit.OffsetCommitRequest(
-            group_id=group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
-        ),
-        offset_commit.OffsetCommitResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        max_version=9,
-        what=f"setting the offsets of group {group_id!r}",
-    )
+    try:
+        yield from calls.call(
+            ApiKey.OFFSET_COMMIT,
+            offset_commit.OffsetCommitRequest(
+                group_id=group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
+            ),
+            offset_commit.OffsetCommitResponse,
+            deadline,
+            target=calls.coordinator(group_id),
+            check=check,
+            max_version=9,
+            what=f"setting the offsets of group {group_id!r}",
+        )
+    except UnknownMemberIdError as error:
+        who = yield from _members(calls, group_id, deadline)
+        raise type(error)(f"group {group_id!r} {who}; stop them, or have one of them seek and commit") from error
 
 
 def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition], deadline: float) -> Steps[None]:
     """Forget committed offsets (KIP-496).
 
     Raises:
-        GroupSubscribedToTopicError, GroupIdNotFoundError, KafkaError: what the coordinator says.
+        GroupSubscribedToTopicError: members, which are named, read such a topic.
+        GroupIdNotFoundError, KafkaError: what the coordinator says.
     """
     topics: dict[str, offset_delete.OffsetDeleteRequestTopic] = {}
     for tp in partitions:
@@ -270,12 +292,16 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
                     return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
         return None
 
-    yield from calls.call(
-        ApiKey.OFFSET_DELETE,
-        offset_delete.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values())),
-        offset_delete.OffsetDeleteResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        what=f"forgetting offsets of group {group_id!r}",
-    )
+    try:
+        yield from calls.call(
+            ApiKey.OFFSET_DELETE,
+            offset_delete.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values())),
+            offset_delete.OffsetDeleteResponse,
+            deadline,
+            target=calls.coordinator(group_id),
+            check=check,
+            what=f"forgetting offsets of group {group_id!r}",
+        )
+    except GroupSubscribedToTopicError as error:
+        who = yield from _members(calls, group_id, deadline)
+        raise type(error)(f"group {group_id!r} {who}; stop those that read these topics") from error

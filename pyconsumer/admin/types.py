@@ -22,6 +22,8 @@ __all__ = [
     "TopicDescription",
 ]
 
+_MOST_NAMED = 10
+
 
 class OffsetSpec(IntEnum):
     """Special timestamps of ListOffsets."""
@@ -112,6 +114,18 @@ class GroupDescription:
     protocol: str
     members: tuple[MemberDescription, ...]
     coordinator: BrokerMetadata
+
+    def who(self) -> str:
+        """The state and members in words, empty without members: ``is Stable with 1 member: reader (/10.0.0.1)``."""
+        if not self.members:
+            return ""
+        shown = [
+            f"{member.group_instance_id or member.client_id} ({member.host})" for member in self.members[:_MOST_NAMED]
+        ]
+        if len(self.members) > _MOST_NAMED:
+            shown.append("...")
+        count = "1 member" if len(self.members) == 1 else f"{len(self.members)} members"
+        return f"is {self.state} with {count}: {', '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True)

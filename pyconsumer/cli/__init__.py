@@ -23,7 +23,7 @@ _COMMANDS = {
     "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
     "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
     "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
-    "groups": ("pyconsumer.cli.groups", "List, describe and delete consumer groups."),
+    "groups": ("pyconsumer.cli.groups", "List, describe, reset and delete consumer groups."),
     "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe and delete topics."),
 }

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import click
 from rich.console import Console
 from rich.table import Table
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient, OffsetSpec
+from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option
+from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["command"]
 
 
-@click.group(help="List, describe and delete consumer groups.")
+@click.group(help="List, describe, reset and delete consumer groups.")
 def command() -> None:
     pass
+
+
+command.add_command(reset_offsets)
 
 
 @command.command("list")
@@ -51,7 +59,7 @@ def list_groups(
         table.add_column(heading)
     for group in groups:
         table.add_row(group.group_id, group.state, group.group_type, str(group.coordinator_id))
-    console().print(table)
+    console(markup=False).print(table)
 
 
 @command.command("describe")
@@ -61,8 +69,8 @@ def list_groups(
 def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
-    """Members, positions and lag of groups."""
-    out = console()
+    """State, assignor, members, positions and lag of groups."""
+    out = console(markup=False)
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name in names:
             group = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
@@ -86,7 +94,19 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
         raise click.exceptions.Exit(1)
 
 
-Row = tuple[TopicPartition, int | None, int | None, str, str]
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A partition that the group has committed for, or that a member owns; None: nothing committed, end unknown."""
+
+    partition: TopicPartition
+    committed: int | None
+    end: int | None
+    owner: MemberDescription | None
+
+    @property
+    def lag(self) -> int | None:
+        """How many offsets are left to read."""
+        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 def _positions(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
@@ -94,90 +114,101 @@ def _positions(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int
     committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
     owners = {tp: member for member in group.members for tp in member.assignment}
     partitions = sorted(set(committed) | set(owners))
-    ends: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+    ends = _ends(admin, partitions, timeout_ms)
+    return [
+        Row(tp, committed[tp].offset if tp in committed else None, ends.get(tp), owners.get(tp)) for tp in partitions
+    ]
+
+
+def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+    """The ends of the logs that can be asked for."""
     try:
         found = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), timeout_ms=timeout_ms)
-        ends.update({tp: None if end is None else end.offset for tp, end in found.items()})
     except KafkaError:
         # A topic of the group may be gone: its lag is unknown, the rest still counts.
+        found = {}
         for tp in partitions:
-            try:
-                end = admin.list_offsets({tp: OffsetSpec.LATEST}, timeout_ms=min(timeout_ms, 2000))[tp]
-                ends[tp] = None if end is None else end.offset
-            except KafkaError:
-                continue
-    rows: list[Row] = []
-    for tp in partitions:
-        owner = owners.get(tp)
-        position = committed[tp].offset if tp in committed else None
-        rows.append(
-            (
-                tp,
-                position,
-                ends[tp],
-                owner.member_id if owner else "",
-                f"{owner.client_id} {owner.host}" if owner else "",
-            )
-        )
-    return rows
-
-
-def _lag(position: int | None, end: int | None) -> int | None:
-    return None if position is None or end is None else max(0, end - position)
+            with contextlib.suppress(KafkaError):
+                found |= admin.list_offsets({tp: OffsetSpec.LATEST}, timeout_ms=min(timeout_ms, 2000))
+    return {tp: end.offset for tp, end in found.items() if end is not None}
 
 
 def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state,
+        "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator.node_id,
+        "coordinator_address": f"{group.coordinator.host}:{group.coordinator.port}",
         "members": [
             {
                 "member_id": member.member_id,
                 "group_instance_id": member.group_instance_id,
                 "client_id": member.client_id,
                 "host": member.host,
+                "topics": member.topics,
                 "partitions": [[tp.topic, tp.partition] for tp in member.assignment],
             }
             for member in group.members
         ],
         "partitions": [
             {
-                "topic": tp.topic,
-                "partition": tp.partition,
-                "committed": position,
-                "end": end,
-                "lag": _lag(position, end),
-                "member_id": member or None,
+                "topic": row.partition.topic,
+                "partition": row.partition.partition,
+                "committed": row.committed,
+                "end": row.end,
+                "lag": row.lag,
+                "member_id": row.owner.member_id if row.owner else None,
             }
-            for tp, position, end, member, _ in rows
+            for row in rows
         ],
     }
 
 
 def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
+    count = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
+    node = group.coordinator
     out.print(
-        f"group {group.group_id}: {group.state}, {len(group.members)} members, assignor {group.protocol or 'none'}, "
-        f"coordinator {group.coordinator}"
+        f"group {group.group_id}: {group.state}, {count}, protocol {group.protocol_type or 'none'}, "
+        f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.host}:{node.port})"
     )
-    table = Table()
-    for heading, side in (("topic", "left"), ("partition", "right"), ("committed", "right"), ("end", "right")):
-        table.add_column(heading, justify=side)  # type: ignore[arg-type]
-    table.add_column("lag", justify="right")
-    table.add_column("client")
-    for tp, position, end, _, client in rows:
-        lag = _lag(position, end)
-        table.add_row(
-            tp.topic,
-            str(tp.partition),
-            "-" if position is None else f"{position:,}",
-            "-" if end is None else f"{end:,}",
-            "-" if lag is None else f"{lag:,}",
-            client,
-        )
+    if group.members:
+        members = _table("client", "host", "instance", "member", "partitions")
+        for member in sorted(group.members, key=lambda item: (item.client_id, item.member_id)):
+            members.add_row(
+                member.client_id,
+                member.host,
+                member.group_instance_id or "-",
+                member.member_id,
+                in_short(member.assignment) or "none",
+            )
+        out.print(members)
     if rows:
-        out.print(table)
-    idle = [member.client_id for member in group.members if not member.assignment]
-    if idle:
-        out.print(f"without partitions: {', '.join(idle)}")
+        positions = _table("topic", "partition", "committed", "end", "lag", "client")
+        for row in rows:
+            positions.add_row(
+                row.partition.topic,
+                str(row.partition.partition),
+                *("-" if number is None else f"{number:,}" for number in (row.committed, row.end, row.lag)),
+                row.owner.client_id if row.owner else "-",
+            )
+        known = [row.lag for row in rows if row.lag is not None]
+        out.print(positions)
+        if known:
+            out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
+
+
+def _table(*headings: str) -> Table:
+    table = Table()
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in ("partition", "committed", "end", "lag") else "left")
+    return table
+
+
+def in_short(partitions: Iterable[TopicPartition]) -> str:
+    """Partitions as ``--topic`` takes them: ``orders:0,1,2 users:4``."""
+    by_topic: dict[str, list[str]] = {}
+    for tp in sorted(partitions):
+        by_topic.setdefault(tp.topic, []).append(str(tp.partition))
+    return " ".join(f"{topic}:{','.join(numbers)}" for topic, numbers in by_topic.items())

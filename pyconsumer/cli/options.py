@@ -65,10 +65,14 @@ def client_options(servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
     return options
 
 
-def console() -> Console:
-    """Where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal."""
+def console(*, markup: bool = True) -> Console:
+    """Where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal.
+
+    Args:
+        markup: whether ``[bold]`` is an order. It must be False where names that others chose are printed.
+    """
     width = None if sys.stdout.isatty() else 200
-    return Console(highlight=False, soft_wrap=width is not None, width=width)
+    return Console(highlight=False, markup=markup, soft_wrap=width is not None, width=width)
 
 
 def as_json(value: object) -> str:

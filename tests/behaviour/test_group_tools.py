@@ -1,0 +1,328 @@
+"""What operators do with groups and their offsets: describe, reset, the errors of groups that have members."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer.cli import _run
+from pyconsumer.errors import GroupSubscribedToTopicError, NonEmptyGroupError, UnknownMemberIdError
+from tests.support.cluster import Cluster
+from tests.support.java import KafkaTools
+from tests.support.process import wait_until
+
+MakeTopic = Callable[..., str]
+#: 2026-01-31T18:00:00Z, the timestamp of the first record; each later one is a minute younger.
+FIRST_MS = 1769882400000
+
+
+class Command:
+    """Runs ``pyconsumer`` in this process against a cluster."""
+
+    def __init__(self, cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+        self.servers = cluster.bootstrap_servers
+        self.capfd = capfd
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        status = _run([*arguments, "-b", self.servers])
+        out, err = self.capfd.readouterr()
+        assert "Traceback" not in err
+        return status, out, err
+
+    def json(self, *arguments: str) -> list[Any]:
+        status, out, err = self(*arguments, "--json")
+        assert (status, err) == (0, "")
+        return [json.loads(line) for line in out.splitlines()]
+
+    def refused(self, *arguments: str) -> str:
+        status, out, err = self(*arguments)
+        assert (status, out) == (1, "")
+        assert err.startswith("Error: ")
+        assert err.count("\n") == 1
+        return err
+
+
+@pytest.fixture
+def command(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> Command:
+    return Command(cluster, capfd)
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=20_000) as client:
+        yield client
+
+
+@contextmanager
+def member(cluster: Cluster, group_id: str, topic: str, **settings: Any) -> Iterator[KafkaConsumer]:
+    with KafkaConsumer(
+        topic,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=group_id,
+        client_id=settings.pop("client_id", "the-reader"),
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        **settings,
+    ) as consumer:
+        deadline = time.monotonic() + 20
+        while not consumer.assignment() and time.monotonic() < deadline:
+            consumer.poll(timeout_ms=100)
+        yield consumer
+
+
+@pytest.fixture
+def topic10(cluster: Cluster, make_topic: MakeTopic, admin: KafkaAdminClient) -> str:
+    """Two partitions: 0 holds offsets 2 to 9, 1 holds 0 to 4."""
+    topic = make_topic(2)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, batch_size=0) as producer:
+        for partition, count in ((0, 10), (1, 5)):
+            for n in range(count):
+                producer.send(topic, b"%d" % n, partition=partition, timestamp_ms=FIRST_MS + n * 60_000)
+    admin.delete_records({TopicPartition(topic, 0): 2})
+    return topic
+
+
+def committed(admin: KafkaAdminClient, group_id: str) -> dict[int, int]:
+    return {tp.partition: found.offset for tp, found in admin.list_group_offsets(group_id).items()}
+
+
+# ---------------------------------------------------------------- errors of the admin client
+
+
+def test_calls_that_members_stand_in_the_way_of_name_them(
+    cluster: Cluster, admin: KafkaAdminClient, topic: str, group_id: str
+) -> None:
+    tp = TopicPartition(topic, 0)
+    with member(cluster, group_id, topic) as consumer:
+        consumer.commit({tp: OffsetAndMetadata(0)})
+        told = rf"group '{group_id}' is Stable with 1 member: the-reader \(/?127\.0\.0\.1\); stop"
+        with pytest.raises(UnknownMemberIdError, match=told):
+            admin.alter_group_offsets(group_id, {tp: OffsetAndMetadata(0)})
+        with pytest.raises(NonEmptyGroupError, match=told):
+            admin.delete_groups([group_id])
+        with pytest.raises(GroupSubscribedToTopicError, match=told):
+            admin.delete_group_offsets(group_id, [tp])
+
+
+# ---------------------------------------------------------------- describe
+
+
+def test_describe_shows_members_and_lag(
+    cluster: Cluster, admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
+) -> None:
+    with member(cluster, group_id, topic10, group_instance_id="first") as consumer:
+        consumer.commit({TopicPartition(topic10, 0): OffsetAndMetadata(7)})
+        (found,) = command.json("groups", "describe", group_id)
+        node = admin.describe_groups([group_id])[group_id].coordinator
+        assert (found["state"], found["protocol_type"], found["protocol"]) == ("Stable", "consumer", "range")
+        assert found["coordinator_address"] == f"{node.host}:{node.port}"
+        (one,) = found["members"]
+        assert (one["client_id"], one["group_instance_id"], one["topics"]) == ("the-reader", "first", [topic10])
+        assert one["host"].endswith("127.0.0.1")
+        assert one["partitions"] == [[topic10, 0], [topic10, 1]]
+        rows = [[row[name] for name in ("partition", "committed", "end", "lag")] for row in found["partitions"]]
+        assert rows == [[0, 7, 10, 3], [1, None, 5, None]]
+        assert {row["member_id"] for row in found["partitions"]} == {one["member_id"]}
+        status, out, _ = command("groups", "describe", group_id)
+        assert status == 0
+        head = f"group {group_id}: Stable, 1 member, protocol consumer, assignor range, coordinator {node.node_id} ("
+        assert out.startswith(head)
+        for text in ("the-reader", "127.0.0.1", "first", one["member_id"], f"{topic10}:0,1"):
+            assert text in out
+        assert "lag of 1 of 2 partitions: 3\n" in out
+
+
+def test_describe_prints_names_as_they_are(cluster: Cluster, command: Command, topic: str, group_id: str) -> None:
+    with member(cluster, group_id, topic, client_id="[red]the[/] reader"):
+        assert "[red]the[/] reader" in command("groups", "describe", group_id)[1]
+
+
+def test_describe_tells_of_a_topic_that_is_gone(
+    cluster: Cluster, admin: KafkaAdminClient, command: Command, make_topic: MakeTopic, topic: str, group_id: str
+) -> None:
+    gone = make_topic()
+    admin.alter_group_offsets(
+        group_id, {TopicPartition(gone, 0): OffsetAndMetadata(0), TopicPartition(topic, 0): OffsetAndMetadata(0)}
+    )
+    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.topics()
+    cluster.delete_topic(gone)
+
+    status, out, _ = command("groups", "describe", group_id)
+
+    assert (status, topic in out) == (0, True)
+
+
+# ---------------------------------------------------------------- reset-offsets
+
+
+@pytest.mark.parametrize(
+    ("option", "new", "noted"),
+    [
+        (["--to-earliest"], {0: 2, 1: 0}, []),
+        (["--to-latest"], {0: 10, 1: 5}, []),
+        (["--to-offset", "4"], {0: 4, 1: 4}, []),
+        (["--to-offset", "1"], {0: 2, 1: 1}, ["1 is before the start of the log, which is 2"]),
+        (["--to-offset", "1000000"], {0: 10, 1: 5}, ["1,000,000 is behind the end of the log, which is 10"]),
+        (["--shift-by", "1"], {0: 6, 1: 4}, []),
+        (["--shift-by", "-4"], {0: 2, 1: 0}, ["-1 is before the start", "1 is before the start"]),
+        (["--to-datetime", "2026-01-31T18:03:00"], {0: 3, 1: 3}, []),
+        (["--to-datetime", "2026-01-31T19:02:30+01:00"], {0: 3, 1: 3}, []),
+        (["--to-datetime", "2026-01-31T18:08:00.000Z"], {0: 8, 1: 5}, ["no record is that young: end of the log"]),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, list) and value and value[0].startswith("-") else "",
+)
+def test_offsets_are_reset_after_a_dry_run(
+    admin: KafkaAdminClient,
+    command: Command,
+    topic10: str,
+    group_id: str,
+    option: list[str],
+    new: dict[int, int],
+    noted: list[str],
+) -> None:
+    old = {0: 5, 1: 3}
+    admin.alter_group_offsets(
+        group_id, {TopicPartition(topic10, number): OffsetAndMetadata(offset) for number, offset in old.items()}
+    )
+    status, out, err = command("groups", "reset-offsets", group_id, "--topic", topic10, *option)
+    assert (status, err) == (0, "")
+    assert "a dry run: nothing was changed; add --execute to do it\n" in out
+    for note in noted:
+        assert note in out
+    assert committed(admin, group_id) == old
+    dry = command.json("groups", "reset-offsets", group_id, "--all-topics", *option)
+    assert [(row["partition"], row["old"], row["new"]) for row in dry] == [(n, old[n], new[n]) for n in (0, 1)]
+    assert {row["executed"] for row in dry} == {False}
+    assert committed(admin, group_id) == old
+    done = command.json("groups", "reset-offsets", group_id, "--all-topics", "--execute", *option)
+    assert done == [row | {"executed": True} for row in dry]
+    assert committed(admin, group_id) == new
+
+
+def test_some_partitions_of_a_group_that_does_not_exist_are_set(
+    admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
+) -> None:
+    status, out, _ = command(
+        *("groups", "reset-offsets", group_id, "--topic", f"{topic10}:1", "--to-latest", "--execute")
+    )
+
+    assert (status, f"the offsets of group {group_id} were reset\n" in out) == (0, True)
+    assert committed(admin, group_id) == {1: 5}
+
+
+def test_a_reset_of_a_group_at_work_is_refused(
+    cluster: Cluster, admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
+) -> None:
+    reset = ("groups", "reset-offsets", group_id, "--topic", topic10, "--to-latest", "--execute")
+    with member(cluster, group_id, topic10) as consumer:
+        consumer.commit({TopicPartition(topic10, 0): OffsetAndMetadata(4)})
+        for arguments in (reset, reset[:-1]):
+            told = command.refused(*arguments)
+            assert f"group '{group_id}' is Stable with 1 member: the-reader (" in told
+            assert "stop its members" in told
+        assert committed(admin, group_id) == {0: 4}
+    assert command(*reset)[0] == 0
+    assert committed(admin, group_id) == {0: 10, 1: 5}
+
+
+@pytest.mark.kafka
+def test_a_reset_of_a_group_of_the_new_protocol_at_work_is_refused(
+    apache: Cluster, capfd: pytest.CaptureFixture[str], topic_name: str, group_id: str
+) -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    apache.create_topic(topic_name)
+    consumer = confluent.Consumer(
+        {"bootstrap.servers": apache.bootstrap_servers, "group.id": group_id, "group.protocol": "consumer"}
+    )
+    try:
+        consumer.subscribe([topic_name])
+
+        def assigned() -> bool:
+            consumer.poll(0.1)
+            return bool(consumer.assignment())
+
+        wait_until(assigned, 30, "the member")
+        told = Command(apache, capfd).refused("groups", "reset-offsets", group_id, "--topic", topic_name, "--to-latest")
+        assert f"group '{group_id}' is Stable; offsets can be reset when it is empty" in told
+    finally:
+        consumer.close()
+
+
+def test_resets_that_cannot_be_made_change_nothing(
+    admin: KafkaAdminClient, command: Command, topic10: str, group_id: str
+) -> None:
+    reset = ("groups", "reset-offsets", group_id, "--execute")
+    assert "has committed nothing; name topics" in command.refused(*reset, "--all-topics", "--to-latest")
+    admin.alter_group_offsets(group_id, {TopicPartition(topic10, 0): OffsetAndMetadata(4)})
+    told = command.refused(*reset, "--topic", topic10, "--shift-by", "1")
+    assert f"has committed nothing for {topic10}-1, so that there is nothing to shift" in told
+    assert f"topic '{topic10}' has no partition 7, only 0 to 1" in command.refused(
+        *reset, "--topic", f"{topic10}:0,7", "--to-latest"
+    )
+    assert "no-such-topic" in command.refused(*reset, "--topic", "no-such-topic", "--to-latest")
+    assert committed(admin, group_id) == {0: 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--to-latest"], "--all-topics"),
+        (["--topic", "t", "--all-topics", "--to-latest"], "either --topic or --all-topics"),
+        (["--all-topics"], "exactly one of"),
+        (["--all-topics", "--to-latest", "--shift-by", "0"], "exactly one of"),
+        (["--topic", "t:", "--to-latest"], "'t:'"),
+        (["--topic", "t:a", "--to-latest"], "'t:a'"),
+        (["--topic", "t:-1", "--to-latest"], "'t:-1'"),
+        (["--topic", ":1", "--to-latest"], "no topic"),
+        (["--topic", "t:1", "--topic", "t:2", "--to-latest"], "twice"),
+        (["--all-topics", "--to-offset", "-1"], "--to-offset"),
+        (["--all-topics", "--shift-by", "far"], "'far'"),
+        (["--all-topics", "--to-datetime", "yesterday"], "'yesterday' is no ISO 8601 time"),
+        (["--all-topics", "--to-datetime", "1950-01-01"], "before 1970"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_usage_of_reset_has_status_2(arguments: list[str], told: str, capfd: pytest.CaptureFixture[str]) -> None:
+    status = _run(["groups", "reset-offsets", "g", "-b", "localhost:1", *arguments])
+    out, err = capfd.readouterr()
+
+    assert (status, out) == (2, "")
+    assert told in err.splitlines()[-1]
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_reset_shows_what_kafkas_tool_shows(
+    apache: Cluster,
+    capfd: pytest.CaptureFixture[str],
+    topic_name: str,
+    group_id: str,
+    kafka_tools: KafkaTools,
+) -> None:
+    apache.create_topic(topic_name, 2)
+    with KafkaProducer(bootstrap_servers=apache.bootstrap_servers, batch_size=0) as producer:
+        for n in range(6):
+            producer.send(topic_name, b"x", partition=0, timestamp_ms=FIRST_MS + n * 60_000)
+    with KafkaAdminClient(bootstrap_servers=apache.bootstrap_servers) as admin:
+        admin.alter_group_offsets(
+            group_id, {TopicPartition(topic_name, number): OffsetAndMetadata(0) for number in (0, 1)}
+        )
+    command = Command(apache, capfd)
+    for ours, theirs in (
+        (["--to-datetime", "2026-01-31T18:03:00"], ["--to-datetime", "2026-01-31T18:03:00.000"]),
+        (["--shift-by", "100"], ["--shift-by", "100"]),
+    ):
+        at = ("--bootstrap-server", apache.bootstrap_servers, "--group", group_id, "--topic", topic_name)
+        printed = kafka_tools.run("ConsumerGroupCommand", *at, "--reset-offsets", "--dry-run", *theirs).stdout
+        found = [line.split() for line in printed.splitlines()]
+        expected = sorted((int(row[2]), int(row[3])) for row in found if row[:2] == [group_id, topic_name])
+        rows = command.json("groups", "reset-offsets", group_id, "--topic", topic_name, *ours)
+        assert [(row["partition"], row["new"]) for row in rows] == expected
+        assert len(rows) == 2
