@@ -178,7 +178,8 @@ class OffsetCommitter:
         future.add_callback(lambda done: self._async_done(wanted, callback, done.exception))
         if not wanted:
             future.complete(None)
-        elif self._link.find() and not self._queue:
+        elif self._link.find():
+            self.send_queued()
             self._send(wanted, None).chain(future)
         else:
             self._queue.append(_Queued(wanted, future))
@@ -215,14 +216,15 @@ class OffsetCommitter:
                 known = yield from self._link.ensure(deadline)
                 if not known:
                     break
+                self.send_queued()
                 continue
             yield Wait(None, deadline)
         self.run_callbacks()
 
     @property
     def has_callbacks(self) -> bool:
-        """Whether callbacks wait for the user's thread."""
-        return bool(self._callbacks)
+        """Whether the user's thread has something to do: run callbacks, or send commits whose wait is over."""
+        return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
     def run_callbacks(self) -> None:
         """Run the waiting callbacks, in order. What one raises comes out; the rest runs the next time."""
@@ -252,6 +254,14 @@ class OffsetCommitter:
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if self._on_commit is not None:
             self._on_commit(offsets)
+
+    def send_queued(self) -> None:
+        """Send what waited for the coordinator, if it is known: not only our own lookup finds it.
+
+        The heartbeat thread may, while ours pauses or is under way; then ours may never end, or never begin.
+        """
+        if self._queue and self._core.coordinator is not None:
+            self._on_lookup_done(None)
 
     def _on_lookup_done(self, error: KafkaError | None) -> None:
         """Send what waited for the coordinator, or let it fail."""

@@ -175,6 +175,7 @@ class ConsumerCoordinator:
         try:
             self._look_at_metadata()
             self._committer.run_callbacks()
+            self._committer.send_queued()
             if self._subscriptions.has_auto_assigned:
                 now = self._clock.now()
                 with self._lock:

@@ -631,3 +631,32 @@ def test_a_lost_coordinators_connection_is_dropped_before_the_next_is_used() -> 
     call.resume()
     bench.answer_commit(0)
     assert call.resume().error is None
+
+
+def test_commits_that_wait_are_sent_when_the_heartbeat_thread_finds_the_coordinator() -> None:
+    bench = Bench()
+    bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
+    future = bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
+    bench.network.take(FindCoordinatorRequest).fail()  # ours pauses now; the other thread's lookup brings it
+    assert future.failed
+    future = bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
+    assert not bench.network.sent
+    bench.core.on_coordinator_found("background", NODE, bench.clock.now())
+    assert bench.committer.has_callbacks, "the user's thread has something to do"
+    flush = Call(bench.committer.flush(60.0), bench.clock)
+    assert not flush.done
+    bench.answer_commit(0)
+    assert future.succeeded
+    assert flush.resume().done
+
+
+def test_a_later_commit_does_not_overtake_one_that_waits() -> None:
+    bench = Bench()
+    bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
+    bench.committer.commit_async({T0: OffsetAndMetadata(1)}, None)
+    bench.network.take(FindCoordinatorRequest).fail()
+    bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
+    bench.core.on_coordinator_found("background", NODE, bench.clock.now())
+    bench.committer.commit_async({T0: OffsetAndMetadata(6)}, None)
+    offsets = [sent.request.topics[0].partitions[0].committed_offset for sent in bench.network.sent]
+    assert offsets == [5, 6]
