@@ -102,6 +102,7 @@ class KafkaPython:
             enable_auto_commit=False,
             session_timeout_ms=6000,
             heartbeat_interval_ms=200,
+            metadata_max_age_ms=1000,  # a leader that joined before it had metadata divides nothing until the next
             **settings,
         )
         self.values: list[bytes] = []

@@ -7,6 +7,7 @@ group has rebalanced; so the rebalance happens half-way on a machine of any spee
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, wait
@@ -93,10 +94,15 @@ class DemoGroup:
             name=f"pyconsumer-demo-member-{number}",
             daemon=True,
         )
-        process.start()
-        theirs.close()
-        self._processes.append(process)
-        self._pipes.append(ours)
+        # Ctrl-C in the middle of this would leave a process half started; the member itself never heeds it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            process.start()
+            theirs.close()
+            self._processes.append(process)
+            self._pipes.append(ours)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         self.history[number] = []
         self.read_by[number] = 0
 
