@@ -16,6 +16,7 @@ from pyconsumer.assignors.base import (
     Subscription,
     sorted_members,
 )
+from pyconsumer.assignors.cooperative_sticky import CooperativeStickyAssignor
 from pyconsumer.assignors.range import RangeAssignor
 from pyconsumer.assignors.round_robin import RoundRobinAssignor
 from pyconsumer.errors import ConfigurationError
@@ -24,6 +25,7 @@ __all__ = [
     "Assignment",
     "Assignor",
     "ClusterView",
+    "CooperativeStickyAssignor",
     "PartitionAssignor",
     "RangeAssignor",
     "RebalanceProtocol",
@@ -37,8 +39,10 @@ __all__ = [
 _BUILT_IN: dict[str, type[Assignor]] = {
     "range": RangeAssignor,
     "roundrobin": RoundRobinAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
     "org.apache.kafka.clients.consumer.RangeAssignor": RangeAssignor,
     "org.apache.kafka.clients.consumer.RoundRobinAssignor": RoundRobinAssignor,
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": CooperativeStickyAssignor,
 }
 
 

@@ -1,0 +1,191 @@
+"""The cooperative sticky assignor: even shares, few moves, and no member stops for a rebalance that others need.
+
+Members keep their partitions while they join (KIP-429) and say what they own, in which generation. The result is as
+even as subscriptions allow and, within that, close to what was. A partition that moves is in nobody's share at first:
+its owner gives it up and thereby starts a second rebalance, in which it is free.
+
+Racks (KIP-881): where they make a difference, members get and keep partitions with a replica in their rack first, as
+long as the counts stay even.
+
+As Java 4.3.1, with sorted member ids where Java follows the order of a hash map, and these faults left out: an owned
+partition beyond the end of its topic is ignored, nobody gets what it did not subscribe to (a former owner; a member
+without topics), and generations in user data (Kafka 2.4 to 3.1) count for both sides of a double claim.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+
+from pyconsumer.assignors.balance import Balancer
+from pyconsumer.assignors.base import (
+    Assignment,
+    Assignor,
+    ClusterView,
+    RebalanceProtocol,
+    Subscription,
+    member_order,
+)
+from pyconsumer.assignors.equal_subscriptions import EqualSubscriptions
+from pyconsumer.assignors.racks import Racks
+from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPartition
+
+__all__ = ["CooperativeStickyAssignor"]
+
+_GENERATION = struct.Struct(">i")
+_NONE = -1  # "no generation"
+
+
+class CooperativeStickyAssignor(Assignor):
+    """Java's ``CooperativeStickyAssignor`` of Kafka 4.x; usable under eager rebalancing as well.
+
+    An eager group moves to it in two rolling restarts: first with this *and* the old assignor, then with this alone.
+    """
+
+    def __init__(self) -> None:
+        self._generation = _NONE
+
+    @property
+    def name(self) -> str:
+        return "cooperative-sticky"
+
+    def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
+        return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def subscription_user_data(self, topics: frozenset[str]) -> bytes:
+        """The generation of the last assignment as an int32, which members before Kafka 3.2 look for here."""
+        return _GENERATION.pack(self._generation)
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+        self._generation = metadata.generation_id
+
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+        topics: dict[str, Sequence[PartitionMetadata]] = {}
+        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
+            partitions = cluster.partitions_for(topic)
+            if partitions:
+                topics[topic] = partitions
+        members = {member: subscriptions[member] for member in sorted(subscriptions, key=member_order)}
+        if not members:
+            return {}
+        claims = _Claims(members, topics)
+        racks = Racks(cluster, topics, members)
+        if len({frozenset(subscription.topics) for subscription in members.values()}) == 1:
+            everything = [TopicPartition(topic, p) for topic in topics for p in range(len(topics[topic]))]
+            equal = EqualSubscriptions(everything, claims.owned, claims.contested, racks)
+            shares, changing_hands = equal.shares, set(equal.changing_hands)
+        else:
+            shares = _assign_unequal(topics, members, claims, racks)
+            changing_hands = _changing_hands(members, shares)
+        return {
+            member: Assignment(tuple(p for p in shares[member] if p not in changing_hands)) for member in subscriptions
+        }
+
+
+class _Claims:
+    """What members say they own, each partition with at most one of them.
+
+    Attributes:
+        owned: for each member, partitions of known topics that it still owns.
+        contested: partitions that several members claimed in the same generation.
+        former: owners in earlier generations, by partition.
+    """
+
+    def __init__(self, members: Mapping[str, Subscription], topics: Mapping[str, Collection[object]]) -> None:
+        self.owned: dict[str, list[TopicPartition]] = {member: [] for member in members}
+        self.contested: set[TopicPartition] = set()
+        self.former: dict[TopicPartition, str] = {}
+        generations = {member: _generation(subscription) for member, subscription in members.items()}
+        owners: dict[TopicPartition, str] = {}
+        for member, subscription in members.items():
+            for partition in subscription.owned_partitions:
+                if 0 <= partition.partition < len(topics.get(partition.topic, ())):
+                    self._claim(member, partition, owners, generations)
+        self._note_former(members, generations)
+
+    def _claim(
+        self,
+        member: str,
+        partition: TopicPartition,
+        owners: dict[TopicPartition, str],
+        generations: Mapping[str, int],
+    ) -> None:
+        other = owners.get(partition)
+        if other is not None:
+            if generations[member] < generations[other]:
+                return
+            if partition in self.owned[other]:
+                self.owned[other].remove(partition)
+        owners[partition] = member
+        if other is not None and generations[member] == generations[other]:
+            self.contested.add(partition)
+        else:
+            self.owned[member].append(partition)
+
+    def _note_former(self, members: Mapping[str, Subscription], generations: Mapping[str, int]) -> None:
+        newest = max(generations.values())
+        for member, subscription in members.items():
+            if generations[member] < newest:
+                for partition in subscription.owned_partitions:
+                    other = self.former.get(partition)
+                    if partition.topic in subscription.topics and (
+                        other is None or generations[member] > generations[other]
+                    ):
+                        self.former[partition] = member
+
+
+def _generation(subscription: Subscription) -> int:
+    if subscription.generation_id >= 0:
+        return subscription.generation_id
+    data = subscription.user_data
+    if data is None or len(data) < _GENERATION.size:
+        return _NONE
+    generation: int = _GENERATION.unpack_from(data)[0]
+    return max(generation, _NONE)
+
+
+def _assign_unequal(
+    topics: Mapping[str, Sequence[PartitionMetadata]],
+    members: Mapping[str, Subscription],
+    claims: _Claims,
+    racks: Racks,
+) -> dict[str, list[TopicPartition]]:
+    """Members subscribed to different topics: keep what may be kept, deal out the rest, then even it out."""
+    shares: dict[str, list[TopicPartition]] = {}
+    lost_some = False
+    for member, owned in claims.owned.items():
+        wanted = members[member].topics
+        shares[member] = [p for p in owned if p.topic in wanted and not racks.mismatch(member, p)]
+        lost_some = lost_some or len(shares[member]) < len(owned)
+    balancer = Balancer(
+        shares,
+        {
+            member: {topic for topic in subscription.topics if topic in topics}
+            for member, subscription in members.items()
+        },
+        {topic: len(partitions) for topic, partitions in topics.items()},
+        tolerance=1,
+    )
+    in_order = sorted(topics, key=lambda topic: (balancer.subscribers(topic), topic))
+    everything = [TopicPartition(topic, p) for topic in in_order for p in range(len(topics[topic]))]
+    unassigned = [partition for partition in everything if partition not in balancer.owner]
+    initial = balancer.nothing_dealt
+    left = unassigned
+    if racks.aware:
+        left = balancer.deal(left, lambda member, partition: not racks.mismatch(member, partition))
+    balancer.deal(left)
+    # what a member had to give up makes a gap that only other old partitions may fill
+    balancer.balance(everything, first=() if lost_some else unassigned, former=claims.former, initial=initial)
+    return shares
+
+
+def _changing_hands(
+    members: Mapping[str, Subscription], shares: Mapping[str, Sequence[TopicPartition]]
+) -> set[TopicPartition]:
+    """Partitions that are new to their member while another one still owns them."""
+    added: set[TopicPartition] = set()
+    revoked: set[TopicPartition] = set()
+    for member, share in shares.items():
+        added.update(set(share).difference(members[member].owned_partitions))
+        revoked.update(set(members[member].owned_partitions).difference(share))
+    return added & revoked

@@ -1,0 +1,216 @@
+"""The cooperative sticky assignor: as Apache Kafka's own on random groups, even and sticky, nothing taken in use."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyconsumer.assignors import (
+    Assignment,
+    CooperativeStickyAssignor,
+    RebalanceProtocol,
+    Subscription,
+    common_protocol,
+    resolve,
+)
+from pyconsumer.assignors.balance import Movements
+from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
+from tests.support.java import tools
+from tests.unit.assignors.cluster import FakeCluster, parse, show
+from tests.unit.assignors.random_groups import Situation, check_even, check_valid, owners, situations
+from tests.unit.assignors.sticky_vectors import Group, as_java_chooses, groups
+from tests.vectors.make_sticky import VECTORS, expected
+
+
+def assign(group: Group) -> dict[str, str]:
+    return group.show(CooperativeStickyAssignor().assign(group.cluster, group.subscriptions))
+
+
+def own(result: Mapping[str, Assignment], generation: int = 1) -> dict[str, tuple[tuple[TopicPartition, ...], int]]:
+    return {member: (assignment.partitions, generation) for member, assignment in result.items()}
+
+
+def with_owned(
+    subscriptions: Mapping[str, Subscription], owned: Mapping[str, tuple[tuple[TopicPartition, ...], int]]
+) -> dict[str, Subscription]:
+    """What members say after a rebalance; what they no longer subscribe to they have given up."""
+    result = dict(subscriptions)
+    for member, (partitions, generation) in owned.items():
+        if member in result:
+            topics = result[member].topics
+            kept = tuple(partition for partition in partitions if partition.topic in topics)
+            result[member] = replace(result[member], owned_partitions=kept, generation_id=generation)
+    return result
+
+
+def settle(
+    situation: Situation, owned: Mapping[str, tuple[tuple[TopicPartition, ...], int]], generation: int
+) -> tuple[dict[str, Assignment], dict[str, Assignment]]:
+    """Two rebalances: the one in which partitions are given up and the one in which they get new owners."""
+    first = CooperativeStickyAssignor().assign(situation.cluster, with_owned(situation.subscriptions, owned))
+    again = with_owned(situation.subscriptions, own(first, generation))
+    return first, CooperativeStickyAssignor().assign(situation.cluster, again)
+
+
+def test_random_groups_are_assigned_as_apache_kafka_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's hash maps keep the order of these member ids; one choice that Java leaves to hashes is made so here."""
+    monkeypatch.setattr(Movements, "choose", staticmethod(as_java_chooses))
+    count = 0
+    for group in groups(hashed=False):
+        assert assign(group) == group.expected, group.text
+        count += 1
+    assert count >= 3000
+
+
+def test_where_kafka_follows_the_order_of_a_hash_map_sizes_and_what_stays_are_equal() -> None:
+    """Member ids whose hashes are not in order: only who of several equal members has more may differ."""
+    different = 0
+    for group in groups(hashed=True):
+        claims = [partition for s in group.subscriptions.values() for partition in s.owned_partitions]
+        result = assign(group)
+        if result == group.expected or len(set(claims)) < len(claims):
+            continue
+        different += 1
+        assert group.sizes(result) == group.sizes(group.expected), group.text
+        assert group.kept(result) == group.kept(group.expected), group.text
+    assert different <= 20
+
+
+@pytest.mark.kafka
+def test_apache_kafka_still_gives_the_expected_results() -> None:
+    assert expected(tools()) == gzip.decompress(VECTORS.read_bytes()).decode()
+
+
+@pytest.mark.spec("transactions:ASG-03", "client:AS-12")
+def test_name_protocols_and_java_class_name() -> None:
+    by_name, by_class = (
+        resolve(["cooperative-sticky"]),
+        resolve("org.apache.kafka.clients.consumer.CooperativeStickyAssignor"),
+    )
+    assert [type(assignor) for assignor in (*by_name, *by_class)] == [CooperativeStickyAssignor] * 2
+    assert by_name[0].name == "cooperative-sticky"
+    assert common_protocol(by_name) is RebalanceProtocol.COOPERATIVE
+    assert common_protocol(resolve("range,cooperative-sticky")) is RebalanceProtocol.EAGER
+
+
+def test_user_data_is_the_generation_of_the_last_assignment() -> None:
+    assignor = CooperativeStickyAssignor()
+    assert assignor.subscription_user_data(frozenset("t")) == b"\xff\xff\xff\xff"
+    assignor.on_assignment(Assignment(), ConsumerGroupMetadata("g", 7, "m"))
+    assert assignor.subscription_user_data(frozenset("t")) == b"\0\0\0\7"
+
+
+def test_a_partition_that_moves_is_withheld_until_its_owner_gave_it_up() -> None:
+    situation = Situation({"a": ("t",), "b": ("t",)}, {"t": 4})
+    first, second = settle(situation, {"a": (tuple(parse("tp0 tp1 tp2 tp3")), 1)}, 2)
+    assert show(first) == {"a": "tp0 tp1", "b": ""}
+    assert show(second) == {"a": "tp0 tp1", "b": "tp2 tp3"}
+
+
+@pytest.mark.parametrize("in_user_data", [False, True])
+def test_of_two_owners_the_one_of_the_later_generation_keeps_a_partition(in_user_data: bool) -> None:
+    def member(generation: int, text: str) -> Subscription:
+        data = generation.to_bytes(4, "big") if in_user_data else None
+        return Subscription(("t",), data, tuple(parse(text)), -1 if in_user_data else generation)
+
+    result = CooperativeStickyAssignor().assign(
+        FakeCluster({"t": 2}), {"a": member(3, "tp0"), "b": member(4, "tp0"), "c": member(4, "tp1")}
+    )
+    assert show(result) == {"a": "", "b": "tp0", "c": "tp1"}
+
+
+def test_a_partition_claimed_twice_in_one_generation_is_kept_by_nobody_at_first() -> None:
+    claim = Subscription(("t",), None, tuple(parse("tp0")), 3)
+    result = CooperativeStickyAssignor().assign(FakeCluster({"t": 2}), {"a": claim, "b": claim})
+    assert show(result) == {"a": "", "b": "tp1"}
+
+
+@pytest.mark.parametrize("others", [("t",), ("t", "u")])
+def test_partitions_beyond_the_end_of_a_topic_that_shrank_are_forgotten(others: tuple[str, ...]) -> None:
+    subscriptions = {
+        "a": Subscription(("t",), None, tuple(parse("tp0 tp5")), 1),
+        "b": Subscription(others, None, tuple(parse("tp1")), 1),
+    }
+    result = CooperativeStickyAssignor().assign(FakeCluster({"t": 2, "u": 0}), subscriptions)
+    assert show(result) == {"a": "tp0", "b": "tp1"}
+
+
+def test_a_former_owner_gets_nothing_back_that_it_did_not_subscribe_to() -> None:
+    subscriptions = {
+        "a": Subscription(("t",), None, tuple(parse("tp0 tp1 tp2 tp3")), 5),
+        "b": Subscription(("u",), None, tuple(parse("tp3")), 4),
+        "c": Subscription(("t", "u"), None, (), 5),
+    }
+    result = CooperativeStickyAssignor().assign(FakeCluster({"t": 4, "u": 1}), subscriptions)
+    assert show(result)["b"] == "up0"
+
+
+def test_a_member_without_topics_gets_nothing() -> None:
+    subscriptions = {"a": Subscription(()), "b": Subscription(("t",))}
+    assert show(CooperativeStickyAssignor().assign(FakeCluster({"t": 2}), subscriptions)) == {"a": "", "b": "tp0 tp1"}
+
+
+def test_user_data_that_is_no_generation_counts_as_none() -> None:
+    subscriptions = {"a": Subscription(("t",), b"\0", tuple(parse("tp0"))), "b": Subscription(("t",), b"")}
+    assert show(CooperativeStickyAssignor().assign(FakeCluster({"t": 1}), subscriptions)) == {"a": "tp0", "b": ""}
+
+
+def test_a_group_without_members_has_no_assignment() -> None:
+    assert CooperativeStickyAssignor().assign(FakeCluster({}), {}) == {}
+
+
+def test_members_prefer_replicas_in_their_rack_as_long_as_counts_stay_even() -> None:
+    cluster = FakeCluster({"t": [["r1"], ["r2"], ["r1"], ["r2"]]})
+    subscriptions = {"a": Subscription(("t",), rack_id="r2"), "b": Subscription(("t",), rack_id="r1")}
+    assert show(CooperativeStickyAssignor().assign(cluster, subscriptions)) == {"a": "tp1 tp3", "b": "tp0 tp2"}
+
+
+@given(before=situations(), data=st.data())
+def test_after_two_rebalances_all_is_assigned_evenly_and_a_third_changes_nothing(
+    before: Situation, data: st.DataObject
+) -> None:
+    first, second = settle(before, {}, 1)
+    assert owners(first) == owners(second)  # nobody owned anything
+    check_valid(before, second)
+    check_even(before, second)
+    after = replace(data.draw(situations()), counts=before.counts)
+    after = replace(after, topics={m: tuple(t for t in ts if t in after.counts) for m, ts in after.topics.items()})
+    old = owners(second)
+    first, third = settle(after, own(second), 2)
+    check_valid(after, first, complete=False)
+    for partition, member in owners(first).items():
+        former = old.get(partition, member)
+        still_used = former in after.topics and partition.topic in after.topics[former]
+        assert member == former or not still_used
+    check_valid(after, third)
+    check_even(after, third)
+    assert [owners(result) for result in settle(after, own(third), 4)] == [owners(third)] * 2
+
+
+@given(situation=situations(equal=True, least_members=2), data=st.data())
+def test_survivors_keep_everything_when_a_member_with_an_equal_subscription_leaves(
+    situation: Situation, data: st.DataObject
+) -> None:
+    _, before = settle(situation, {}, 1)
+    gone = data.draw(st.sampled_from(sorted(before)))
+    rest = situation.without(gone)
+    after, _ = settle(rest, own(before), 2)
+    check_valid(rest, after)
+    for member, assignment in after.items():
+        assert set(before[member].partitions) <= set(assignment.partitions)
+
+
+def test_a_hundred_members_and_a_thousand_partitions() -> None:
+    names = tuple(f"t{number:02}" for number in range(20))
+    situation = Situation({f"c{m:03}": names for m in range(100)}, dict.fromkeys(names, 50))
+    _, before = settle(situation, {}, 1)
+    assert {len(assignment.partitions) for assignment in before.values()} == {10}
+    grown = replace(situation, topics={**situation.topics, "c100": names})
+    _, after = settle(grown, own(before), 2)
+    moved = sum(owners(before)[partition] != member for partition, member in owners(after).items())
+    assert moved == 9
