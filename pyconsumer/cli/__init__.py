@@ -24,6 +24,7 @@ _COMMANDS = {
     "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
     "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
     "groups": ("pyconsumer.cli.groups", "List, describe, reset and delete consumer groups."),
+    "offsets": ("pyconsumer.cli.offsets", "Look into the topic of committed offsets."),
     "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe and delete topics."),
 }
