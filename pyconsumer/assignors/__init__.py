@@ -19,6 +19,7 @@ from pyconsumer.assignors.base import (
 from pyconsumer.assignors.cooperative_sticky import CooperativeStickyAssignor
 from pyconsumer.assignors.range import RangeAssignor
 from pyconsumer.assignors.round_robin import RoundRobinAssignor
+from pyconsumer.assignors.sticky import StickyAssignor
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RangeAssignor",
     "RebalanceProtocol",
     "RoundRobinAssignor",
+    "StickyAssignor",
     "Subscription",
     "common_protocol",
     "resolve",
@@ -39,9 +41,11 @@ __all__ = [
 _BUILT_IN: dict[str, type[Assignor]] = {
     "range": RangeAssignor,
     "roundrobin": RoundRobinAssignor,
+    "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
     "org.apache.kafka.clients.consumer.RangeAssignor": RangeAssignor,
     "org.apache.kafka.clients.consumer.RoundRobinAssignor": RoundRobinAssignor,
+    "org.apache.kafka.clients.consumer.StickyAssignor": StickyAssignor,
     "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": CooperativeStickyAssignor,
 }
 
@@ -50,8 +54,8 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     """The assignors that a setting names, in its order.
 
     Args:
-        strategies: a name (``"range"``, ``"roundrobin"``), the name of Kafka's Java class, an :class:`Assignor` class
-            or object; a list of those, or names separated by commas.
+        strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``), the name of Kafka's
+            Java class, an :class:`Assignor` class or object; a list of those, or names separated by commas.
 
     Raises:
         ConfigurationError: a name is unknown, something is no assignor, or two have the same name.
