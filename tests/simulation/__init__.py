@@ -1,0 +1,18 @@
+"""Groups in simulated time: whole schedules of faults, each made by one seed and replayed exactly by it.
+
+What is real: ``ConsumerCoordinator`` with everything below it (membership core, rebalancer, commits, lookup, the
+heartbeat thread's rules) and ``GroupCoordinator`` with its log in Kafka's format. What is simulated: the clock, the
+network, the threads, the brokers' lives and the applications. One thread runs it all.
+
+* :mod:`.network` - connections with delays that break, swallow, and deliver late.
+* :mod:`.brokers` - two brokers over one log; one of them coordinates the group.
+* :mod:`.member` - a consumer and its application.
+* :mod:`.rules` - what must hold at each step.
+* :mod:`.world` - time, the schedule of faults, the trace.
+* :mod:`.broken` - rules broken on purpose, to see that the simulation notices.
+
+``python -m tests.simulation --protocol eager --seed 17`` replays one schedule and prints its trace if a rule is broken.
+
+Protocols: eager, static (eager, with instance ids) and cooperative. The fourth of the architecture, the delayed
+rebalance, is left out here until its assignor ``cooperative-sticky-delayed`` exists.
+"""

@@ -1,0 +1,481 @@
+"""A consumer and its application: the real coordinator driver, two simulated threads, a life of polls and commits."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyconsumer.broker.timer import TimerHandle
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.coordinator import ConsumerCoordinator
+from pyconsumer.consumer.coordinator.background import HeartbeatThread
+from pyconsumer.consumer.coordinator.steps import Sleep, Stop
+from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+)
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.structs import TopicPartition
+from tests.simulation import broken
+from tests.simulation.brokers import GROUP
+from tests.simulation.network import REQUEST_TIMEOUT, SimulatedClient
+from tests.simulation.rules import REBALANCE_TIMEOUT, SESSION_TIMEOUT
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+TOPIC = "t"
+_SPINS = 200  # resumptions at one moment that are taken for a busy loop
+
+
+class Crashed(BaseException):
+    """Unwinds the user's thread of a process that was killed."""
+
+
+class Busy(NamedTuple):
+    """The application works until then and looks at no socket."""
+
+    until: float
+
+
+class Background(HeartbeatThread):
+    """The heartbeat thread without a thread: the world calls :meth:`advance` when it would wake up."""
+
+    def __init__(self, member: Member, changed: Callable[[], object]) -> None:
+        self._member = member
+        self._world = member.world
+        self._wake: TimerHandle | None = None
+        self._inbox: list[Callable[[], None]] = []
+        self._notified = False
+        self._epoch = -1
+        self.stopped = False
+        self.network = SimulatedClient(self._world, f"{member.name}/hb", self.deliver, self.notify)
+        coordinator = member.coordinator
+        super().__init__(
+            coordinator._core,
+            coordinator._lock,
+            make_client=lambda: self.network,  # type: ignore[arg-type, return-value]
+            clock=self._world.clock,
+            changed=changed,
+        )
+
+    @property
+    def alive(self) -> bool:
+        return not self.stopped
+
+    def start(self) -> None:
+        self.notify()
+
+    def close(self, timeout: float) -> bool:
+        self.notify()
+        return True
+
+    def notify(self) -> None:
+        if not self._notified:
+            self._notified = True
+            self._world.after(0.0, self._on_notified)
+
+    def _on_notified(self) -> None:
+        self._notified = False
+        self.advance()
+
+    def deliver(self, run: Callable[[], None]) -> None:
+        self._inbox.append(run)
+        self.notify()
+
+    def advance(self) -> None:
+        """Do what is to be done now, and sleep."""
+        if self.stopped or not self._member.alive or self._member.paused:
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        inbox, self._inbox = self._inbox, []
+        for run in inbox:
+            run()
+        core, now = self._core, self._world.clock.now()
+        while True:
+            step = core.next_background(now)
+            moved, self._epoch = self._epoch != core.epoch, core.epoch
+            if moved:
+                self._changed()
+            if isinstance(step, Stop):
+                self.stopped = True
+                return
+            if isinstance(step, Sleep):
+                if step.until < math.inf:
+                    self._wake = self._world.timer.schedule(max(step.until, now), self.advance)
+                return
+            self._do(step)
+
+
+class Coordinator(ConsumerCoordinator):
+    """The driver; its heartbeat thread is simulated."""
+
+    member: Member
+
+    def _start_heartbeat(self) -> None:
+        if self._heartbeat is None:
+            background = Background(self.member, self._changed_in_background)
+            background.brokers = tuple(self._metadata.brokers())
+            self._heartbeat = background
+            background.start()
+
+
+class Member(ConsumerRebalanceListener):
+    """One process of the group.
+
+    Args:
+        world: it lives in.
+        name: for the trace.
+        instance_id: of a static member.
+        commits: "auto", "sync", "async".
+
+    Attributes:
+        told: the partitions that the listener was told to own.
+        slow_callback: how long the next callback takes, seconds; ``fenced_callback``: without network meanwhile.
+    """
+
+    def __init__(self, world: World, name: str, instance_id: str | None, commits: str) -> None:
+        self.world = world
+        self.name = name
+        self.instance_id = instance_id
+        self.alive = True
+        self.ended = False
+        self.closing = False
+        self.leave_group: bool | None = None
+        self.paused = False
+        self.stalled_until = 0.0
+        self.slow_callback = 0.0
+        self.fenced_callback = False
+        self.in_callback = False
+        self.told: set[TopicPartition] = set()
+        self._commits = commits
+        self._commit_at = 0.0
+        self._busy_until = -math.inf
+        self._running = False
+        self._wake: TimerHandle | None = None
+        self._inbox: list[Callable[[], None]] = []
+        self.network = SimulatedClient(world, name, self._deliver, lambda: self._deliver(_nothing))
+        config = CONSUMER_SETTINGS.build(
+            {
+                "bootstrap_servers": "h:1",
+                "group_id": GROUP,
+                "group_instance_id": instance_id,
+                "enable_auto_commit": commits == "auto",
+                "auto_commit_interval_ms": 1500,
+                "session_timeout_ms": round(SESSION_TIMEOUT * 1000),
+                "max_poll_interval_ms": round(REBALANCE_TIMEOUT * 1000),
+                "heartbeat_interval_ms": 3000,
+                "request_timeout_ms": round(REQUEST_TIMEOUT * 1000),
+                "partition_assignment_strategy": [world.assignor],
+            }
+        )
+        metadata = Metadata.from_config(config)
+        self.subscriptions = SubscriptionState(config.auto_offset_reset)
+        self.coordinator = Coordinator(
+            config=config,
+            client=self.network,  # type: ignore[arg-type]
+            metadata=metadata,
+            subscriptions=self.subscriptions,
+            clock=world.clock,
+            on_commit=lambda offsets: world.rules.on_commit_acknowledged(self, offsets),
+        )
+        self.coordinator.member = self
+        broken.break_member(self.coordinator, world.broken)
+        self.core = self.coordinator._core
+        metadata.update(_metadata(world), 12, world.clock.now())
+        self.subscriptions.subscribe([TOPIC], self)
+        metadata.set_topics([TOPIC])
+        self.coordinator.on_subscription_change()
+        self._life = self._application()
+
+    @property
+    def owned(self) -> set[TopicPartition]:
+        return self.subscriptions.assignment()
+
+    @property
+    def background(self) -> Background | None:
+        heartbeat = self.coordinator._heartbeat
+        assert heartbeat is None or isinstance(heartbeat, Background)
+        return heartbeat
+
+    @property
+    def clients(self) -> list[SimulatedClient]:
+        background = self.background
+        return [self.network] if background is None else [self.network, background.network]
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether a fault of its own lasts."""
+        now = self.world.clock.now()
+        return (
+            self.paused
+            or self.in_callback
+            or self.closing
+            or self.stalled_until > now
+            or self.slow_callback > 0.0
+            or any(
+                not client.connected
+                or client.reachable_at > now
+                or any(c.swallows for c in client.connections.values())
+                for client in self.clients
+            )
+        )
+
+    # -- the user's thread -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._run()
+
+    def _deliver(self, run: Callable[[], None]) -> None:
+        self._inbox.append(run)
+        if self.world.clock.now() >= self._busy_until:
+            self._run()
+
+    def _on_wake(self) -> None:
+        self._wake = None
+        self._run()
+
+    def _drain(self) -> None:
+        while self._inbox:
+            self._inbox.pop(0)()
+
+    def _run(self) -> None:
+        """Go on where the application waits, until it waits again."""
+        if self._running or self.paused or not self.alive or self.ended:
+            return
+        self._running = True
+        world = self.world
+        spins = 0
+        try:
+            while True:
+                if self._wake is not None:
+                    self._wake.cancel()
+                    self._wake = None
+                self._drain()
+                step = self._life.send(None)
+                now = world.clock.now()
+                if isinstance(step, Busy):
+                    self._busy_until = step.until
+                    self._wake = world.timer.schedule(step.until, self._on_wake)
+                    break
+                if self._inbox or step.until <= now or (step.future is not None and step.future.done):
+                    spins += 1
+                    if spins > _SPINS:
+                        world.fail(f"{self.name} does not stop calling at {now:.3f}")
+                        break
+                    continue
+                if step.until < math.inf:
+                    self._wake = world.timer.schedule(step.until, self._on_wake)
+                break
+        except StopIteration:
+            self._end()
+        except Crashed:
+            pass
+        except Exception as error:
+            where = "".join(traceback.format_exception(error)[-4:])
+            world.fail(f"{self.name} ended with {error!r}\n{where}")
+        finally:
+            self._running = False
+        world.rules.check_owners()
+
+    def _end(self) -> None:
+        self.ended = True
+        if self.owned:
+            self.world.fail(f"{self.name} is closed and still has {sorted(self.owned)}")
+        self.world.remove(self)
+
+    # -- its life ----------------------------------------------------------------------------------------------------
+
+    def _application(self) -> Steps[None]:
+        """Poll, work, commit; in the end close."""
+        world, coordinator, random = self.world, self.coordinator, self.world.random
+        clock = world.clock
+        try:
+            while not self.closing:
+                now = clock.now()
+                coordinator.note_poll(now)
+                if now >= coordinator.next_due_at or coordinator.has_user_output:
+                    yield from coordinator.poll(now, wait_for_join=False)
+                if not self.subscriptions.has_all_fetch_positions:
+                    yield from self._find_positions()
+                wait = min(clock.now() + random.uniform(0.05, 0.5), coordinator.next_due_at)
+                if wait > clock.now():
+                    yield Wait(None, wait)
+                self._read()
+                work = clock.now() + random.uniform(0.01, 0.5)
+                yield Busy(max(work, self.stalled_until))  # type: ignore[misc]
+                if self._commits != "auto" and clock.now() >= self._commit_at:
+                    self._commit_at = clock.now() + 1.5
+                    yield from self._commit()
+        except FencedInstanceIdError:
+            world.note(self.name, "is fenced: somebody has its instance id")
+            self.closing = True
+        except KafkaError as error:
+            world.fail(f"{self.name} was told of {error!r}")
+        world.note(self.name, "closes")
+        yield from coordinator.close(clock.now() + 3.0, self.leave_group)
+
+    def _find_positions(self) -> Steps[None]:
+        wanted = self.subscriptions.missing_fetch_positions()
+        try:
+            found = yield from self.coordinator.fetch_committed(sorted(wanted), self.world.clock.now() + 2.0)
+        except KafkaTimeoutError:
+            return
+        for tp, committed in found.items():
+            if committed is not None:
+                self.subscriptions.initialise(tp, committed)
+            elif tp in self.subscriptions.missing_fetch_positions():
+                self.subscriptions.seek(tp, FetchPosition(0))
+
+    def _read(self) -> None:
+        """Records of one partition are handed out."""
+        partitions = self.subscriptions.assigned_list()
+        if partitions:
+            tp = self.world.random.choice(partitions)
+            position = self.subscriptions.position(tp)
+            if position is not None and self.subscriptions.is_fetchable(tp):
+                self.subscriptions.seek(tp, FetchPosition(position.offset + self.world.random.randint(1, 9)))
+
+    def _commit(self) -> Steps[None]:
+        offsets = self.subscriptions.all_consumed()
+        if self._commits == "async":
+            self.coordinator.commit_async(offsets)
+            return
+        try:
+            yield from self.coordinator.commit(offsets, self.world.clock.now() + 3.0)
+        except (CommitFailedError, RebalanceInProgressError, KafkaTimeoutError, FencedInstanceIdError) as error:
+            self.world.note(self.name, f"could not commit: {type(error).__name__}")
+
+    # -- callbacks ---------------------------------------------------------------------------------------------------
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self._callback("assigned", sorted(assigned))
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        self._callback("revoked", sorted(revoked))
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        self._callback("lost", sorted(lost))
+
+    def _callback(self, name: str, partitions: list[TopicPartition]) -> None:
+        world = self.world
+        generation = self.core.generation.generation_id
+        numbers = " ".join(str(tp.partition) for tp in partitions)
+        world.note(self.name, f"{name} [{numbers}] in generation {generation}")
+        world.callbacks[name] += 1
+        world.rules.on_callback(self, name, partitions, eager=world.eager)
+        world.rules.check_owners()
+        if world.nested:
+            return  # one callback at a time may take time: they would have to end in the order in which they began
+        world.nested = self.in_callback = True
+        try:
+            if name == "revoked" and self._commits == "sync":
+                self._nested(self._commit())
+            seconds, self.slow_callback = self.slow_callback, 0.0
+            if seconds:
+                world.note(self.name, f"stays in the callback for {seconds:.1f} s")
+                if self.fenced_callback:
+                    self.fenced_callback = False
+                    world.disconnect(self, seconds)
+                self._busy_until = world.clock.now() + seconds
+                world.run(self._busy_until, lambda: not self.alive)
+                if not self.alive:
+                    raise Crashed
+        finally:
+            world.nested = self.in_callback = False
+
+    def _nested(self, steps: Steps[Any]) -> None:
+        """A blocking call inside a callback."""
+        while True:
+            self._drain()
+            try:
+                step = steps.send(None)
+            except StopIteration:
+                return
+            if step.future is None or not step.future.done:
+                self.world.run(step.until, lambda: bool(self._inbox) or not self.alive)
+                if not self.alive:
+                    raise Crashed
+
+    # -- what happens to it ------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        """Its process is killed; the operating system closes its connections."""
+        self.alive = False
+        for client in self.clients:
+            client.cut("the process ends")
+        self.world.remove(self)
+
+    def pause(self, seconds: float) -> None:
+        """Its process is stopped, both threads, as by SIGSTOP."""
+        if self.paused:
+            return
+        self.paused = True
+        self.world.after(seconds, self.unpause)
+
+    def unpause(self) -> None:
+        if not self.paused:
+            return
+        self.paused = False
+        if not self.alive:
+            return
+        self.world.note(self.name, "goes on")
+        if self.background is not None:
+            self.background.notify()
+        if self.world.clock.now() >= self._busy_until:
+            self._run()
+        else:
+            self._wake = self.world.timer.schedule(self._busy_until, self._on_wake)
+
+    def recover(self) -> None:
+        """Whatever holds its application up ends now."""
+        self.stalled_until = self.slow_callback = 0.0
+        self.fenced_callback = False
+        self.unpause()
+        self._busy_until = min(self._busy_until, self.world.clock.now())
+        self._deliver(_nothing)
+
+    def close(self, *, leave_group: bool | None = None) -> None:
+        """The application ends after its present poll."""
+        self.leave_group = leave_group
+        self.closing = True
+
+
+def _nothing() -> None:
+    pass
+
+
+def _metadata(world: World) -> MetadataResponse:
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=broker.node_id, host=broker.name, port=9092)
+            for broker in world.brokers.by_id.values()
+        ],
+        topics=[
+            MetadataResponseTopic(
+                name=TOPIC,
+                topic_id=TOPIC.encode() * 16,
+                partitions=[
+                    MetadataResponsePartition(partition_index=tp.partition, leader_id=1, leader_epoch=0)
+                    for tp in sorted(world.partitions)
+                ],
+            )
+        ],
+    )

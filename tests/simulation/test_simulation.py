@@ -1,0 +1,98 @@
+"""The simulation itself: it notices what is broken, replays exactly, and does what it is said to do."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.broken import RULES
+from tests.simulation.world import PROTOCOLS, BrokenRule, World, play
+
+_ENOUGH = 60  # schedules until a broken rule must have been noticed
+_NOTICED_BY = {
+    "no-fencing": "was stored, although the group is in generation",
+    "no-revoking": "was assigned|were not revoked first|belongs to",
+    "no-expelling": "has had no owner for|is not settled",
+    "no-loading": "is committed for",
+    "no-callback": "were assigned before and never given up|were not revoked first|the assignment is",
+}
+
+
+def _failure(rule: str) -> BrokenRule:
+    for seed in range(_ENOUGH):
+        try:
+            play("eager", seed, broken=rule)
+        except BrokenRule as error:
+            return error
+    raise AssertionError(f"{rule} was not noticed in {_ENOUGH} schedules")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_broken_rule_is_noticed(rule: str) -> None:
+    error = _failure(rule)
+    first = str(error).partition("\n")[0]
+    assert any(text in first for text in _NOTICED_BY[rule].split("|")), first
+
+
+def test_a_failure_prints_its_trace_and_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
+    error = str(_failure("no-fencing"))
+    command = next(line for line in error.splitlines() if line.startswith("replay: "))
+    arguments = command.removeprefix("replay: python -m tests.simulation ").split()
+    assert main(arguments) == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith(error), "the replay is the same to the last line"
+    assert "assigned [" in error
+    assert "fault: " in error
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_schedule_without_failure_says_so(protocol: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--protocol", protocol, "--seed", "3", "--trace"]) == 0
+    printed = capsys.readouterr().out
+    assert "the faults are over" in printed
+    assert f"{protocol}: 1 schedules from seed 3, 0 failed" in printed
+
+
+def _digest(hash_seed: str) -> str:
+    """The traces of some schedules in a process of its own, where strings have other hashes."""
+    code = (
+        "from tests.simulation.world import PROTOCOLS, play\n"
+        "for protocol in PROTOCOLS:\n"
+        "    for seed in (1, 5):\n"
+        "        print('\\n'.join(play(protocol, seed).lines()))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        timeout=60,
+        check=True,
+    )
+    assert len(result.stdout) > 1000
+    return hashlib.sha256(result.stdout).hexdigest()
+
+
+def test_a_seed_means_the_same_schedule_in_every_process() -> None:
+    assert _digest("1") == _digest("2")
+
+
+def test_the_schedules_have_every_fault_and_every_callback() -> None:
+    faults: Counter[str] = Counter()
+    callbacks: Counter[str] = Counter()
+    commits = 0
+    for protocol in PROTOCOLS:
+        for seed in range(12):
+            world: World = play(protocol, seed)
+            faults.update(world.faults)
+            callbacks.update(world.callbacks)
+            commits += world.rules.commits
+    common = {"append", "callback", "crash", "cut", "enforce", "fenced", "hole", "join", "leave", "move", "outage"}
+    assert set(faults) == common | {"answer", "bounce", "pause", "restart", "stall", "swallow", "takeover"}
+    assert min(callbacks.values()) > 10, callbacks
+    assert commits > 1000

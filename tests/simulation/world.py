@@ -1,0 +1,404 @@
+"""One schedule: time, faults, the trace. Everything random comes from its seed."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyconsumer.assignors import Assignor, RangeAssignor, RoundRobinAssignor
+from pyconsumer.broker.timer import Timer, TimerHandle
+from pyconsumer.clock import ManualClock
+from pyconsumer.structs import TopicPartition
+from tests.simulation.brokers import Broker, Brokers
+from tests.simulation.member import TOPIC, Member
+from tests.simulation.rules import Rules
+from tests.unit.assignors.cooperative import Sticky
+
+PROTOCOLS = ("eager", "static", "cooperative")
+_LINES = 250  # of the trace that a failure prints
+_MOST_MEMBERS = 6
+_SETTLED_FOR = 4.0  # seconds; a heartbeat tells everybody of a rebalance within 3
+_MOST_LOOKS = 100_000  # at the clock at one moment
+
+
+class BrokenRule(AssertionError):
+    """A rule was broken. The text tells which, how to see it again, and what happened before."""
+
+
+class WatchedClock(ManualClock):
+    """A clock that notices when somebody turns in circles: it is asked again and again, and time does not pass."""
+
+    __slots__ = ("_asked", "_asked_at")
+
+    def __init__(self, now: float) -> None:
+        super().__init__(now)
+        self._asked = 0
+        self._asked_at = now
+
+    def now(self) -> float:
+        now = self._now
+        if now != self._asked_at:
+            self._asked, self._asked_at = 0, now
+        self._asked += 1
+        if self._asked > _MOST_LOOKS:
+            raise BrokenRule(f"somebody turns in circles at {now:.3f}")
+        return now
+
+
+class World:
+    """One schedule of one group.
+
+    Args:
+        protocol: one of :data:`PROTOCOLS`.
+        seed: of everything that is random.
+        broken: a rule to break on purpose, see :mod:`.broken`.
+
+    Attributes:
+        quiet_since: when the last fault ended.
+        nested: a callback of a member takes its time.
+        faults: how often each happened.
+        recovery: seconds from the last fault until the group was settled.
+    """
+
+    def __init__(self, protocol: str, seed: int, *, broken: str | None = None) -> None:
+        self.protocol = protocol
+        self.seed = seed
+        self.broken = broken
+        self.random = random.Random(f"{protocol} {seed}")
+        self.clock = WatchedClock(1000.0)
+        self.timer = Timer()
+        self.trace: list[tuple[float, str, str]] = []
+        self.failure: str | None = None
+        self.faults: dict[str, int] = {}
+        self.callbacks = {"assigned": 0, "revoked": 0, "lost": 0}
+        self.quiet_since = self.clock.now()
+        self.recovery = 0.0
+        self.nested = False
+        self.eager = protocol != "cooperative"
+        self.assignor: type[Assignor] = (
+            self.random.choice([RangeAssignor, RoundRobinAssignor]) if self.eager else Sticky
+        )
+        self.slowest = self.random.choice([0.003, 0.03, 0.3])
+        self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
+        self.members: list[Member] = []
+        self.rules = Rules(self)
+        self._names = 0
+        self._ids = 0
+        self._instances = 0
+        self.brokers = Brokers(self)
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def after(self, seconds: float, action: Callable[[], object]) -> TimerHandle:
+        return self.timer.schedule(self.clock.now() + seconds, action)  # type: ignore[arg-type]
+
+    def run(self, until: float, stop: Callable[[], bool] | None = None) -> None:
+        """Let time pass until then, or until ``stop``."""
+        while stop is None or not stop():
+            due = self.timer.next_deadline()
+            if due is None or due > until:
+                self.clock.advance_to(until)
+                return
+            self.clock.advance_to(due)
+            self.timer.run_due(self.clock.now())
+            if self.failure is not None:
+                raise BrokenRule(self.failure)
+
+    # -- for everybody -----------------------------------------------------------------------------------------------
+
+    def delay(self) -> float:
+        """How long a message takes."""
+        return self.random.uniform(self.slowest / 10, self.slowest)
+
+    def new_id(self) -> str:
+        self._ids += 1
+        return f"{self._ids:04d}"
+
+    def note(self, who: str, what: str) -> None:
+        self.trace.append((self.clock.now(), who, what))
+
+    def fail(self, text: str) -> None:
+        """A rule is broken. The schedule ends after the present event, so that no handler can hide it."""
+        if self.failure is None:
+            self.note("RULE", text)
+            self.failure = text
+
+    def cut_connections(self, broker: Broker) -> None:
+        for member in self.members:
+            for client in member.clients:
+                for link in list(client.connections.values()):
+                    if link.broker is broker:
+                        link.close(f"{broker.name} died")
+
+    def disconnect(self, member: Member, seconds: float) -> None:
+        """Connections break, and new ones fail for a while."""
+        clients = member.clients
+        for client in clients:
+            client.connected = False
+            client.cut("no network")
+
+        def back() -> None:
+            for client in clients:
+                client.connected = True
+
+        self.after(seconds, back)
+
+    def remove(self, member: Member) -> None:
+        if member in self.members:
+            self.members.remove(member)
+        self.quiet_since = self.clock.now()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether a fault lasts at this moment."""
+        return self.brokers.in_trouble or any(member.in_trouble for member in self.members)
+
+    # -- faults ------------------------------------------------------------------------------------------------------
+
+    def join(self, instance_id: str | None = None) -> None:
+        self._names += 1
+        if instance_id is None and self.protocol == "static":
+            self._instances += 1
+            instance_id = f"i{self._instances}"
+        member = Member(self, f"c{self._names}", instance_id, self.random.choice(["auto", "sync", "async"]))
+        self.note(member.name, f"starts{f' as {instance_id}' if instance_id else ''}")
+        self.members.append(member)
+        member.start()
+
+    def fault(self) -> None:
+        """Something happens."""
+        draw = self.random
+        if len(self.members) < 2:
+            name = "join"
+        else:
+            name = draw.choice(_FAULTS + (_STATIC_FAULTS if self.protocol == "static" else ()))
+        self.faults[name] = self.faults.get(name, 0) + 1
+        self.quiet_since = self.clock.now()
+        if name == "join":
+            if len(self.members) < _MOST_MEMBERS:
+                self.join()
+        elif name in ("restart", "move", "append"):
+            self._on_brokers(name)
+        else:
+            member = draw.choice(self.members)
+            self.note(member.name, f"fault: {name}")
+            getattr(self, f"_{name}")(member)
+
+    def _on_brokers(self, name: str) -> None:
+        draw, brokers = self.random, self.brokers
+        if name == "move":
+            brokers.move()
+        elif name == "restart":
+            broker = brokers.leader if draw.random() < 0.8 else draw.choice(list(brokers.by_id.values()))
+            brokers.restart(broker, draw.uniform(0.1, 8.0), move=draw.random() < 0.5)
+        else:
+            brokers.append_delay = draw.choice([0.0, 0.05, 0.5])
+            self.note("cluster", f"appends take up to {brokers.append_delay:g} s")
+
+    def _leave(self, member: Member) -> None:
+        member.close(leave_group=self.random.choice([None, True]))
+
+    def _crash(self, member: Member) -> None:
+        member.crash()
+
+    def _pause(self, member: Member) -> None:
+        member.pause(self.random.uniform(0.5, 25.0))
+
+    def _stall(self, member: Member) -> None:
+        member.stalled_until = self.clock.now() + self.random.uniform(0.5, 25.0)
+
+    def _outage(self, member: Member) -> None:
+        self.disconnect(member, self.random.uniform(0.1, 15.0))
+
+    def _hole(self, member: Member) -> None:
+        """Messages wait somewhere and come later."""
+        for client in member.clients:
+            client.reachable_at = self.clock.now() + self.random.uniform(0.1, 12.0)
+
+    def _cut(self, member: Member) -> None:
+        self.random.choice(member.clients).cut("cut")
+
+    def _swallow(self, member: Member) -> None:
+        """A connection that looks open but is not."""
+        for link in self.random.choice(member.clients).connections.values():
+            link.swallows = True
+
+    def _answer(self, member: Member) -> None:
+        """The next answer is lost together with the connection."""
+        for link in self.random.choice(member.clients).connections.values():
+            link.loses_answer = True
+
+    def _callback(self, member: Member) -> None:
+        member.slow_callback = self.random.uniform(0.5, 20.0)
+        member.core.request_rejoin("a callback is to be called")
+
+    def _fenced(self, member: Member) -> None:
+        """It is expelled while it is in its next callback."""
+        member.fenced_callback = True
+        member.slow_callback = self.random.uniform(11.0, 20.0)
+        member.core.request_rejoin("a callback is to be called")
+
+    def _enforce(self, member: Member) -> None:
+        member.coordinator.enforce_rebalance("chaos")
+
+    def _bounce(self, member: Member) -> None:
+        """A static member ends and comes back."""
+        instance_id = member.instance_id
+        if self.random.random() < 0.5:
+            member.crash()
+        else:
+            member.close()
+        self.after(self.random.uniform(0.1, 14.0), lambda: self.join(instance_id))
+
+    def _takeover(self, member: Member) -> None:
+        """A second process with the same instance id."""
+        self.join(member.instance_id)
+
+    # -- the schedule ------------------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Run the schedule.
+
+        Raises:
+            BrokenRule: with the trace.
+        """
+        try:
+            with _deterministic(self):
+                self._play()
+        except BrokenRule as error:
+            raise BrokenRule(self.describe(str(error))) from None
+
+    def _play(self) -> None:
+        draw = self.random
+        self._tick()
+        for _ in range(draw.randint(1, 4)):
+            self.join()
+            self.run(self.clock.now() + draw.uniform(0.0, 2.0))
+        for _ in range(draw.randint(6, 12)):
+            self.run(self.clock.now() + (40.0 if draw.random() < 0.05 else draw.expovariate(1 / 3.0)))
+            for _ in range(draw.choice([1, 1, 1, 2])):
+                self.fault()
+        self._heal()
+        self._settle()
+
+    def _tick(self) -> None:
+        self.rules.check_coverage()
+        self.after(0.5, self._tick)
+
+    def _heal(self) -> None:
+        """No further faults; those that last end."""
+        self.note("world", "the faults are over")
+        self.run(self.clock.now() + 15.0)  # brokers and bounced members come back
+        self.brokers.append_delay = 0.0
+        for member in list(self.members):
+            member.recover()
+            for client in member.clients:
+                client.reachable_at = 0.0
+                client.connected = True
+                for link in list(client.connections.values()):
+                    link.loses_answer = False
+                    if link.swallows:
+                        link.close("it was dead")
+        self.run(self.clock.now() + 10.0, lambda: not any(member.closing for member in self.members))
+        self.quiet_since = self.clock.now()
+
+    def _settle(self) -> None:
+        start = self.clock.now()
+        limit = 2 * self.rules.bound + 40.0
+        while not self._stays_settled():
+            if not self.members:  # the last one was fenced
+                self.join()
+                start = self.clock.now()
+            if self.clock.now() - start > limit:
+                raise BrokenRule(f"the group is not settled {limit:.0f} s after the last fault: {self._states()}")
+            self.run(self.clock.now() + 0.5)
+        self.recovery = self.clock.now() - start - _SETTLED_FOR
+        self.rules.check_offsets()
+        if self.failure is not None:
+            raise BrokenRule(self.failure)
+
+    def _stays_settled(self) -> bool:
+        """Whether the group is settled, and still is a little later: a stall may have consequences to come."""
+        if not self.members or not self.rules.settled:
+            return False
+        self.run(self.clock.now() + _SETTLED_FOR)
+        return self.rules.settled
+
+    def _states(self) -> str:
+        group = self.brokers.group()
+        states = [
+            f"{m.name} {m.core.state.name} {m.core.generation} {sorted(tp.partition for tp in m.owned)}"
+            for m in self.members
+        ]
+        return f"{group!r}; " + "; ".join(states)
+
+    # -- the trace ---------------------------------------------------------------------------------------------------
+
+    @property
+    def command(self) -> str:
+        """What replays the schedule."""
+        text = f"python -m tests.simulation --protocol {self.protocol} --seed {self.seed}"
+        return text + (f" --break {self.broken}" if self.broken else "")
+
+    def lines(self) -> Iterator[str]:
+        start = 1000.0
+        for when, who, what in self.trace:
+            yield f"{when - start:9.3f}  {who:<8} {what}"
+
+    def describe(self, error: str) -> str:
+        lines = list(self.lines())
+        left_out = len(lines) - _LINES
+        head = [f"... {left_out} lines before"] if left_out > 0 else []
+        return "\n".join([error, f"replay: {self.command}", *head, *lines[-_LINES:]])
+
+
+_FAULTS = (
+    *("join", "join", "leave", "crash", "pause", "stall", "outage", "hole", "cut", "swallow", "answer"),
+    *("callback", "fenced", "enforce", "restart", "move", "append"),
+)
+_STATIC_FAULTS = ("bounce", "bounce", "bounce", "takeover")
+
+
+class _Faults(logging.Handler):
+    """An exception that somebody caught and logged is a failure all the same."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info is not None:
+            self._world.fail(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def _deterministic(world: World) -> Iterator[None]:
+    """Seed the pauses between attempts too; keep logs quiet, but for exceptions."""
+    state = random.getstate()
+    random.seed(world.seed)
+    logger = logging.getLogger("pyconsumer")
+    before = logger.level, logger.propagate
+    handler = _Faults(world)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+        random.setstate(state)
+
+
+def play(protocol: str, seed: int, *, broken: str | None = None) -> World:
+    """Run one schedule and return it for its figures.
+
+    Raises:
+        BrokenRule: see :meth:`World.play`.
+    """
+    world = World(protocol, seed, broken=broken)
+    world.play()
+    return world
