@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pyconsumer.assignors import Assignor, RangeAssignor, RoundRobinAssignor
+from pyconsumer.assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
 from pyconsumer.structs import TopicPartition
@@ -77,8 +77,8 @@ class World:
         self.recovery = 0.0
         self.nested = False
         self.eager = protocol != "cooperative"
-        self.assignor: type[Assignor] = (
-            self.random.choice([RangeAssignor, RoundRobinAssignor]) if self.eager else Sticky
+        self.assignor: type[Assignor] = self.random.choice(
+            [RangeAssignor, RoundRobinAssignor] if self.eager else [CooperativeStickyAssignor, Sticky]
         )
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
