@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.world import PROTOCOLS, BrokenRule, play
 
-SCHEDULES = 120
+SCHEDULES = 300
 _BLOCK = 20
 
 _wanted = os.environ.get("PYCONSUMER_SIM_SEEDS")

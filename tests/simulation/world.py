@@ -7,7 +7,13 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pyconsumer.assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor
+from pyconsumer.assignors import (
+    Assignor,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+)
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
 from pyconsumer.structs import TopicPartition
@@ -78,7 +84,7 @@ class World:
         self.nested = False
         self.eager = protocol != "cooperative"
         self.assignor: type[Assignor] = self.random.choice(
-            [RangeAssignor, RoundRobinAssignor] if self.eager else [CooperativeStickyAssignor, Sticky]
+            [RangeAssignor, RoundRobinAssignor, StickyAssignor] if self.eager else [CooperativeStickyAssignor, Sticky]
         )
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
