@@ -84,6 +84,9 @@ class FakeClient:
         self.sent.append(found)
         return found.future
 
+    def failures(self) -> str:
+        return "nothing has failed so far"
+
     def flush(self) -> None:
         self.flushes += 1
         if self.on_flush is not None:
