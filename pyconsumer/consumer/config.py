@@ -162,8 +162,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "partition_assignment_strategy",
             _ASSIGNORS,
             ListOf(Anything()),
-            "Assignors in order of preference: `range`, `roundrobin`, Java's class names of these, or Assignor classes"
-            " or objects of your own.",
+            "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's class "
+            "names of these, or Assignor classes or objects of your own.",
         ),
         Setting(
             "enable_auto_commit",

@@ -238,15 +238,16 @@ def test_keys_go_where_aiokafka_and_java_send_them(cluster: Cluster, make_topic:
 
 
 @pytest.mark.concurrent
-def test_a_group_of_ours_and_librdkafkas(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
-    """Both know `range`, and share; when ours leaves, the other has everything."""
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_of_ours_and_librdkafkas(cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: str) -> None:
+    """Both know the strategy, and share; when ours leaves, the other has everything."""
     topic = make_topic(4)
     library = pytest.importorskip("confluent_kafka")
     theirs: Any = library.Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": group_id,
-            "partition.assignment.strategy": "range",
+            "partition.assignment.strategy": strategy,
             "heartbeat.interval.ms": 200,
             "session.timeout.ms": 6000,
             "auto.offset.reset": "earliest",
@@ -255,7 +256,7 @@ def test_a_group_of_ours_and_librdkafkas(cluster: Cluster, make_topic: MakeTopic
     ours = KafkaConsumer(
         bootstrap_servers=cluster.bootstrap_servers,
         group_id=group_id,
-        partition_assignment_strategy=["range"],
+        partition_assignment_strategy=[strategy],
         heartbeat_interval_ms=200,
         session_timeout_ms=6000,
     )

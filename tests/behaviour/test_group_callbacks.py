@@ -203,7 +203,7 @@ def test_a_generation_lost_during_a_callback_is_told_as_lost(
 
 
 def cooperative(start: Callable[..., Member], cluster: Cluster, group_id: str, topic: str, **settings: Any) -> Member:
-    return start(cluster, group_id, [topic], partition_assignment_strategy=[Sticky()], **settings)
+    return start(cluster, group_id, [topic], partition_assignment_strategy=["cooperative-sticky"], **settings)
 
 
 @pytest.mark.spec("client:IC-03", "client:IC-09", "client:IC-10", "client:IC-12", "client:IC-13")
