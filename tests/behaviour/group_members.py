@@ -187,8 +187,14 @@ class Member:
         self.stop(leave_group=False, timeout_ms=5000)
 
 
-def join_all(members: Collection[Member], partitions: int, within_s: float = WITHIN_S) -> dict[TopicPartition, Member]:
-    """Wait until the members share so many partitions, each with one owner and all in one generation."""
+def join_all(
+    members: Collection[Member], partitions: int, within_s: float = WITHIN_S, *, all_have_some: bool = True
+) -> dict[TopicPartition, Member]:
+    """Wait until the members share so many partitions, each with one owner and all in one generation.
+
+    Args:
+        all_have_some: whether each must have one, too, unless there are more members than partitions.
+    """
 
     def settled() -> dict[TopicPartition, Member] | None:
         for member in members:
@@ -201,7 +207,9 @@ def join_all(members: Collection[Member], partitions: int, within_s: float = WIT
                 owners[tp] = member
                 count += 1
         same = len({member.generation for member in members}) == 1
-        return owners if count == len(owners) == partitions and same else None
+        # A cooperative member that syncs has the new generation and its old share; who has just joined has nothing.
+        idle = all_have_some and partitions >= len(members) and not all(member.assignment for member in members)
+        return owners if count == len(owners) == partitions and same and not idle else None
 
     found: dict[TopicPartition, Member] = eventually(settled, f"sharing {partitions} partitions", within_s)
     return found
