@@ -369,7 +369,8 @@ def test_a_request_stays_within_max_request_size() -> None:
     for _ in range(3):
         requests += bench.turn()
 
-    assert [list(sent.batches) for sent in requests] == [[P0], [P1]]
+    # Which partition of a node comes first is not promised.
+    assert sorted(list(sent.batches) for sent in requests) == [[P0], [P1]]
 
 
 def test_without_a_leader_metadata_is_asked_for_and_the_sender_sleeps() -> None:
