@@ -130,13 +130,26 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
     )
 
 
-def _members(calls: Calls, group_id: str, deadline: float) -> Steps[str]:
-    """Who is in a group, for the error of a call that its members stand in the way of."""
+def _naming_members(
+    call: Steps[object], refusal: type[KafkaError], advice: str, calls: Calls, group_id: str, deadline: float
+) -> Steps[None]:
+    """Make a call that members may stand in the way of; the error names them and says what to do.
+
+    Args:
+        call: the steps of the call.
+        refusal: what it raises if there are members.
+        advice: the end of the error's text, after who they are.
+    """
     try:
-        group = yield from describe(calls, group_id, deadline)
-    except KafkaError:
-        return "has members"  # of a kind that cannot be described, or they have just left: the refusal stands
-    return group.who() or "had members a moment ago"
+        yield from call
+    except refusal as error:
+        try:
+            group = yield from describe(calls, group_id, deadline)
+        except KafkaError:
+            who = "has members"  # of a kind that cannot be described, or they have just left: the refusal stands
+        else:
+            who = group.who() or "had members a moment ago"
+        raise type(error)(f"group {group_id!r} {who}; {advice}") from error
 
 
 def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
@@ -151,19 +164,17 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
         code = answer.results[0].error_code if answer.results else 0
         return for_code(code, f"group {group_id!r}") if code else None
 
-    try:
-        yield from calls.call(
-            ApiKey.DELETE_GROUPS,
-            delete_groups.DeleteGroupsRequest(groups_names=[group_id]),
-            delete_groups.DeleteGroupsResponse,
-            deadline,
-            target=calls.coordinator(group_id),
-            check=check,
-            what=f"deleting group {group_id!r}",
-        )
-    except NonEmptyGroupError as error:
-        who = yield from _members(calls, group_id, deadline)
-        raise type(error)(f"group {group_id!r} {who}; stop them before it is deleted") from error
+    call = calls.call(
+        ApiKey.DELETE_GROUPS,
+        delete_groups.DeleteGroupsRequest(groups_names=[group_id]),
+        delete_groups.DeleteGroupsResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        what=f"deleting group {group_id!r}",
+    )
+    advice = "stop them before it is deleted"
+    yield from _naming_members(call, NonEmptyGroupError, advice, calls, group_id, deadline)
 
 
 def offsets_of(
@@ -253,22 +264,20 @@ def commit_offsets(
                     return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
         return None
 
-    try:
-        yield from calls.call(
-            ApiKey.OFFSET_COMMIT,
-            offset_commit.OffsetCommitRequest(
-                group_id=group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
-            ),
-            offset_commit.OffsetCommitResponse,
-            deadline,
-            target=calls.coordinator(group_id),
-            check=check,
-            max_version=9,
-            what=f"setting the offsets of group {group_id!r}",
-        )
-    except UnknownMemberIdError as error:
-        who = yield from _members(calls, group_id, deadline)
-        raise type(error)(f"group {group_id!r} {who}; stop them, or have one of them seek and commit") from error
+    call = calls.call(
+        ApiKey.OFFSET_COMMIT,
+        offset_commit.OffsetCommitRequest(
+            group_id=group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
+        ),
+        offset_commit.OffsetCommitResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        max_version=9,
+        what=f"setting the offsets of group {group_id!r}",
+    )
+    advice = "stop them, or have one of them seek and commit"
+    yield from _naming_members(call, UnknownMemberIdError, advice, calls, group_id, deadline)
 
 
 def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition], deadline: float) -> Steps[None]:
@@ -292,16 +301,14 @@ def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartit
                     return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
         return None
 
-    try:
-        yield from calls.call(
-            ApiKey.OFFSET_DELETE,
-            offset_delete.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values())),
-            offset_delete.OffsetDeleteResponse,
-            deadline,
-            target=calls.coordinator(group_id),
-            check=check,
-            what=f"forgetting offsets of group {group_id!r}",
-        )
-    except GroupSubscribedToTopicError as error:
-        who = yield from _members(calls, group_id, deadline)
-        raise type(error)(f"group {group_id!r} {who}; stop those that read these topics") from error
+    call = calls.call(
+        ApiKey.OFFSET_DELETE,
+        offset_delete.OffsetDeleteRequest(group_id=group_id, topics=list(topics.values())),
+        offset_delete.OffsetDeleteResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        what=f"forgetting offsets of group {group_id!r}",
+    )
+    advice = "stop those that read these topics"
+    yield from _naming_members(call, GroupSubscribedToTopicError, advice, calls, group_id, deadline)

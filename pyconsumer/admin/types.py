@@ -115,6 +115,11 @@ class GroupDescription:
     members: tuple[MemberDescription, ...]
     coordinator: BrokerMetadata
 
+    @property
+    def size(self) -> str:
+        """How many members in words: ``1 member``, ``3 members``."""
+        return "1 member" if len(self.members) == 1 else f"{len(self.members)} members"
+
     def who(self) -> str:
         """The state and members in words, empty without members: ``is Stable with 1 member: reader (/10.0.0.1)``."""
         if not self.members:
@@ -124,8 +129,7 @@ class GroupDescription:
         ]
         if len(self.members) > _MOST_NAMED:
             shown.append("...")
-        count = "1 member" if len(self.members) == 1 else f"{len(self.members)} members"
-        return f"is {self.state} with {count}: {', '.join(shown)}"
+        return f"is {self.state} with {self.size}: {', '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,6 @@ class Balancer:
         self.shares = shares
         self.owner = {partition: member for member, share in shares.items() for partition in share}
         #: How many partitions were looked at, for tests of the effort.
-        self.steps = 0
         self._topics = topics
         self._counts = counts
         self._tolerance = tolerance
@@ -103,7 +102,6 @@ class Balancer:
         left = []
         for partition in partitions:
             for _, rank in self._by_size:
-                self.steps += 1
                 member = self._names[rank]
                 if partition.topic in self._topics[member] and (may_have is None or may_have(member, partition)):
                     self._resize(member, 1)
@@ -171,7 +169,6 @@ class Balancer:
     def _smallest(self, topic: str, below: int) -> str | None:
         """The subscriber with the fewest partitions, if it has fewer than ``below``."""
         for size, rank in self._by_size:
-            self.steps += 1
             if size >= below:
                 return None
             if topic in self._topics[self._names[rank]]:
@@ -207,7 +204,6 @@ class Balancer:
         for size, rank in reversed(self._by_size):
             for topic in {partition.topic for partition in self.shares[self._names[rank]]}:
                 heaviest.setdefault(topic, size)
-            self.steps += 1
         for size, rank in self._by_size:
             if size + self._tolerance >= largest:
                 return True

@@ -31,6 +31,7 @@ __all__ = [
     "Subscription",
     "member_order",
     "sorted_members",
+    "subscribed_topics",
 ]
 
 
@@ -124,11 +125,8 @@ class PartitionAssignor(Assignor):
     """Base of assignors that need only the number of partitions. Java's ``AbstractPartitionAssignor``."""
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        counts: dict[str, int] = {}
-        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
-            partitions = cluster.partitions_for(topic)
-            if partitions:
-                counts[topic] = len(partitions)
+        topics = subscribed_topics(cluster, subscriptions)
+        counts = {topic: len(partitions) for topic, partitions in topics.items()}
         shares = self.assign_partitions(counts, subscriptions)
         return {member_id: Assignment(tuple(shares.get(member_id, ()))) for member_id in subscriptions}
 
@@ -137,6 +135,15 @@ class PartitionAssignor(Assignor):
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
         """Divide partitions, given how many each topic has (topics in order, unknown and empty ones left out)."""
+
+
+def subscribed_topics(
+    cluster: ClusterView, subscriptions: Mapping[str, Subscription]
+) -> dict[str, Sequence[PartitionMetadata]]:
+    """The partitions of every topic that a member subscribed to, topics in order, unknown and empty ones left out."""
+    names = {topic for subscription in subscriptions.values() for topic in subscription.topics}
+    known = ((topic, cluster.partitions_for(topic)) for topic in sorted(names))
+    return {topic: partitions for topic, partitions in known if partitions}
 
 
 def member_order(text: str) -> bytes:

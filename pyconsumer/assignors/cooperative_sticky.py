@@ -25,6 +25,7 @@ from pyconsumer.assignors.base import (
     RebalanceProtocol,
     Subscription,
     member_order,
+    subscribed_topics,
 )
 from pyconsumer.assignors.equal_subscriptions import EqualSubscriptions
 from pyconsumer.assignors.racks import Racks
@@ -60,11 +61,7 @@ class CooperativeStickyAssignor(Assignor):
         self._generation = metadata.generation_id
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        topics: dict[str, Sequence[PartitionMetadata]] = {}
-        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
-            partitions = cluster.partitions_for(topic)
-            if partitions:
-                topics[topic] = partitions
+        topics = subscribed_topics(cluster, subscriptions)
         members = {member: subscriptions[member] for member in sorted(subscriptions, key=member_order)}
         if not members:
             return {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyconsumer.assignors.base import Assignment, Assignor, ClusterView, Subscription, sorted_members
+from pyconsumer.assignors.base import Assignment, Assignor, ClusterView, Subscription, sorted_members, subscribed_topics
 from pyconsumer.structs import PartitionMetadata, TopicPartition
 
 __all__ = ["RangeAssignor"]
@@ -28,12 +28,10 @@ class RangeAssignor(Assignor):
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in subscriptions}
-        topics = []
-        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
-            partitions = cluster.partitions_for(topic)
-            if partitions:
-                members = sorted_members(subscriptions, topic)
-                topics.append(_Topic(topic, members, partitions, subscriptions, cluster))
+        topics = [
+            _Topic(topic, sorted_members(subscriptions, topic), partitions, subscriptions, cluster)
+            for topic, partitions in subscribed_topics(cluster, subscriptions).items()
+        ]
         rack_aware = any(topic.rack_aware for topic in topics)
         if rack_aware:
             _match_racks(topics, shares)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyconsumer.assignors.balance import Balancer
-from pyconsumer.assignors.base import Assignment, Assignor, ClusterView, Subscription, member_order
+from pyconsumer.assignors.base import Assignment, Assignor, ClusterView, Subscription, member_order, subscribed_topics
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.schema import INT32, STRING, Message, Struct, array, field, message, structure
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
@@ -60,11 +60,8 @@ class StickyAssignor(Assignor):
         self._previous = _Previous(assignment.partitions, metadata.generation_id)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        counts: dict[str, int] = {}
-        for topic in sorted({topic for subscription in subscriptions.values() for topic in subscription.topics}):
-            partitions = cluster.partitions_for(topic)
-            if partitions:
-                counts[topic] = len(partitions)
+        known = subscribed_topics(cluster, subscriptions)
+        counts = {topic: len(partitions) for topic, partitions in known.items()}
         if not subscriptions:
             return {}
         topics = {

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, table
 from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
@@ -54,12 +53,10 @@ def list_groups(
     if not groups:
         click.echo("no groups")
         return
-    table = Table()
-    for heading in ("group", "state", "type", "coordinator"):
-        table.add_column(heading)
+    listing = table("group", "state", "type", "coordinator")
     for group in groups:
-        table.add_row(group.group_id, group.state, group.group_type, str(group.coordinator_id))
-    console(markup=False).print(table)
+        listing.add_row(group.group_id, group.state, group.group_type, str(group.coordinator_id))
+    console(markup=False).print(listing)
 
 
 @command.command("describe")
@@ -167,14 +164,13 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
 
 
 def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
-    count = "1 member" if len(group.members) == 1 else f"{len(group.members)} members"
     node = group.coordinator
     out.print(
-        f"group {group.group_id}: {group.state}, {count}, protocol {group.protocol_type or 'none'}, "
+        f"group {group.group_id}: {group.state}, {group.size}, protocol {group.protocol_type or 'none'}, "
         f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.host}:{node.port})"
     )
     if group.members:
-        members = _table("client", "host", "instance", "member", "partitions")
+        members = table("client", "host", "instance", "member", "partitions")
         for member in sorted(group.members, key=lambda item: (item.client_id, item.member_id)):
             members.add_row(
                 member.client_id,
@@ -185,7 +181,8 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
             )
         out.print(members)
     if rows:
-        positions = _table("topic", "partition", "committed", "end", "lag", "client")
+        numbers = ("partition", "committed", "end", "lag")
+        positions = table("topic", *numbers, "client", right=numbers)
         for row in rows:
             positions.add_row(
                 row.partition.topic,
@@ -197,13 +194,6 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
         out.print(positions)
         if known:
             out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
-
-
-def _table(*headings: str) -> Table:
-    table = Table()
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading in ("partition", "committed", "end", "lag") else "left")
-    return table
 
 
 def in_short(partitions: Iterable[TopicPartition]) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
 from rich.console import Console
+from rich.table import Table
 
-__all__ = ["as_json", "client_options", "connected", "console", "json_option", "key_values"]
+__all__ = ["as_json", "client_options", "connected", "console", "json_option", "key_values", "table"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,6 +74,19 @@ def console(*, markup: bool = True) -> Console:
     """
     width = None if sys.stdout.isatty() else 200
     return Console(highlight=False, markup=markup, soft_wrap=width is not None, width=width)
+
+
+def table(*headings: str, right: Collection[str] = ()) -> Table:
+    """An empty table.
+
+    Args:
+        headings: of its columns.
+        right: those of them whose values are numbers, which are set to the right.
+    """
+    empty = Table()
+    for heading in headings:
+        empty.add_column(heading, justify="right" if heading in right else "left")
+    return empty
 
 
 def as_json(value: object) -> str:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import click
-from rich.table import Table
 
 from pyconsumer.admin import KafkaAdminClient, OffsetSpec
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, table
 from pyconsumer.errors import GroupIdNotFoundError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
@@ -262,14 +261,12 @@ def _show(group: str, moves: list[Move], *, executed: bool, json_output: bool) -
                 )
             )
         return
-    table = Table()
-    for heading in ("topic", "partition", "old", "new", "note"):
-        table.add_column(heading, justify="right" if heading in ("partition", "old", "new") else "left")
+    changes = table("topic", "partition", "old", "new", "note", right=("partition", "old", "new"))
     for move in moves:
         tp = move.partition
         old = "-" if move.old is None else f"{move.old:,}"
-        table.add_row(tp.topic, str(tp.partition), old, f"{move.new:,}", move.note or "")
-    console(markup=False).print(table)
+        changes.add_row(tp.topic, str(tp.partition), old, f"{move.new:,}", move.note or "")
+    console(markup=False).print(changes)
     if executed:
         click.echo(f"the offsets of group {group} were reset")
     else:

@@ -302,10 +302,8 @@ class ConsumerCore:
                     continue
                 yield self._wait(self.clock.now(), deadline)
         except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(
-                f"no position for {tp} within the time given; it is {self.subscriptions.state(tp).state.name}; "
-                f"connections: {self.client.failures()}"
-            ) from error
+            cause = f"it is {self.subscriptions.state(tp).state.name}; {self._connections()}"
+            raise _none_in_time(f"position for {tp}", cause) from error
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on from an offset. With a leader epoch it is validated first (KIP-320)."""
@@ -507,10 +505,13 @@ class ConsumerCore:
                 yield Wait(None, deadline)
         except KafkaTimeoutError as error:
             code = self.metadata.topic_errors.get(topic)
-            cause = str(errors.for_code(code, topic)) if code else f"connections: {self.client.failures()}"
-            raise KafkaTimeoutError(f"no metadata for topic {topic} within the time given; {cause}") from error
+            cause = str(errors.for_code(code, topic)) if code else self._connections()
+            raise _none_in_time(f"metadata for topic {topic}", cause) from error
         finally:
             self.metadata.clear_transient_topics()
+
+    def _connections(self) -> str:
+        return f"connections: {self.client.failures()}"
 
     def _is_final(self, topic: str) -> bool:
         """Whether metadata says for good that there is no such topic."""
@@ -532,9 +533,7 @@ class ConsumerCore:
             while not future.done:
                 yield Wait(future, deadline)
         except KafkaTimeoutError as error:
-            raise KafkaTimeoutError(
-                f"no list of topics within the time given; connections: {self.client.failures()}"
-            ) from error
+            raise _none_in_time("list of topics", self._connections()) from error
         response = future.result().message
         assert isinstance(response, MetadataResponse)
         hide = self.config.exclude_internal_topics
@@ -556,3 +555,7 @@ class ConsumerCore:
             yield from self.coordinator.close(deadline, leave_group)
         if self.fetcher.close_sessions():
             self.client.flush()
+
+
+def _none_in_time(what: str, cause: str) -> KafkaTimeoutError:
+    return KafkaTimeoutError(f"no {what} within the time given; {cause}")
