@@ -15,6 +15,7 @@ from pyconsumer.assignors.base import (
     RebalanceProtocol,
     Subscription,
     sorted_members,
+    subscribed_topics,
 )
 from pyconsumer.assignors.cooperative_sticky import CooperativeStickyAssignor
 from pyconsumer.assignors.range import RangeAssignor
@@ -36,6 +37,7 @@ __all__ = [
     "common_protocol",
     "resolve",
     "sorted_members",
+    "subscribed_topics",
 ]
 
 _BUILT_IN: dict[str, type[Assignor]] = {

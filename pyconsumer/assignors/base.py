@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -135,6 +135,16 @@ class PartitionAssignor(Assignor):
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
         """Divide partitions, given how many each topic has (topics in order, unknown and empty ones left out)."""
+
+    @staticmethod
+    def partitions(topic: str, count: int) -> list[TopicPartition]:
+        """The partitions of a topic that has so many, in order."""
+        return [TopicPartition(topic, number) for number in range(count)]
+
+    @staticmethod
+    def put(shares: MutableMapping[str, list[TopicPartition]], member_id: str, partition: TopicPartition) -> None:
+        """Append to a member's share, which is made if it is missing."""
+        shares.setdefault(member_id, []).append(partition)
 
 
 def subscribed_topics(

@@ -9,7 +9,7 @@ from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 
 class FakeCluster:
-    """Topics with their partition counts, or with the racks of each partition's replicas."""
+    """Topics with their partition counts, or with the racks of each partition's replicas, the leader first."""
 
     def __init__(self, topics: Mapping[str, int | Sequence[Sequence[str | None]]]) -> None:
         self._topics: dict[str, list[PartitionMetadata]] = {}
@@ -20,7 +20,8 @@ class FakeCluster:
             self._topics[topic] = []
             for number, replica_racks in enumerate(racks):
                 replicas = tuple(nodes.setdefault(rack, len(nodes)) for rack in replica_racks)
-                self._topics[topic].append(PartitionMetadata(topic, number, 0, 0, replicas))
+                leader = replicas[0] if replicas else 0
+                self._topics[topic].append(PartitionMetadata(topic, number, leader, 0, replicas))
         for rack, node in nodes.items():
             self._brokers[node] = BrokerMetadata(node, "h", 9092, rack)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.assignors import RangeAssignor
+from pyconsumer.assignors import Assignment, RangeAssignor
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
@@ -301,6 +301,65 @@ def test_a_topic_that_does_not_exist_holds_no_leader_up() -> None:
     bench.answer_sync()
     assert bench.poll().result is True
     assert bench.listener.calls == [("assigned", [])]
+
+
+class Generous(RangeAssignor):
+    """Also gives topic u, to which nobody subscribed, to the first member."""
+
+    name = "generous"  # type: ignore[assignment]
+
+    def subscription_user_data(self, topics: frozenset[str]) -> bytes:
+        return b"from me"
+
+    def assign(self, cluster: Any, subscriptions: Any) -> Any:
+        self.heard = {member: each.user_data for member, each in subscriptions.items()}
+        first = min(subscriptions)
+        found = super().assign(cluster, subscriptions)
+        return found | {first: Assignment((*found[first].partitions, U0), b"to you")}
+
+    def on_assignment(self, assignment: Assignment, metadata: Any) -> None:
+        self.told = (assignment, metadata.generation_id)
+
+
+@pytest.mark.spec("transactions:CUS-01b", "transactions:CUS-14", "client:AS-01", "client:AS-05", "client:AS-06")
+def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
+    mine = Generous()
+    bench = Bench(partition_assignment_strategy=[mine])
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    (voted,) = bench.network.sent[0].request.protocols
+    assert voted.name == "generous"
+    # Version 3 of the blob: topics, user data, no owned partitions, no generation, no rack.
+    assert voted.metadata == bytes.fromhex("0003 00000001 0001 74 00000007") + b"from me" + bytes(4) + b"\xff" * 6
+    bench.answer_join(leader="me", members={"me": "t", "zoe": "t"}, protocol_name="generous")
+    bench.poll()
+    sent = bench.network.take(SyncGroupRequest)
+    assert mine.heard == {"me": None, "zoe": None}
+    shares = {a.member_id: a.assignment for a in sent.request.assignments}
+    assert decode_assignment(shares["me"]) == ([T0, U0], b"to you")
+    assert shares["zoe"] == bytes.fromhex("0003 00000001 0001 74 00000001 00000001 ffffffff")
+    sent.answer(SyncGroupResponse(assignment=encode_assignment([T0], b"to you")))
+    assert bench.poll().result is True
+    assert mine.told == (Assignment((T0,), b"to you"), 1)
+
+
+@pytest.mark.spec("transactions:ASG-13")
+def test_a_leader_follows_topics_that_its_assignor_gave_to_others_though_nobody_subscribed() -> None:
+    bench = Bench(partition_assignment_strategy=[Generous()])
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(leader="me", members={"me": "t", "abe": "t"}, protocol_name="generous")
+    bench.poll()
+    sent = bench.network.take(SyncGroupRequest)
+    shares = {a.member_id: decode_assignment(a.assignment)[0] for a in sent.request.assignments}
+    assert shares == {"abe": [T0, U0], "me": [T1]}
+    assert bench.subscriptions.metadata_topics() == {"t", "u"}
 
 
 @pytest.mark.spec("transactions:ASG-12")

@@ -475,3 +475,30 @@ def test_members_leave_together_with_one_rebalance() -> None:
     answer = value_of(world.rejoin(third))
     assert (answer.generation_id, answer.leader) == (2, third.member_id)
     assert second.member_id not in world.group().members
+
+
+@pytest.mark.spec("transactions:ZKL-07")
+def test_one_plan_for_a_generation_and_news_for_the_members_of_that_group_alone() -> None:
+    world = World()
+    ours, theirs = world.stable(2), world.stable(2, group="other")
+    leader, follower = ours
+    plan = {leader.member_id: b"one", follower.member_id: b"other"}
+    assert value_of(world.sync(leader, plan)).assignment == b"a0", "the plan of a generation does not change"
+    assert value_of(world.sync(follower)).assignment == b"a1"
+
+    newcomer = world.join()
+    assert [world.heartbeat(client) for client in ours] == [codes.REBALANCE_IN_PROGRESS] * 2
+    assert [world.heartbeat(client, group="other") for client in theirs] == [codes.NONE] * 2
+
+    answers = [world.rejoin(client) for client in ours]
+    both = [leader, follower]
+    for client, answer in zip(both, answers, strict=True):
+        client.generation = value_of(answer).generation_id
+    waiting = [world.sync(follower), world.sync(client_of(newcomer))]
+    assert not any(answer.done for answer in waiting), "nobody acts before the leader's plan is known"
+    assert value_of(world.sync(follower, generation=1)).error_code == codes.ILLEGAL_GENERATION
+    shares = {member_id: b"new " + member_id.encode() for member_id in world.group().members}
+    assert value_of(world.sync(leader, shares)).assignment == shares[leader.member_id]
+    assert {value_of(answer).assignment for answer in waiting} == set(shares.values()) - {shares[leader.member_id]}
+    assert world.group().generation_id == 2
+    assert world.group("other").generation_id == 1

@@ -1,0 +1,27 @@
+"""The assignors of ``examples/custom_assignors.py``, which is a program and no package."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+_PATH = Path(__file__).parents[3] / "examples" / "custom_assignors.py"
+
+
+def _load() -> Any:
+    spec = importlib.util.spec_from_file_location("custom_assignors", _PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_module = _load()
+BroadcastAssignor = _module.BroadcastAssignor
+OwnPositions = _module.OwnPositions
+RackAwareAssignor = _module.RackAwareAssignor
+RandomAssignor = _module.RandomAssignor
