@@ -1,4 +1,4 @@
-"""``kafka.*`` options: settings of Java's consumer, turned into ours.
+"""``kafka.*`` options: settings of Java's consumer or producer, turned into ours.
 
 The options travel to the tasks as they are; each process makes its own configuration of them.
 """
@@ -10,14 +10,14 @@ import logging
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.config import CLIENT_SETTINGS, Choice, ClientConfig, Duration, Flag, Integer, Setting, Settings, Text
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.jaas import parse_jaas
 
-__all__ = ["ReaderConfig", "build_config"]
+__all__ = ["ReaderConfig", "Side", "admin_settings", "build_config", "dotted_names", "translate"]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -106,8 +106,38 @@ _JAVA_ONLY: Final = frozenset(
         "sasl.jaas.config",
     }
 )
-_OURS: Final = frozenset(name for setting in _SETTINGS for name in (setting.dotted, *setting.aliases) if "." in name)
-_KNOWN: Final = _OURS | _JAVA_ONLY | _WITHOUT_EFFECT | _SILENT
+
+
+class Side(NamedTuple):
+    """What one side, source or sink, makes of the names of settings.
+
+    Attributes:
+        ours: those that our client has; of the others ``_JAVA_ONLY`` are translated.
+        rejected: with what to do instead.
+        without_effect: accepted, with a warning that ends in ``why``.
+        silent: accepted.
+    """
+
+    ours: frozenset[str]
+    rejected: Mapping[str, str]
+    without_effect: frozenset[str]
+    silent: frozenset[str]
+    why: str
+
+    @property
+    def known(self) -> frozenset[str]:
+        return self.ours | _JAVA_ONLY | self.without_effect | self.silent
+
+
+def dotted_names(settings: Iterable[Setting]) -> frozenset[str]:
+    """Kafka's names of settings."""
+    return frozenset(name for setting in settings for name in (setting.dotted, *setting.aliases) if "." in name)
+
+
+_SOURCE: Final = Side(
+    dotted_names(_SETTINGS), _REJECTED, _WITHOUT_EFFECT, _SILENT, "this source reads partitions without a group"
+)
+_ADMIN: Final = dotted_names(CLIENT_SETTINGS)
 
 
 def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderConfig:
@@ -120,16 +150,34 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
     Raises:
         ConfigurationError: an unknown, illegal or unsupported setting; values of secret ones are not shown.
     """
+    values = translate(options, _SOURCE, warn=warn)
+    try:
+        return _SETTINGS.build(values)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"in the kafka.* options: {error}") from None
+
+
+def admin_settings(options: Mapping[str, str]) -> dict[str, Any]:
+    """What an admin client for the same cluster, with the same login, is to be made with."""
+    return translate({name: value for name, value in options.items() if name in _ADMIN | _JAVA_ONLY}, _SOURCE)
+
+
+def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> dict[str, Any]:
+    """Settings by Kafka's names, those of Java alone turned into ours.
+
+    Raises:
+        ConfigurationError: an unknown or unsupported setting, or one of Java's that cannot be turned into ours.
+    """
     values: dict[str, Any] = {}
     for name, value in options.items():
-        if name in _REJECTED:
-            raise ConfigurationError(f"option kafka.{name} is not supported: {_REJECTED[name]}")
-        if name not in _KNOWN:
-            raise ConfigurationError(_unknown(name))
-        if name in _OURS:
+        if name in side.rejected:
+            raise ConfigurationError(f"option kafka.{name} is not supported: {side.rejected[name]}")
+        if name not in side.known:
+            raise ConfigurationError(_unknown(name, side.known))
+        if name in side.ours:
             values[name] = value
-        elif warn and name in _WITHOUT_EFFECT:
-            _log.warning("option kafka.%s has no effect: this source reads partitions without a group", name)
+        elif warn and name in side.without_effect:
+            _log.warning("option kafka.%s has no effect: %s", name, side.why)
     if "bootstrap.servers" not in values:
         raise ConfigurationError("option kafka.bootstrap.servers is required: the addresses of some brokers, host:port")
     _take_login(options, values)
@@ -141,13 +189,13 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
         values["ssl.check.hostname"] = "true" if algorithm else "false"
     try:
         context = _context_of_texts(options, values)
-        if context is not None:
-            for name in ("ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.password", "ssl.key.password"):
-                values.pop(name, None)
-            values["ssl_context"] = context
-        return _SETTINGS.build(values)
     except ConfigurationError as error:
         raise ConfigurationError(f"in the kafka.* options: {error}") from None
+    if context is not None:
+        for name in ("ssl.cafile", "ssl.certfile", "ssl.keyfile", "ssl.password", "ssl.key.password"):
+            values.pop(name, None)
+        values["ssl_context"] = context
+    return values
 
 
 def _take_login(options: Mapping[str, str], values: dict[str, Any]) -> None:
@@ -219,6 +267,6 @@ def _load_chain(context: ssl.SSLContext, pem: str, password: str) -> None:
         os.unlink(path)
 
 
-def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name.replace("_", "."), _KNOWN, n=1, cutoff=0.6)
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name.replace("_", "."), sorted(known), n=1, cutoff=0.6)
     return f"unknown option 'kafka.{name}'" + (f"; did you mean 'kafka.{near[0]}'?" if near else "")

@@ -10,13 +10,16 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.errors import KafkaError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.spark.client_settings import ReaderConfig, build_config
+from pyconsumer.spark.client_settings import ReaderConfig, admin_settings, build_config
+
+if TYPE_CHECKING:
+    from pyconsumer.admin import KafkaAdminClient
 
 __all__ = ["Connection", "borrow", "close_idle", "connect"]
 
@@ -24,12 +27,25 @@ _MOST_IDLE: Final = 4
 
 
 class Connection:
-    """A client for one cluster, with its settings and its metadata."""
+    """A client for one cluster, with its settings and its metadata.
 
-    def __init__(self, config: ReaderConfig) -> None:
-        self.config = config
+    Args:
+        options: ``kafka.*`` options, without the prefix.
+        warn: whether to log which of them have no effect.
+    """
+
+    def __init__(self, options: Mapping[str, str], *, warn: bool = False) -> None:
+        self.options = options
+        self.config: ReaderConfig = build_config(options, warn=warn)
+        config = self.config
         self.metadata = Metadata.from_config(config, allow_auto_topic_creation=False)
         self.client = ConsumerNetworkClient(NetworkClient(config, metadata=self.metadata))
+
+    def admin(self) -> KafkaAdminClient:
+        """An admin client for the same cluster, with the same login; the caller closes it."""
+        from pyconsumer.admin import KafkaAdminClient  # not needed by tasks
+
+        return KafkaAdminClient(admin_settings(self.options))
 
     def close(self) -> None:
         self.client.close()
@@ -46,7 +62,7 @@ def connect(options: Mapping[str, str]) -> Iterator[Connection]:
     Args:
         options: ``kafka.*`` options, without the prefix.
     """
-    connection = Connection(build_config(options, warn=True))
+    connection = Connection(options, warn=True)
     try:
         yield connection
     finally:
@@ -57,7 +73,7 @@ def connect(options: Mapping[str, str]) -> Iterator[Connection]:
 def borrow(options: Mapping[str, str]) -> Iterator[Connection]:
     """A connection that may have served before, and is kept for the next borrower."""
     key = tuple(sorted(options.items()))
-    connection = _take(key) or Connection(build_config(options))
+    connection = _take(key) or Connection(options)
     good = False
     try:
         yield connection

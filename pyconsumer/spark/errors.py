@@ -1,4 +1,4 @@
-"""Errors of the Spark source, with the names that Spark's own Kafka connector gives to the same conditions."""
+"""Errors of the Spark source and sink, with the names that Spark's own Kafka connector gives to the same conditions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["DataLossError", "OffsetsError", "ReadError"]
+__all__ = ["DataLossError", "OffsetsError", "ReadError", "WriteError"]
 
 
 class _ConditionError(KafkaError):
@@ -53,3 +53,7 @@ class ReadError(KafkaError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._message, self.topic_partition, self.offset))
+
+
+class WriteError(KafkaError):
+    """A task could not write its rows; the message tells the cause, which is chained."""

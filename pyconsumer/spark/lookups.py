@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: which partitions there are, and offsets by time. No group, no consumer."""
+"""What the driver asks the cluster: which partitions there are, offsets by time, how large records are. No consumer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from pyconsumer.spark.connections import Connection
+from pyconsumer.spark.sampling import sample
 from pyconsumer.spark.subscription import Assign, Subscribe, Subscription
 from pyconsumer.structs import TopicPartition
 
@@ -42,6 +43,14 @@ class Lookups(Protocol):
         """For each partition the first offset at or after a time in ms (-1: the end, -2: the start), None if none."""
         ...
 
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What a consumer group has committed; partitions without are left out."""
+        ...
+
+    def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """About how many bytes each offset from there on takes in the log; what cannot be told is left out."""
+        ...
+
 
 class ClusterLookups:
     """Asks a cluster.
@@ -61,6 +70,7 @@ class ClusterLookups:
         retry_ms: int = 1_000,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        self._connection = connection
         self._client = connection.client
         self._metadata = connection.metadata
         self._config = connection.config
@@ -86,6 +96,21 @@ class ClusterLookups:
         if not timestamps:
             return {}
         return self._retried("asking for offsets", lambda: self._offsets(timestamps))
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See :class:`Lookups`.
+
+        Raises:
+            KafkaError: the group's coordinator cannot be reached in time, or refuses.
+        """
+        with self._connection.admin() as admin:
+            found = admin.list_group_offsets(group_id, list(partitions))
+        return {tp: committed.offset for tp, committed in found.items()}
+
+    def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """See :class:`Lookups`. Looks at some of the batches there; what fails is left out."""
+        deadline = self._client.clock.now() + self._config.request_timeout_ms / 1000
+        return self._client.run(sample(self._client, self._metadata, positions), deadline)
 
     def _retried(self, what: str, steps: Callable[[], Steps[T]]) -> T:
         attempt = 1

@@ -13,7 +13,15 @@ from typing import Any, Final
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["EARLIEST", "LATEST", "format_offsets", "parse_numbers", "parse_partitions"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "format_offsets",
+    "offsets_from_spark",
+    "offsets_to_spark",
+    "parse_numbers",
+    "parse_partitions",
+]
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -65,11 +73,36 @@ def parse_numbers(
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as one line of JSON, always in the same order: Spark compares positions as text."""
+    """Offsets as one line of JSON, as they stand in checkpoints."""
+    return json.dumps(offsets_to_spark(offsets), separators=(",", ":"))
+
+
+def offsets_to_spark(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """Offsets as Spark takes them, always in the same order: it compares positions as text."""
     topics: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         topics.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
-    return json.dumps(topics, separators=(",", ":"))
+    return topics
+
+
+def offsets_from_spark(position: Any) -> dict[TopicPartition, int]:
+    """Offsets that Spark hands back: ours, or those that Spark's own connector left in a checkpoint.
+
+    Raises:
+        ConfigurationError: they are something else, so the checkpoint is another source's.
+    """
+    example = '{"topicA":{"0":23,"1":345}}'
+    try:
+        return {
+            TopicPartition(topic, int(partition)): _whole("", offset, _MAX_INT64, "")
+            for topic, numbers in position.items()
+            for partition, offset in numbers.items()
+        }
+    except (AttributeError, ValueError, ConfigurationError):
+        raise ConfigurationError(
+            f"the checkpoint holds {json.dumps(position)[:200]}, which are no offsets of Kafka such as {example}; give"
+            " the query a checkpointLocation of its own"
+        ) from None
 
 
 def _load(option: str, text: str, example: str) -> dict[str, Any]:

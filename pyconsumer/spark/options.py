@@ -1,20 +1,32 @@
 """The source's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
 
 Names count in any case. An unknown name is an error that tells the nearest one. What only the batch source, or only a
-stream, can take is checked by :meth:`SourceOptions.batch_bounds`, since ``load()`` does not tell which it will be.
+stream, can take is checked by :meth:`SourceOptions.batch_bounds` and :meth:`SourceOptions.stream_start`, since
+``load()`` does not tell which it will be.
+
+Ours beside the connector's: ``columns``, ``maxBytesPerTrigger``, ``commitToGroup``, ``startingOffsets=group``.
 """
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, overload
+from typing import Final, Literal
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.client_settings import build_config
 from pyconsumer.spark.offsets_json import EARLIEST, LATEST, parse_numbers
+from pyconsumer.spark.option_values import (
+    MAX_INT64,
+    read_duration_ms,
+    read_flag,
+    read_number,
+    read_size,
+    read_text,
+    read_word,
+    split_options,
+)
 from pyconsumer.spark.schema import choose_columns
 from pyconsumer.spark.subscription import Subscription, parse_subscription
 from pyconsumer.structs import TopicPartition
@@ -45,18 +57,24 @@ _KNOWN: Final = (
     "groupIdPrefix",
     "maxOffsetsPerTrigger",
     "minOffsetsPerTrigger",
+    "maxBytesPerTrigger",
     "maxTriggerDelay",
+    "commitToGroup",
 )
-_SPELLING: Final = {name.lower(): name for name in _KNOWN}
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STREAM_ONLY: Final = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "maxTriggerDelay",
+    "commitToGroup",
+)
+_BATCH_ONLY: Final = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 _HINTS: Final = {
     "topic": "topics to read are named by subscribe",
     "topics": "topics to read are named by subscribe",
     "bootstrap.servers": "it is called kafka.bootstrap.servers",
     "path": "load() takes no path; topics are named by subscribe",
 }
-_PREFIX: Final = "kafka."
-
 _OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-2},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":1735689600000}}'
 
@@ -67,14 +85,21 @@ class Bound:
 
     Attributes:
         kind: ``earliest`` and ``latest`` need nothing more; ``offsets`` has an offset for each partition (-1 latest,
-            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all.
+            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all; ``group`` is
+            where a consumer group stands.
         option: the option that says so, for messages.
     """
 
-    kind: Literal["earliest", "latest", "offsets", "timestamps", "timestamp"]
+    kind: Literal["earliest", "latest", "offsets", "timestamps", "timestamp", "group"]
     option: str
     numbers: Mapping[TopicPartition, int] = field(default_factory=dict)
     timestamp: int = -1
+    group: str = ""
+
+    @property
+    def moves(self) -> bool:
+        """Whether a later look may find other offsets although no record was deleted."""
+        return self.kind not in ("earliest", "offsets") or LATEST in self.numbers.values()
 
 
 @dataclass(frozen=True)
@@ -85,7 +110,10 @@ class SourceOptions:
         starting, ending: None where the options say nothing.
         late_timestamps: what to do when there is no record at or after a starting timestamp: ``error``, or ``latest``:
             begin at the end.
+        max_offsets, min_offsets, max_bytes, max_delay_ms: of a micro-batch; None: no limit.
+        commit_to_group: the consumer group that a stream's progress is committed to, or None.
         client: ``kafka.*`` options by Kafka's names.
+        given: our own options that were given, by name.
     """
 
     subscription: Subscription
@@ -99,8 +127,13 @@ class SourceOptions:
     poll_timeout_ms: int
     fetch_offset_attempts: int
     fetch_offset_retry_ms: int
+    max_offsets: int | None
+    min_offsets: int | None
+    max_bytes: int | None
+    max_delay_ms: int
+    commit_to_group: str | None
     client: Mapping[str, str] = field(repr=False)  # passwords are among them
-    stream_only: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -109,25 +142,30 @@ class SourceOptions:
         Raises:
             ConfigurationError: an unknown, illegal, missing or contradicting one.
         """
-        client, own = _split(options)
+        client, own = split_options(options, _KNOWN, _HINTS)
         subscription = parse_subscription(own)
         build_config(client)
         columns = own.get("columns")
         names = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
         return cls(
             subscription=subscription,
-            starting=_bound(own, "starting"),
+            starting=_bound(own, "starting", client.get("group.id", "")),
             ending=_bound(own, "ending"),
-            late_timestamps=_word(own, "startingOffsetsByTimestampStrategy", "error", ("error", "latest")),
-            fail_on_data_loss=_flag(own, "failOnDataLoss", True),
-            min_partitions=_number(own, "minPartitions", 1),
-            max_records_per_partition=_number(own, "maxRecordsPerPartition", 1),
-            columns=choose_columns(names, include_headers=_flag(own, "includeHeaders", False)),
-            poll_timeout_ms=_number(own, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
-            fetch_offset_attempts=max(1, _number(own, "fetchOffset.numRetries", 0, 3)),
-            fetch_offset_retry_ms=_number(own, "fetchOffset.retryIntervalMs", 0, 1_000),
+            late_timestamps=read_word(own, "startingOffsetsByTimestampStrategy", "error", ("error", "latest")),
+            fail_on_data_loss=read_flag(own, "failOnDataLoss", True),
+            min_partitions=read_number(own, "minPartitions", 1),
+            max_records_per_partition=read_number(own, "maxRecordsPerPartition", 1),
+            columns=choose_columns(names, include_headers=read_flag(own, "includeHeaders", False)),
+            poll_timeout_ms=read_number(own, "kafkaConsumer.pollTimeoutMs", 1, 120_000),
+            fetch_offset_attempts=max(1, read_number(own, "fetchOffset.numRetries", 0, 3)),
+            fetch_offset_retry_ms=read_number(own, "fetchOffset.retryIntervalMs", 0, 1_000),
+            max_offsets=read_number(own, "maxOffsetsPerTrigger", 1, most=MAX_INT64),
+            min_offsets=read_number(own, "minOffsetsPerTrigger", 1, most=MAX_INT64),
+            max_bytes=read_size(own, "maxBytesPerTrigger"),
+            max_delay_ms=read_duration_ms(own, "maxTriggerDelay", 15 * 60_000),
+            commit_to_group=read_text(own, "commitToGroup"),
             client=client,
-            stream_only=tuple(name for name in _STREAM_ONLY if name in own),
+            given=frozenset(own),
         )
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
@@ -143,39 +181,37 @@ class SourceOptions:
             if bound.kind == wrong or at:
                 where = f" ({number} for {', '.join(at)})" if at else ""
                 raise ConfigurationError(f"option {bound.option}: a batch read cannot use {wrong}{where} there")
-        for name in self.stream_only:
-            _log.warning("option %s has no effect on a batch read", name)
+        for name in _STREAM_ONLY:
+            if name in self.given:
+                _log.warning("option %s has no effect on a batch read", name)
         return starting, ending
 
+    def stream_start(self) -> Bound:
+        """Where a new stream begins: by default with what arrives from now on.
 
-def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Client settings without their prefix, and our own options in their usual spelling."""
-    client: dict[str, str] = {}
-    own: dict[str, str] = {}
-    for key, value in options.items():
-        name = key.lower()
-        if name.startswith(_PREFIX):
-            client[name.removeprefix(_PREFIX)] = value
-        elif name in _SPELLING:
-            own[_SPELLING[name]] = value
-        else:
-            raise ConfigurationError(_unknown(name))
-    return client, own
-
-
-def _unknown(name: str) -> str:
-    text = f"unknown option {name!r} of format pyconsumer"
-    if name in _HINTS:
-        return f"{text}: {_HINTS[name]}"
-    near = difflib.get_close_matches(name, _SPELLING, n=1, cutoff=0.6)
-    return f"{text}; did you mean {_SPELLING[near[0]]!r}?" if near else text
+        Raises:
+            ConfigurationError: an end is given, or limits contradict each other.
+        """
+        for name in _BATCH_ONLY:
+            if name in self.given:
+                raise ConfigurationError(f"option {name}: a stream has no end; it is for batch reads")
+        if self.min_offsets is not None and self.max_offsets is not None and self.min_offsets > self.max_offsets:
+            raise ConfigurationError(
+                f"option minOffsetsPerTrigger ({self.min_offsets}) must not be above maxOffsetsPerTrigger"
+                f" ({self.max_offsets})"
+            )
+        return self.starting or Bound("latest", "startingOffsets")
 
 
-def _bound(own: Mapping[str, str], side: str) -> Bound | None:
-    """The strongest of the three options that say where to begin or end: one time, times, offsets."""
+def _bound(own: Mapping[str, str], side: str, group_id: str = "") -> Bound | None:
+    """The strongest of the three options that say where to begin or end: one time, times, offsets.
+
+    Args:
+        group_id: the group of the client settings.
+    """
     option = f"{side}Timestamp"
     if option in own:
-        timestamp = _number(own, option, 0, most=0x7FFFFFFFFFFFFFFF)
+        timestamp = read_number(own, option, 0, most=MAX_INT64)
         return Bound("timestamp", option, timestamp=-1 if timestamp is None else timestamp)
     option = f"{side}OffsetsByTimestamp"
     if option in own:
@@ -188,51 +224,16 @@ def _bound(own: Mapping[str, str], side: str) -> Bound | None:
         return Bound("earliest", option)
     if text.lower() == "latest":
         return Bound("latest", option)
+    if text.lower() == "group" and side == "starting":
+        group = read_text(own, "commitToGroup") or group_id
+        if not group:
+            raise ConfigurationError(
+                f"option {option}=group needs the group's name, by commitToGroup or kafka.group.id"
+            )
+        return Bound("group", option, group=group)
     if not text.startswith("{"):
         raise ConfigurationError(
             f"option {option} must be earliest, latest or JSON such as {_OFFSETS_EXAMPLE}, not {text!r}"
         )
     numbers = parse_numbers(option, text, example=_OFFSETS_EXAMPLE, legal=lambda number: number >= EARLIEST)
     return Bound("offsets", option, numbers)
-
-
-def _flag(own: Mapping[str, str], name: str, default: bool) -> bool:
-    text = own.get(name)
-    if text is None:
-        return default
-    found = {"true": True, "false": False}.get(text.strip().lower())
-    if found is None:
-        raise ConfigurationError(f"option {name} must be true or false, not {text!r}")
-    return found
-
-
-def _word(own: Mapping[str, str], name: str, default: str, words: Iterable[str]) -> str:
-    text = own.get(name, default).strip().lower()
-    if text not in words:
-        raise ConfigurationError(f"option {name} must be {' or '.join(words)}, not {own[name]!r}")
-    return text
-
-
-@overload
-def _number(
-    own: Mapping[str, str], name: str, least: int, default: None = None, *, most: int = 0x7FFFFFFF
-) -> int | None: ...
-
-
-@overload
-def _number(own: Mapping[str, str], name: str, least: int, default: int, *, most: int = 0x7FFFFFFF) -> int: ...
-
-
-def _number(
-    own: Mapping[str, str], name: str, least: int, default: int | None = None, *, most: int = 0x7FFFFFFF
-) -> int | None:
-    text = own.get(name)
-    if text is None:
-        return default
-    try:
-        number = int(text)
-    except ValueError:
-        raise ConfigurationError(f"option {name} must be a whole number, not {text!r}") from None
-    if not least <= number <= most:
-        raise ConfigurationError(f"option {name} must be at least {least} and at most {most}, not {number}")
-    return number

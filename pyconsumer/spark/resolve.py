@@ -13,7 +13,7 @@ from pyconsumer.spark.options import Bound, SourceOptions
 from pyconsumer.spark.planning import OffsetRange
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["batch_ranges", "resolve"]
+__all__ = ["batch_ranges", "known_offsets", "resolve"]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -58,12 +58,19 @@ def resolve(
     Args:
         late: where to go if no record is at or after a timestamp: ``latest``, or ``error``.
     """
+    if bound.kind == "group":
+        committed = lookups.committed(bound.group, partitions)
+        rest = [tp for tp in partitions if tp not in committed]
+        if rest:
+            names = ", ".join(map(str, rest))
+            _log.warning("group %r has committed nothing for %s: beginning with the earliest there", bound.group, names)
+        return dict(committed) | known_offsets(lookups.offsets(dict.fromkeys(rest, EARLIEST)), bound.option)
     if bound.kind in _FIXED:
-        return _known(lookups.offsets(dict.fromkeys(partitions, _FIXED[bound.kind])), bound)
+        return known_offsets(lookups.offsets(dict.fromkeys(partitions, _FIXED[bound.kind])), bound.option)
     if bound.kind == "offsets":
         _check_names(bound, partitions, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED")
         open_ends = {tp: bound.numbers[tp] for tp in partitions if bound.numbers[tp] < 0}
-        return {tp: bound.numbers[tp] for tp in partitions} | _known(lookups.offsets(open_ends), bound)
+        return {tp: bound.numbers[tp] for tp in partitions} | known_offsets(lookups.offsets(open_ends), bound.option)
     if bound.kind == "timestamps":
         _check_names(bound, partitions, "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED")
         times = {tp: bound.numbers[tp] for tp in partitions}
@@ -78,18 +85,23 @@ def resolve(
             + ", ".join(f"{tp} ({times[tp]})" for tp in nothing)
             + "; startingOffsetsByTimestampStrategy=latest begins at the end there",
         )
-    return {tp: offset for tp, offset in found.items() if offset is not None} | _known(
-        lookups.offsets(dict.fromkeys(nothing, LATEST)), bound
+    return {tp: offset for tp, offset in found.items() if offset is not None} | known_offsets(
+        lookups.offsets(dict.fromkeys(nothing, LATEST)), bound.option
     )
 
 
-def _known(offsets: Mapping[TopicPartition, int | None], bound: Bound) -> dict[TopicPartition, int]:
+def known_offsets(offsets: Mapping[TopicPartition, int | None], option: str) -> dict[TopicPartition, int]:
+    """Offsets that were looked up, all of which must be known.
+
+    Args:
+        option: what they are for.
+    """
     known = {tp: offset for tp, offset in offsets.items() if offset is not None}
     if len(known) < len(offsets):
         lost = sorted(offsets.keys() - known.keys())
         raise OffsetsError(
             "KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
-            f"{bound.option}: the brokers tell no offset for {', '.join(map(str, lost))}",
+            f"{option}: the brokers tell no offset for {', '.join(map(str, lost))}",
         )
     return known
 
@@ -112,7 +124,9 @@ def _check_names(bound: Bound, partitions: Iterable[TopicPartition], condition: 
 
 def _check_ends(ends: dict[TopicPartition, int], ending: Bound, lookups: Lookups, *, fail: bool) -> None:
     """Ends that the user gave must have been reached: a task would wait for the rest until it times out."""
-    latest = _known(lookups.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending)
+    latest = known_offsets(
+        lookups.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option
+    )
     for tp, offset in latest.items():
         if ends[tp] <= offset:
             continue

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.batch_reader import BatchReader
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.schema import spark_schema
+from pyconsumer.spark.sink import STREAM_WRITES, BatchWriter, StreamWriter
+from pyconsumer.spark.sink_columns import sink_columns
+from pyconsumer.spark.sink_options import SinkOptions
+from pyconsumer.spark.stream_reader import STREAMS, StreamReader
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 
@@ -37,11 +42,49 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         Raises:
             ConfigurationError: the options cannot be used for a batch, or a schema of the user's was given.
         """
+        options = self._checked(schema)
+        options.batch_bounds()
+        return BatchReader(options)
+
+    def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802
+        """The reader of a streaming query.
+
+        Raises:
+            ConfigurationError: the options cannot be used for a stream, a schema of the user's was given, or PySpark is
+                too old.
+        """
+        if not STREAMS:
+            raise ConfigurationError(f"streams need PySpark 4.2 or newer; this is {pyspark.__version__}")
+        return StreamReader(self._checked(schema))
+
+    def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
+        """The writer of a batch.
+
+        Raises:
+            ConfigurationError: the options or the columns cannot be used, or the mode is ``overwrite``.
+        """
+        if overwrite:
+            raise ConfigurationError("a topic cannot be overwritten: records are only appended; use mode('append')")
+        options = SinkOptions.parse(self.options)
+        return BatchWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802
+        """The writer of a streaming query. ``complete`` output appends the whole result each time, as Spark's own does.
+
+        Raises:
+            ConfigurationError: the options or the columns cannot be used, or PySpark is too old.
+        """
+        if not STREAM_WRITES:
+            raise ConfigurationError(f"writing streams needs PySpark 4.1 or newer; this is {pyspark.__version__}")
+        options = SinkOptions.parse(self.options)
+        return StreamWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
+
+    def _checked(self, schema: Any) -> SourceOptions:
+        """The options, which must make the columns of a schema."""
         options = SourceOptions.parse(self.options)
         names = tuple(field.name for field in schema.fields)
         if names != options.columns:
             raise ConfigurationError(
                 f"the columns are fixed, schema() cannot make them {', '.join(names)}; choose by the option columns"
             )
-        options.batch_bounds()
-        return BatchReader(options)
+        return options

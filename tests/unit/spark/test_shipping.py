@@ -54,7 +54,7 @@ from pyconsumer.spark.client_settings import build_config
 from pyconsumer.protocol.records import BatchBuilder, Cursor
 from pyconsumer.spark.arrow import record_batch
 from pyconsumer.structs import TopicPartition
-Connection(build_config({"bootstrap.servers": "localhost:1"})).close()
+Connection({"bootstrap.servers": "localhost:1"}).close()
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
     builder = BatchBuilder(codec)
     for i in range(100):

@@ -1,0 +1,223 @@
+"""Which offsets the micro-batches of a stream read. The rules; what they need of the cluster comes from ``Lookups``.
+
+How Spark calls a source (PySpark 4.2 and later), and what follows from it
+
+1. A new query asks for the initial offset twice, then again if its first batch is run again after a crash; the source
+   cannot see the checkpoint. "latest" would be another offset each time. So the first answer is kept, and where the
+   start moves (``Bound.moves``) the first batch is empty: it only writes down where the query begins.
+2. A batch is written down as (start, end] before it runs, and is run again as it was. The only start that is not
+   written down is that of the first batch; when that one comes again, its end may lie before its new start. Then it
+   is the empty batch of rule 1, and nothing is to be read.
+3. With ``Trigger.AvailableNow`` the target is asked for before the initial offset, so it may lie before the start.
+   Nothing is read then, and the start does not go back.
+4. Positions are compared as text; so where nothing is new, the caller gets the very position that it gave.
+5. ``latestOffset(start)`` is called after each batch that was finished, ``start`` being that batch's end, once more at
+   the end of an AvailableNow query, and on every idle trigger; ``commit(end)`` lacks the last batch. So progress is
+   what ``latestOffset`` is given, except for a start that nothing was read from.
+
+Rules of Spark's own connector
+
+6. A partition that was not there before is read from its earliest offset, which must be 0, else records are lost.
+7. Partitions that are gone, and logs that end before our position, are lost data: an error, or with
+   ``failOnDataLoss=false`` a warning; then the former are left out and the latter go on at the log's new end. The
+   error comes before the batch is written down, so that the checkpoint stays good.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from pyconsumer.spark.errors import DataLossError
+from pyconsumer.spark.lookups import Lookups
+from pyconsumer.spark.offsets_json import EARLIEST, LATEST
+from pyconsumer.spark.options import SourceOptions
+from pyconsumer.spark.planning import OffsetRange
+from pyconsumer.spark.rate_limits import MinimumGate, limit_bytes, limit_offsets
+from pyconsumer.spark.resolve import known_offsets, resolve
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["Offsets", "StreamPlanner"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+Offsets = dict[TopicPartition, int]
+
+#: How long the list of partitions counts. Idle queries look for new records a hundred times a second.
+_PARTITIONS_AGE_S: Final = 1.0
+
+
+class StreamPlanner:
+    """Plans one query, in the process that Spark keeps for the source's offsets.
+
+    Args:
+        options: checked ones; :meth:`SourceOptions.stream_start` is called.
+        lookups: asks the cluster.
+        now: monotonic seconds.
+
+    Attributes:
+        latest_known: the ends of all partitions as they were last seen, for the query's progress; None before.
+    """
+
+    def __init__(self, options: SourceOptions, lookups: Lookups, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._options = options
+        self._lookups = lookups
+        self._now = now
+        self._starting = options.stream_start()
+        self._initial: Offsets | None = None
+        self._anchored = not self._starting.moves
+        self._target: Offsets | None = None
+        self._partitions: tuple[float, list[TopicPartition]] | None = None
+        self._gate = MinimumGate(options.min_offsets, options.max_delay_ms / 1000, now)
+        self._warned: set[str] = set()
+        self._density: dict[TopicPartition, float] = {}
+        self.latest_known: Offsets | None = None
+
+    # -- what Spark asks ---------------------------------------------------------------------------------------------
+
+    def initial(self) -> Offsets:
+        """Where a new query begins; the same for the life of this object (rule 1)."""
+        if self._initial is None:
+            partitions = self._find_partitions(fresh=True)
+            self._initial = resolve(self._starting, partitions, self._lookups, late=self._options.late_timestamps)
+        return self._initial
+
+    def prepare_available_now(self) -> None:
+        """Take the present ends as the target, beyond which nothing is read."""
+        self._target = self._look_up_ends(fresh=True)
+
+    def latest(self, start: Offsets, *, limited: bool = True) -> Offsets:
+        """The end of the next micro-batch; equal to ``start`` if there is to be none.
+
+        Args:
+            limited: whether the limits of the options count; ``Trigger.Once`` reads everything.
+
+        Raises:
+            DataLossError: rules 6 and 7.
+            KafkaError: of the lookups.
+        """
+        ends = self._look_up_ends()
+        if start.keys() - ends.keys():  # gone, it seems: look twice
+            ends = self._look_up_ends(fresh=True)
+        self.latest_known = ends
+        if self._target is not None:
+            ends = {tp: self._target.get(tp, 0) for tp in ends if tp in self._target or tp in start}
+        if not self._anchored:
+            self._anchored = True
+            if start == self._initial:
+                return start
+        ends = self._checked(start, ends)
+        if ends == start:
+            return start
+        begins = self._begins(start, ends)
+        if not limited:
+            return ends
+        waiting = sum(ends[tp] - begins[tp] for tp in ends if ends[tp] > begins[tp])
+        if waiting and self._target is None and not self._gate.passes(waiting):
+            return start
+        return self._limited(begins, ends)
+
+    def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
+        """What a batch reads, each partition's range whole; empty ones are left out."""
+        self._anchored = True  # a batch has been planned: if it was the first one, it came from a checkpoint
+        begins = self._begins(start, end)
+        found = []
+        for tp in sorted(end):
+            if end[tp] > begins[tp]:
+                found.append(OffsetRange(tp.topic, tp.partition, begins[tp], end[tp]))
+            elif end[tp] < begins[tp] and start != self._initial:
+                self._lose("PARTITION_OFFSET_CHANGED", f"{tp}: its offset went from {begins[tp]} back to {end[tp]}")
+        return found
+
+    def is_progress(self, position: Offsets) -> bool:
+        """Whether a position that Spark gave tells of a batch that was finished (rule 5)."""
+        return position != self._initial
+
+    # -- lookups -----------------------------------------------------------------------------------------------------
+
+    def _find_partitions(self, *, fresh: bool = False) -> list[TopicPartition]:
+        now = self._now()
+        if fresh or self._partitions is None or now - self._partitions[0] >= _PARTITIONS_AGE_S:
+            self._partitions = (now, self._lookups.partitions(self._options.subscription))
+            if not self._partitions[1]:
+                self._warn(f"{self._options.subscription} matches no topic yet")
+        return self._partitions[1]
+
+    def _look_up_ends(self, *, fresh: bool = False) -> Offsets:
+        partitions = self._find_partitions(fresh=fresh)
+        return known_offsets(self._lookups.offsets(dict.fromkeys(partitions, LATEST)), "latest")
+
+    def _begins(self, start: Offsets, ends: Iterable[TopicPartition]) -> Offsets:
+        """Where to read from: ``start``, and for new partitions the earliest offset (rule 6)."""
+        new = [tp for tp in ends if tp not in start]
+        if not new:
+            return start
+        earliest = known_offsets(self._lookups.offsets(dict.fromkeys(new, EARLIEST)), "new partitions")
+        for tp, offset in earliest.items():
+            if offset:
+                self._lose(
+                    "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
+                    f"new partition {tp} begins at offset {offset}: the records before it are gone",
+                )
+        return start | earliest
+
+    def _limited(self, begins: Offsets, ends: Offsets) -> Offsets:
+        options = self._options
+        limited = ends
+        if options.max_offsets is not None:
+            limited = limit_offsets(begins, ends, options.max_offsets)
+        if options.max_bytes is not None:
+            waiting = {tp: begins[tp] for tp in ends if ends[tp] > begins[tp]}
+            self._density |= self._lookups.bytes_per_offset(waiting)
+            weights = {tp: self._density[tp] for tp in waiting if tp in self._density}
+            by_bytes = limit_bytes(begins, ends, options.max_bytes, weights)
+            limited = {tp: min(limited[tp], by_bytes[tp]) for tp in ends}
+        return limited
+
+    # -- lost data ---------------------------------------------------------------------------------------------------
+
+    def _checked(self, start: Offsets, ends: Offsets) -> Offsets:
+        """The ends without what a start at or beyond them asks for (rules 3 and 7)."""
+        gone = sorted(start.keys() - ends.keys())
+        if gone:
+            names = ", ".join(map(str, gone))
+            self._lose("PARTITIONS_DELETED", f"{names} had been read from and are not there any more")
+        behind = [tp for tp, offset in start.items() if ends.get(tp, offset) < offset]
+        if not behind:
+            return ends
+        checked = dict(ends)
+        now_at = self._behind_again(start, behind)
+        for tp in behind:
+            if now_at[tp] >= start[tp]:  # the target was taken earlier, or a new leader had been behind
+                checked[tp] = start[tp]
+                continue
+            self._lose(
+                "PARTITION_OFFSET_CHANGED",
+                f"{tp} ends at offset {now_at[tp]}, before offset {start[tp]}, where the query stands: the log was"
+                " truncated or the topic made anew",
+            )
+            checked[tp] = now_at[tp]
+        return checked
+
+    def _behind_again(self, start: Offsets, behind: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Ends looked up again: a new leader may tell an old one for a moment."""
+        for _ in range(self._options.fetch_offset_attempts):
+            found = known_offsets(self._lookups.offsets(dict.fromkeys(behind, LATEST)), "latest")
+            if all(found[tp] >= start[tp] for tp in behind):
+                break
+        return found
+
+    def _lose(self, condition: str, text: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(
+                f"KAFKA_DATA_LOSS.{condition}",
+                f"{text}. With failOnDataLoss=false the query goes on with what there is",
+            )
+        self._warn(text)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            _log.warning("%s", text)
