@@ -18,6 +18,7 @@ from pyconsumer.assignors.base import (
     subscribed_topics,
 )
 from pyconsumer.assignors.cooperative_sticky import CooperativeStickyAssignor
+from pyconsumer.assignors.delayed import CooperativeStickyDelayedAssignor
 from pyconsumer.assignors.range import RangeAssignor
 from pyconsumer.assignors.round_robin import RoundRobinAssignor
 from pyconsumer.assignors.sticky import StickyAssignor
@@ -28,6 +29,7 @@ __all__ = [
     "Assignor",
     "ClusterView",
     "CooperativeStickyAssignor",
+    "CooperativeStickyDelayedAssignor",
     "PartitionAssignor",
     "RangeAssignor",
     "RebalanceProtocol",
@@ -45,6 +47,7 @@ _BUILT_IN: dict[str, type[Assignor]] = {
     "roundrobin": RoundRobinAssignor,
     "sticky": StickyAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
+    "cooperative-sticky-delayed": CooperativeStickyDelayedAssignor,
     "org.apache.kafka.clients.consumer.RangeAssignor": RangeAssignor,
     "org.apache.kafka.clients.consumer.RoundRobinAssignor": RoundRobinAssignor,
     "org.apache.kafka.clients.consumer.StickyAssignor": StickyAssignor,
@@ -56,8 +59,9 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     """The assignors that a setting names, in its order.
 
     Args:
-        strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``), the name of Kafka's
-            Java class, an :class:`Assignor` class or object; a list of those, or names separated by commas.
+        strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
+            ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, an :class:`Assignor` class or
+            object; a list of those, or names separated by commas.
 
     Raises:
         ConfigurationError: a name is unknown, something is no assignor, or two have the same name.

@@ -15,11 +15,14 @@ Rules for every assignor:
 from __future__ import annotations
 
 import enum
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pyconsumer.clock import Clock
+from pyconsumer.settings import Config
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
 __all__ = [
@@ -119,6 +122,30 @@ class Assignor(ABC):
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:  # noqa: B027
         """Called on every member with its new share, before the rebalance listener."""
+
+    # -- what few assignors need -------------------------------------------------------------------------------------
+
+    def configure(self, config: Config, clock: Clock) -> None:  # noqa: B027
+        """Called once, before anything else, with the consumer's settings and its time. Java's ``Configurable``."""
+
+    def rebalance_due_in(self) -> float:
+        """Seconds from now until the member asks for a rebalance by itself; infinite for never.
+
+        Asked after each :meth:`on_assignment`; the answer to the last one counts, unless a rebalance comes before.
+        """
+        return math.inf
+
+    def on_voted_out(self) -> None:  # noqa: B027
+        """Called instead of :meth:`on_assignment` where members chose another of the assignors."""
+
+    def announce_leaving(self, leaves: bool) -> bool:
+        """The member is about to leave for good (True), or that is over (False).
+
+        Returns:
+            Whether the leader is to be told. Then the member, which has given up its partitions, joins once more before
+            it leaves: what :meth:`subscription_user_data` returns then is the message.
+        """
+        return False
 
 
 class PartitionAssignor(Assignor):

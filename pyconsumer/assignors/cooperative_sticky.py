@@ -31,7 +31,7 @@ from pyconsumer.assignors.equal_subscriptions import EqualSubscriptions
 from pyconsumer.assignors.racks import Racks
 from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
-__all__ = ["CooperativeStickyAssignor"]
+__all__ = ["Claims", "CooperativeStickyAssignor", "changing_hands", "even_shares"]
 
 _GENERATION = struct.Struct(">i")
 _NONE = -1  # "no generation"
@@ -65,21 +65,34 @@ class CooperativeStickyAssignor(Assignor):
         members = {member: subscriptions[member] for member in sorted(subscriptions, key=member_order)}
         if not members:
             return {}
-        claims = _Claims(members, topics)
-        racks = Racks(cluster, topics, members)
-        if len({frozenset(subscription.topics) for subscription in members.values()}) == 1:
-            everything = [TopicPartition(topic, p) for topic in topics for p in range(len(topics[topic]))]
-            equal = EqualSubscriptions(everything, claims.owned, claims.contested, racks)
-            shares, changing_hands = equal.shares, set(equal.changing_hands)
-        else:
-            shares = _assign_unequal(topics, members, claims, racks)
-            changing_hands = _changing_hands(members, shares)
-        return {
-            member: Assignment(tuple(p for p in shares[member] if p not in changing_hands)) for member in subscriptions
-        }
+        shares, withheld = even_shares(cluster, topics, members)
+        return {member: Assignment(tuple(p for p in shares[member] if p not in withheld)) for member in subscriptions}
 
 
-class _Claims:
+def even_shares(
+    cluster: ClusterView, topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription]
+) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
+    """What members are to have in the end: as even as can be, with few moves.
+
+    Args:
+        cluster: where brokers are.
+        topics: all that a member subscribed to.
+        members: at least one, in the order of :func:`member_order`.
+
+    Returns:
+        The shares, and those of their partitions that somebody else has to give up first.
+    """
+    claims = Claims(members, topics)
+    racks = Racks(cluster, topics, members)
+    if len({frozenset(subscription.topics) for subscription in members.values()}) > 1:
+        shares = _assign_unequal(topics, members, claims, racks)
+        return shares, changing_hands(members, shares)
+    everything = [TopicPartition(topic, p) for topic in topics for p in range(len(topics[topic]))]
+    equal = EqualSubscriptions(everything, claims.owned, claims.contested, racks)
+    return equal.shares, equal.changing_hands.keys()
+
+
+class Claims:
     """What members say they own, each partition with at most one of them.
 
     Attributes:
@@ -144,7 +157,7 @@ def _generation(subscription: Subscription) -> int:
 def _assign_unequal(
     topics: Mapping[str, Sequence[PartitionMetadata]],
     members: Mapping[str, Subscription],
-    claims: _Claims,
+    claims: Claims,
     racks: Racks,
 ) -> dict[str, list[TopicPartition]]:
     """Members subscribed to different topics: keep what may be kept, deal out the rest, then even it out."""
@@ -176,7 +189,7 @@ def _assign_unequal(
     return shares
 
 
-def _changing_hands(
+def changing_hands(
     members: Mapping[str, Subscription], shares: Mapping[str, Sequence[TopicPartition]]
 ) -> set[TopicPartition]:
     """Partitions that are new to their member while another one still owns them."""

@@ -61,6 +61,7 @@ class ConsumerConfig(ClientConfig):
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     partition_assignment_strategy: tuple[Any, ...]
+    rebalance_delay_ms: int | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     auto_offset_reset: ResetPolicy
@@ -163,7 +164,16 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             _ASSIGNORS,
             ListOf(Anything()),
             "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's class "
-            "names of these, or Assignor classes or objects of your own.",
+            "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own.",
+        ),
+        Setting(
+            "rebalance_delay_ms",
+            None,
+            Duration(0, 0x7FFFFFFF, nullable=True),
+            "With the assignor `cooperative-sticky-delayed` only: how long the partitions of a member that vanished"
+            " wait for it to come back; by default 5 minutes, 0 for not at all. Kafka Connect's setting, for a consumer"
+            " group (KIP-415).",
+            ("scheduled.rebalance.max.delay.ms", "scheduled_rebalance_max_delay_ms"),
         ),
         Setting(
             "enable_auto_commit",

@@ -11,7 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.assignors import common_protocol, resolve
 from pyconsumer.clock import Clock
@@ -47,6 +47,9 @@ __all__ = ["ConsumerCoordinator"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
+_FAREWELL: Final = "the consumer is about to leave for good"
+_FAREWELL_HEARTBEATS: Final = 3
+
 
 class ConsumerCoordinator:
     """Membership, rebalances, commits.
@@ -79,6 +82,8 @@ class ConsumerCoordinator:
             raise ConfigurationError(f"group_protocol {config.group_protocol!r} is not supported yet; use 'classic'")
         now = clock.now()
         assignors = resolve(config.partition_assignment_strategy)
+        for assignor in assignors:
+            assignor.configure(config, clock)
         backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._config = config
         self._client = client
@@ -186,8 +191,10 @@ class ConsumerCoordinator:
             self._changed()
         return settled
 
-    def _join(self, deadline: float) -> Steps[bool]:
+    def _join(self, deadline: float, *, farewell: bool = False) -> Steps[bool]:
+        """Take part in the rebalance; ``farewell``: only to say that we leave, having given everything up."""
         core = self._core
+        said = False
         while True:
             now = self._clock.now()
             with self._lock:
@@ -207,6 +214,9 @@ class ConsumerCoordinator:
                 raise step.error
             elif isinstance(step, FindCoordinator):
                 self._link.send_lookup()
+            elif isinstance(step, PrepareJoin) and farewell:
+                with self._lock:
+                    core.on_prepared()
             elif isinstance(step, PrepareJoin):
                 prepared = yield from self._rebalancer.prepare(deadline)
                 if not prepared and now >= deadline:
@@ -220,10 +230,17 @@ class ConsumerCoordinator:
                     continue
                 self._start_heartbeat()
                 self._rebalancer.join()
+                said = farewell
             elif isinstance(step, ComputeAssignment):
                 assigned = yield from self._rebalancer.assign(step, deadline)
                 if not assigned:
                     return False
+            elif farewell:
+                if said:
+                    return True
+                with self._lock:  # it was under way before; what it gives us is free again in the next
+                    core.on_completed()
+                    core.request_rejoin(_FAREWELL)
             else:
                 assert isinstance(step, CompleteJoin)
                 self._rebalancer.complete(step)
@@ -277,16 +294,14 @@ class ConsumerCoordinator:
         )
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
-        """Give up the partitions and leave the group; nothing is waited for.
+        """Give up the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.
 
         Raises:
             Exception: what the listener raised, after the member has left.
         """
-        yield from ()  # a generator as the other calls, although it does not wait
         try:
-            self._rebalancer.drop_all()
+            yield from self._depart("the consumer unsubscribed from all topics", None, deadline)
         finally:
-            self._leave("the consumer unsubscribed from all topics", None)
             with self._lock:
                 self._core.unsubscribe()
             self._changed()
@@ -302,15 +317,19 @@ class ConsumerCoordinator:
         Raises:
             Exception: what a callback raised, after everything else is done.
         """
+        farewell_until = deadline
         try:
             with self._client.disable_wakeups():
                 try:
                     yield from self._finish_commits(deadline, commit=commit)
+                except BaseException:
+                    farewell_until = -math.inf  # nothing more is waited for
+                    raise
                 finally:
-                    try:
-                        self._rebalancer.drop_all(callbacks=self._clock.now() < deadline)
-                    finally:
-                        self._leave("the consumer is being closed", leave_group)
+                    callbacks = self._clock.now() < deadline
+                    yield from self._depart(
+                        "the consumer is being closed", leave_group, farewell_until, callbacks=callbacks
+                    )
                 while self._core.leaving and self._clock.now() < deadline:
                     yield Wait(None, deadline)
         finally:
@@ -327,6 +346,40 @@ class ConsumerCoordinator:
             except KafkaError as error:
                 log.warning("[%s] the last automatic commit failed: %s", self._core.settings.group_id, error)
         yield from self._committer.flush(deadline)
+
+    def _depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
+        """Give up the partitions, say farewell, leave; what the listener raised comes afterwards."""
+        failure: Exception | None = None
+        try:
+            try:
+                self._rebalancer.drop_all(callbacks=callbacks)
+            except Exception as error:
+                failure = error
+            yield from self._say_farewell(deadline, leave_group)
+        finally:
+            self._leave(reason, leave_group)
+        if failure is not None:
+            raise failure
+
+    def _say_farewell(self, deadline: float, leave_group: bool | None) -> Steps[None]:
+        """Let the leader know that we leave for good, if the assignor wants that: one more rebalance.
+
+        The others learn of it by their next heartbeats; whoever takes longer than a few of them is not waited for.
+        """
+        core, group = self._core, self._core.settings
+        for_good = group.group_instance_id is None if leave_group is None else leave_group
+        until = min(deadline, self._clock.now() + _FAREWELL_HEARTBEATS * group.heartbeat_interval)
+        if not for_good or not core.generation.joined or self._clock.now() >= until:
+            return
+        try:
+            if self._rebalancer.announce_leaving(True):
+                with self._lock:
+                    core.request_rejoin(_FAREWELL)
+                yield from self._join(until, farewell=True)
+        except KafkaError as error:
+            log.warning("[%s] leaving without having told the leader: %s", group.label, error)
+        finally:
+            self._rebalancer.announce_leaving(False)
 
     def _leave(self, reason: str, send: bool | None) -> None:
         with self._lock:

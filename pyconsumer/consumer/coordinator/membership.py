@@ -8,7 +8,7 @@ Invariants
 3. A generation counts for commits only after ``on_completed``: before, the application may hold partitions of the one
    before it.
 4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
-   against that which it assigned by. A difference is one more rebalance.
+   against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named.
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ class ClassicMembership(GroupMember):
         self._members: frozenset[str] | None = None
         self._topics: frozenset[str] = frozenset()
         self._joined_topics: frozenset[str] | None = None
+        self._rejoin_at = math.inf
         self._assigned_by: Mapping[str, object] | None = None
 
     # -- what the application does -----------------------------------------------------------------------------------
@@ -138,6 +139,10 @@ class ClassicMembership(GroupMember):
         self._reason = reason if short is None else short
         self.epoch += 1
 
+    def schedule_rejoin(self, when: float) -> None:
+        """Take part in another rebalance at that time (seconds), unless there is one before; infinite: don't."""
+        self._rejoin_at = when
+
     def unsubscribe(self) -> None:
         """Nothing is subscribed any more: no join until :meth:`on_subscription` is called again."""
         self._active = False
@@ -148,6 +153,7 @@ class ClassicMembership(GroupMember):
         self._needs_prepare = True
         self._topics = frozenset()
         self._joined_topics = self._assigned_by = self._members = None
+        self._rejoin_at = math.inf
         self._errors.clear()
         self.epoch += 1
 
@@ -176,7 +182,7 @@ class ClassicMembership(GroupMember):
         if self._errors or self.state is MemberState.FENCED:
             return now
         if not self.rejoin_pending:
-            return math.inf
+            return self._rejoin_at
         if self.coordinator is None:
             return self.lookup.due_at(USER)
         if attempt.completed is not None or attempt.election is not None:
@@ -191,7 +197,9 @@ class ClassicMembership(GroupMember):
         if self.state is MemberState.FENCED:
             return Raise(self._fenced_error())
         if not self.rejoin_pending:
-            return None
+            if now < self._rejoin_at:
+                return None
+            self.request_rejoin("the scheduled rebalance is due")
         if attempt.completed is not None:
             return attempt.completed
         if self.coordinator is None:
@@ -228,6 +236,7 @@ class ClassicMembership(GroupMember):
         self._move(Event.JOIN_SENT)
         self._open_report(now)
         self._joined_topics = frozenset(topics)
+        self._rejoin_at = math.inf
         attempt.number += 1
         attempt.in_flight = True
         request = JoinGroupRequest(
@@ -427,6 +436,7 @@ class ClassicMembership(GroupMember):
         self._attempt = _Attempt(number=self._attempt.number + 1)
         self._needs_prepare = True
         self._members = None
+        self._rejoin_at = math.inf
         self.rejoin_needed = True
         self._reason = self._reason or reason
 

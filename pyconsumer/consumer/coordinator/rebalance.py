@@ -145,6 +145,19 @@ class Rebalancer:
         else:
             self._subscriptions.assign_from_subscribed(())
 
+    def announce_leaving(self, leaves: bool) -> bool:
+        """Let the assignor in use know that the member is about to leave for good, or that it is over with that.
+
+        Returns:
+            Whether it has to tell the leader, in another rebalance.
+        """
+        assignor = self._assignors.get(self._core.generation.protocol_name or "")
+        if leaves:
+            return assignor is not None and assignor.announce_leaving(True)
+        for each in self._assignors.values():
+            each.announce_leaving(False)
+        return False
+
     def _forget_preparation(self) -> None:
         self._prepare_until = None
         self._commit = None
@@ -340,15 +353,24 @@ class Rebalancer:
         )
         assignment = Assignment(tuple(partitions), None if user_data is None else bytes(user_data))
         self._caught(errors, lambda: self._guarded(lambda: assignor.on_assignment(assignment, identity)))
+        for other in self._assignors.values():
+            if other is not assignor:
+                self._caught(errors, lambda other=other: self._guarded(other.on_voted_out))  # type: ignore[misc]
         self._committer.auto_commit.restart(self._link.clock.now())
         self._subscriptions.assign_from_subscribed(partitions)
         with lock:
             report = core.on_completed()
+        self._caught(errors, lambda: self._schedule(assignor))
         added = sorted(set(partitions) - set(owned))
         self._log(report, step.generation, partitions, added, revoked)
         self._caught(errors, lambda: self._tell("on_partitions_assigned", added))
         if errors:
             raise errors[0]
+
+    def _schedule(self, assignor: Assignor) -> None:
+        seconds = self._guarded(assignor.rebalance_due_in)
+        with self._link.lock:
+            self._core.schedule_rejoin(self._link.clock.now() + seconds)
 
     def _add_topics(self, assigned: set[str]) -> None:
         """The leader may know topics that match our pattern before we do."""

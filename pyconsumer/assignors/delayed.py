@@ -1,0 +1,260 @@
+"""The delayed assignor: what a vanished member had waits a while for it to come back (KIP-415, for a consumer group).
+
+A restart, or a pause longer than the session, costs an ordinary group two rounds of moving partitions about: away, and
+back again. Here the partitions of a member that is gone stay with nobody for ``rebalance_delay_ms``; everybody else
+goes on undisturbed. In all other respects it is the cooperative sticky assignor.
+
+Where state lives. Nowhere but in the members: the leader writes into each assignment's user data who got what and what
+waits, and members bring that back in their subscription's user data (:mod:`.delayed_data`). So any member that becomes
+leader knows. Who waits is told to everybody; what a present member has, to itself and :data:`WITNESSES` others, which
+keeps the group's record small. Times travel as what is left of them, since clocks of two machines have nothing in
+common.
+
+Rules of the leader
+
+1. Only what members brought of the latest generation counts. Without any, nothing waits.
+2. A partition is *lost* if a member was given it in that generation, nobody owns it, and that member is gone: its
+   member id is not there, nor its instance id (a static member is known when it comes back, and gets its own at once).
+   What was withheld in the first half of a move, what is new, and what its owner gave up never waits.
+3. Each member that is gone has its own deadline: ``rebalance_delay_ms`` from the rebalance that missed it. Later
+   rebalances hand on what is left of it, the least that any member brings: the first clock to run out decides.
+4. While something waits, members keep what they have, and no partition is taken away to even out shares. What is free
+   for another reason goes to those with the fewest.
+5. After the deadline the lost partitions are free. What one member lost goes as a whole to one that has nothing, most
+   likely the same one under a new member id; then shares are evened out as always.
+6. Under eager rebalancing members own nothing when they join: what a present member had counts as its own.
+7. Safety rests on the members' own claims alone: user data decides only about partitions that nobody owns.
+
+Rules of a member
+
+8. When the deadline that the assignment named is over, it asks for a rebalance, whoever is first. An assignment since
+   then replaces the deadline.
+9. A member that leaves for good says so: it gives up its partitions and joins once more with that message, so that the
+   leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come in
+   time, ``close(leave_group=False)`` and the close of a static member are absences.
+10. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pyconsumer.assignors.balance import Balancer
+from pyconsumer.assignors.base import (
+    Assignment,
+    Assignor,
+    ClusterView,
+    RebalanceProtocol,
+    Subscription,
+    member_order,
+    sorted_members,
+    subscribed_topics,
+)
+from pyconsumer.assignors.cooperative_sticky import Claims, changing_hands, even_shares
+from pyconsumer.assignors.delayed_data import PRESENT, Memory, Share, decode, encode
+from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.settings import Config
+from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPartition
+
+__all__ = ["DEFAULT_DELAY_MS", "WITNESSES", "CooperativeStickyDelayedAssignor"]
+
+log = logging.getLogger("pyconsumer.assignors")
+
+DEFAULT_DELAY_MS: Final = 300_000
+WITNESSES: Final = 3
+"""How many other members remember what a member has: as many may vanish together with it."""
+
+
+class CooperativeStickyDelayedAssignor(Assignor):
+    """Cooperative sticky, but what a vanished member had waits for its return. No other Kafka client has it.
+
+    Args:
+        delay_ms: how long, milliseconds; 0: not at all. None: as the setting ``rebalance_delay_ms`` says. The leader's
+            counts for the group.
+    """
+
+    def __init__(self, delay_ms: int | None = None) -> None:
+        if delay_ms is not None and delay_ms < 0:
+            raise ValueError(f"delay_ms must not be negative: {delay_ms}")
+        self._given = delay_ms
+        self._delay_ms = DEFAULT_DELAY_MS if delay_ms is None else delay_ms
+        self._clock: Clock = SystemClock()
+        self._memory = Memory()
+        self._since = 0.0
+        self._has_partitions = False
+        self._leaves = False
+
+    @property
+    def name(self) -> str:
+        return "cooperative-sticky-delayed"
+
+    def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
+        return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def configure(self, config: Config, clock: Clock) -> None:
+        self._clock = clock
+        delay_ms = config.as_dict().get("rebalance_delay_ms")
+        if self._given is None and delay_ms is not None:
+            self._delay_ms = delay_ms
+
+    # -- a member ----------------------------------------------------------------------------------------------------
+
+    def subscription_user_data(self, topics: frozenset[str]) -> bytes:
+        """What the last assignment said, with what is left of each delay, and whether this member leaves."""
+        passed_ms = math.floor((self._clock.now() - self._since) * 1000)
+        shares = tuple(share.after(passed_ms) for share in self._memory.shares)
+        return encode(Memory(self._memory.generation_id, shares, leaves=self._leaves))
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+        shares = decode(assignment.user_data).shares
+        self._memory = Memory(metadata.generation_id, shares)
+        self._since = self._clock.now()
+        self._has_partitions = bool(assignment.partitions)
+
+    def on_voted_out(self) -> None:
+        self._memory = Memory()
+        self._has_partitions = False
+
+    def rebalance_due_in(self) -> float:
+        """Seconds until the first of the delays is over, infinite without one."""
+        left = [share.left_ms for share in self._memory.shares if share.left_ms != PRESENT]
+        if not left:
+            return math.inf
+        return max(0.0, min(left) / 1000 - (self._clock.now() - self._since))
+
+    def announce_leaving(self, leaves: bool) -> bool:
+        self._leaves = leaves and self._delay_ms > 0 and self._has_partitions
+        return self._leaves
+
+    # -- the leader --------------------------------------------------------------------------------------------------
+
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+        memories = {member: decode(subscriptions[member].user_data) for member in subscriptions}
+        staying = {
+            member: subscriptions[member]
+            for member in sorted(subscriptions, key=member_order)
+            if not memories[member].leaves
+        }
+        topics = subscribed_topics(cluster, staying)
+        past = _Past(topics, subscriptions, staying, _latest(memories), self._delay_ms)
+        members = past.with_claims()
+        if past.waiting:
+            for share in past.waiting:
+                log.info("%s waits %.1f s for %s", _text(share.partitions), share.left_ms / 1000, share.owner)
+            shares, moving = _as_they_are(topics, members, past)
+        elif members:
+            shares, moving = even_shares(cluster, topics, members)
+        else:
+            shares, moving = {}, ()
+        withheld = past.owned.intersection(moving)  # what comes back, and what was lost, nobody owns yet
+        given = {member: tuple(p for p in share if p not in withheld) for member, share in shares.items()}
+        said = _messages(staying, given, past.waiting)
+        return {
+            member: Assignment(given.get(member, ()), encode(Memory(shares=said.get(member, ()))))
+            for member in subscriptions
+        }
+
+
+class _Past:
+    """What became of the last assignment.
+
+    Attributes:
+        owned: partitions that somebody owns now.
+        back: partitions that nobody owns, by the present member that had them.
+        waiting: what members that are gone had, with what is left of their delay.
+        over: the same, where the delay is over.
+    """
+
+    def __init__(
+        self,
+        topics: Mapping[str, Collection[object]],
+        subscriptions: Mapping[str, Subscription],
+        staying: Mapping[str, Subscription],
+        latest: Sequence[Share],
+        delay_ms: int,
+    ) -> None:
+        self.back: dict[str, list[TopicPartition]] = {}
+        self.waiting: list[Share] = []
+        self.over: list[Share] = []
+        self._staying = staying
+        self.owned = {p for subscription in subscriptions.values() for p in subscription.owned_partitions}
+        instances = {s.group_instance_id: member for member, s in subscriptions.items() if s.group_instance_id}
+        for share in latest:
+            known = (p for p in share.partitions if 0 <= p.partition < len(topics.get(p.topic, ())))
+            free = tuple(p for p in known if p not in self.owned)
+            if not free:
+                continue
+            member = share.member_id if share.member_id in subscriptions else instances.get(share.instance_id or "")
+            if member is None:
+                left_ms = delay_ms if share.left_ms == PRESENT else min(share.left_ms, delay_ms)
+                lost = share._replace(partitions=free, left_ms=left_ms)
+                (self.waiting if left_ms > 0 else self.over).append(lost)
+            elif member in staying:
+                self.back.setdefault(member, []).extend(p for p in free if p.topic in staying[member].topics)
+
+    def with_claims(self) -> dict[str, Subscription]:
+        """The members, each also owning what comes back to it, and those that have nothing what somebody lost."""
+        members = {
+            member: self._claim(subscription, self.back.get(member, ()))
+            for member, subscription in self._staying.items()
+        }
+        idle = [member for member in sorted_members(members) if not members[member].owned_partitions]
+        for share in self.over:
+            for member in idle:
+                if any(p.topic in members[member].topics for p in share.partitions):
+                    members[member] = self._claim(members[member], share.partitions)
+                    idle.remove(member)
+                    break
+        return members
+
+    @staticmethod
+    def _claim(subscription: Subscription, partitions: Iterable[TopicPartition]) -> Subscription:
+        # without user data: that of the plain assignor would be a generation (Kafka 2.4 to 3.1)
+        return replace(subscription, owned_partitions=(*subscription.owned_partitions, *partitions), user_data=None)
+
+
+def _latest(memories: Mapping[str, Memory]) -> list[Share]:
+    """What was given to whom in the latest generation that a member knows of, the least of what is left of delays."""
+    newest = max((memory.generation_id for memory in memories.values()), default=-1)
+    found: dict[str, Share] = {}
+    if newest >= 0:
+        for member in sorted(memories, key=member_order):
+            if memories[member].generation_id == newest:
+                for share in memories[member].shares:
+                    before = found.get(share.member_id)
+                    if before is None or share.left_ms < before.left_ms:
+                        found[share.member_id] = share
+    return [found[member] for member in sorted(found, key=member_order)]
+
+
+def _as_they_are(
+    topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription], past: _Past
+) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
+    """Everybody keeps what it has; what is free and waits for nobody goes to those that have the fewest."""
+    claims = Claims(members, topics)
+    shares = {member: [p for p in claims.owned[member] if p.topic in members[member].topics] for member in members}
+    wanted = {member: {t for t in subscription.topics if t in topics} for member, subscription in members.items()}
+    balancer = Balancer(shares, wanted, {topic: len(partitions) for topic, partitions in topics.items()}, tolerance=1)
+    taken = {partition for share in past.waiting for partition in share.partitions} | balancer.owner.keys()
+    everything = (TopicPartition(topic, p) for topic in topics for p in range(len(topics[topic])))
+    balancer.deal([partition for partition in everything if partition not in taken])
+    return shares, changing_hands(members, shares) | claims.contested
+
+
+def _messages(
+    members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]], waiting: Sequence[Share]
+) -> dict[str, tuple[Share, ...]]:
+    """What each member is to remember: all that waits, its own share, and those of the next members in a circle."""
+    order = sorted(members, key=member_order)
+    shares = [Share(member, members[member].group_instance_id, tuple(given.get(member, ()))) for member in order]
+    circle = shares + shares
+    span = min(1 + WITNESSES, len(order))
+    return {member: (*waiting, *circle[place : place + span]) for place, member in enumerate(order)}
+
+
+def _text(partitions: Collection[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))

@@ -1,0 +1,475 @@
+"""The delayed assignor: who waits for whom, how long, and what the next leader knows. Assignors without a network."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from pyconsumer.assignors import (
+    Assignment,
+    CooperativeStickyAssignor,
+    CooperativeStickyDelayedAssignor,
+    RebalanceProtocol,
+    Subscription,
+    resolve,
+)
+from pyconsumer.assignors.delayed import WITNESSES
+from pyconsumer.assignors.delayed_data import Memory, Share, decode, encode
+from pyconsumer.clock import ManualClock
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
+from tests.unit.assignors.cluster import FakeCluster, parse
+
+DELAY = 300.0
+
+
+class Member:
+    """A member: its assignor and what it owns."""
+
+    def __init__(self, group: Group, member_id: str, instance_id: str | None, delay_ms: int | None) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.assignor = CooperativeStickyDelayedAssignor()
+        options = {"bootstrap_servers": "h:1", "group_id": "g", "rebalance_delay_ms": delay_ms}
+        self.assignor.configure(CONSUMER_SETTINGS.build(options), group.clock)
+        self.owned: set[TopicPartition] = set()
+        self.generation = -1
+
+
+class Group:
+    """Members that rebalance when told. Partitions of the one topic are written as in the list: P1 is number 0."""
+
+    def __init__(self, partitions: int = 6, *, eager: bool = False, delay_ms: int | None = None) -> None:
+        self.clock = ManualClock(1000.0)
+        self.partitions = partitions
+        self.members: dict[str, Member] = {}
+        self.generation = 0
+        self.revoked: dict[str, str] = {}
+        self._eager = eager
+        self._delay_ms = delay_ms
+
+    def add(self, *members: str, instance_id: str | None = None) -> None:
+        for member_id in members:
+            self.members[member_id] = Member(self, member_id, instance_id, self._delay_ms)
+
+    def remove(self, *members: str) -> None:
+        for member_id in members:
+            del self.members[member_id]
+
+    def rebalance(self, leader: str | None = None, *, silent: Iterable[str] = ()) -> dict[str, str]:
+        """One round: join, assign, take over; ``silent`` members don't get the result. Returns what everybody has."""
+        if self._eager:
+            for member in self.members.values():
+                member.owned.clear()
+        subscriptions = {m: self.subscription(member) for m, member in self.members.items()}
+        leading = self.members[leader or min(self.members)]
+        given = leading.assignor.assign(FakeCluster({"t": self.partitions}), subscriptions)
+        assert given.keys() == subscriptions.keys()
+        dealt = [tp for assignment in given.values() for tp in assignment.partitions]
+        assert len(dealt) == len(set(dealt)), "nobody shares a partition"
+        self.generation += 1
+        self.revoked = {}
+        for member_id, assignment in given.items():
+            member = self.members[member_id]
+            taken_by_others = {tp for m, a in given.items() if m != member_id for tp in a.partitions}
+            assert not member.owned & taken_by_others, "nothing goes straight from one to another"
+            if member_id not in silent:
+                self._take(member, assignment)
+        return self.owned
+
+    def subscription(self, member: Member) -> Subscription:
+        data = member.assignor.subscription_user_data(frozenset({"t"}))
+        owned = tuple(sorted(member.owned))
+        return Subscription(("t",), data, owned, member.generation, group_instance_id=member.instance_id)
+
+    def _take(self, member: Member, assignment: Assignment) -> None:
+        gone = member.owned - set(assignment.partitions)
+        if gone:
+            self.revoked[member.member_id] = names(gone)
+        member.owned = set(assignment.partitions)
+        member.generation = self.generation
+        identity = ConsumerGroupMetadata("g", self.generation, member.member_id, member.instance_id)
+        member.assignor.on_assignment(assignment, identity)
+
+    @property
+    def owned(self) -> dict[str, str]:
+        return {m: names(member.owned) for m, member in sorted(self.members.items())}
+
+    @property
+    def due_in(self) -> set[float]:
+        """What the members wait for, seconds."""
+        return {round(member.assignor.rebalance_due_in(), 3) for member in self.members.values()}
+
+    def start(self, **shares: str) -> None:
+        """A group that has shared everything so: c1="P1 P2"."""
+        self.add(*shares)
+        for member_id, text in shares.items():
+            self.members[member_id].owned = {TopicPartition("t", int(word[1:]) - 1) for word in text.split()}
+        self.rebalance()
+        assert self.owned == shares, "the example's beginning is balanced"
+
+
+def names(partitions: Iterable[TopicPartition]) -> str:
+    return " ".join(f"P{tp.partition + 1}" for tp in sorted(partitions))
+
+
+def example_b(delay_ms: int | None = None) -> Group:
+    group = Group(delay_ms=delay_ms)
+    group.start(c1="P1 P2", c2="P4 P5", c3="P3 P6")
+    return group
+
+
+# -- the list's examples -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:IC-22", "client:IC-23", "client:IC-26", "client:SQ-05", "client:IC-08")
+@pytest.mark.parametrize("delayed", [True, False])
+def test_example_a_a_third_member_joins(delayed: bool) -> None:
+    group = Group()
+    group.start(c1="P1 P2 P3", c2="P4 P5 P6")
+    group.add("c3")
+    if not delayed:
+        for member in group.members.values():
+            member.assignor = CooperativeStickyAssignor()  # type: ignore[assignment]
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c2": "P4 P5", "c3": ""}
+    assert group.revoked == {"c1": "P3", "c2": "P6"}
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c2": "P4 P5", "c3": "P3 P6"}
+    assert group.revoked == {}
+    if delayed:
+        assert group.due_in == {math.inf}, "what is withheld does not wait"
+
+
+@pytest.mark.spec("client:SQ-06", "client:IC-32", "client:IC-41", "client:IC-42", "client:IC-44")
+def test_example_b_a_member_bounces() -> None:
+    group = example_b()
+    assert group.due_in == {math.inf}
+    group.remove("c2")
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c3": "P3 P6"}
+    assert group.revoked == {}
+    assert group.due_in == {DELAY}, "the full delay, for each"
+    group.clock.advance(100.0)
+    group.add("c2'")  # a new process, which the coordinator gives a new member id
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c2'": "", "c3": "P3 P6"}
+    assert group.revoked == {}
+    assert group.due_in == {DELAY - 100.0}, "the remaining delay, for each"
+    group.clock.advance(200.0)
+    assert group.due_in == {0.0}
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c2'": "P4 P5", "c3": "P3 P6"}
+    assert group.revoked == {}
+    assert group.due_in == {math.inf}, "no delay any more"
+
+
+# -- when it is over ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("client:IC-38", "client:IC-39")
+def test_if_nobody_comes_back_the_others_share_it() -> None:
+    group = example_b()
+    group.remove("c2")
+    group.rebalance("c1")
+    group.clock.advance(DELAY)
+    assert group.rebalance("c1") == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
+    assert group.due_in == {math.inf}
+
+
+@pytest.mark.spec("client:IC-38")
+def test_the_group_is_evened_out_after_the_delay_and_not_before() -> None:
+    group = Group(8)
+    group.start(c1="P1 P2 P3 P4", c2="P5 P6 P7 P8")
+    group.remove("c2")
+    group.rebalance()
+    group.add("c3", "c4")
+    assert group.rebalance() == {"c1": "P1 P2 P3 P4", "c3": "", "c4": ""}
+    group.clock.advance(DELAY)
+    assert group.rebalance() == {"c1": "P1 P2 P3", "c3": "P5 P6 P7", "c4": "P8"}
+    assert group.revoked == {"c1": "P4"}
+    assert group.rebalance() == {"c1": "P1 P2 P3", "c3": "P5 P6 P7", "c4": "P4 P8"}
+
+
+def test_two_that_come_back_get_the_whole_of_what_one_had() -> None:
+    group = Group(8)
+    group.start(c1="P1 P5", c2="P2 P6", c3="P3 P7", c4="P4 P8")
+    group.remove("c2", "c3")
+    group.rebalance()
+    group.add("d1", "d2")
+    group.rebalance()
+    group.clock.advance(DELAY)
+    assert group.rebalance() == {"c1": "P1 P5", "c4": "P4 P8", "d1": "P2 P6", "d2": "P3 P7"}
+
+
+def test_each_of_two_that_are_gone_has_its_own_deadline() -> None:
+    group = Group(6)
+    group.start(c1="P1 P4", c2="P2 P5", c3="P3 P6")
+    group.remove("c2")
+    group.rebalance()
+    group.clock.advance(200.0)
+    group.remove("c3")
+    group.rebalance()
+    assert group.due_in == {100.0}
+    group.clock.advance(100.0)
+    assert group.rebalance() == {"c1": "P1 P2 P4 P5"}
+    assert group.due_in == {200.0}
+    group.clock.advance(200.0)
+    assert group.rebalance() == {"c1": "P1 P2 P3 P4 P5 P6"}
+
+
+def test_the_first_clock_that_runs_out_decides() -> None:
+    group = example_b()
+    group.remove("c2")
+    group.rebalance()
+    late = group.members["c3"].assignor
+    late._since += 50.0  # its answer was long on the way
+    group.clock.advance(DELAY)
+    assert late.rebalance_due_in() == 50.0
+    assert group.rebalance("c3") == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
+
+
+# -- what does not wait ------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_was_withheld_does_not_wait_although_somebody_goes_meanwhile() -> None:
+    group = Group()
+    group.start(c1="P1 P2 P3", c2="P4 P5 P6")
+    group.add("c3")
+    group.rebalance("c1")  # P3 and P6 are given up, nobody has them
+    group.remove("c2")
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c3": "P3 P6"}
+    assert group.due_in == {DELAY}, "P4 and P5 wait"
+
+
+def test_new_partitions_do_not_wait() -> None:
+    group = example_b()
+    group.remove("c2")
+    group.rebalance()
+    group.partitions = 8
+    assert group.rebalance() == {"c1": "P1 P2 P7", "c3": "P3 P6 P8"}
+    assert group.due_in == {DELAY}
+
+
+@pytest.mark.spec("client:IC-39")
+def test_a_member_that_leaves_for_good_says_so_and_nothing_waits() -> None:
+    group = example_b()
+    leaver = group.members["c2"]
+    assert leaver.assignor.announce_leaving(True)
+    leaver.owned.clear()
+    assert group.rebalance("c1") == {"c1": "P1 P2 P4", "c2": "", "c3": "P3 P5 P6"}
+    assert not leaver.assignor.announce_leaving(False)
+    group.remove("c2")
+    assert group.rebalance("c1") == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
+    assert group.due_in == {math.inf}
+
+
+def test_a_leader_that_leaves_deals_out_its_own_and_the_last_one_leaves_nothing_behind() -> None:
+    group = example_b()
+    for leaver, left in (("c1", {"c2": "P1 P4 P5", "c3": "P2 P3 P6"}), ("c2", {"c3": "P1 P2 P3 P4 P5 P6"}), ("c3", {})):
+        member = group.members[leaver]
+        member.owned.clear()
+        assert member.assignor.announce_leaving(True)
+        assert group.rebalance(leaver) == {leaver: "", **left}
+        group.remove(leaver)
+
+
+def test_who_has_nothing_or_waits_for_nobody_need_not_announce_that_it_leaves() -> None:
+    group = Group(1)
+    group.add("c1", "c2")
+    group.rebalance()
+    assert group.members["c1"].assignor.announce_leaving(True)
+    assert not group.members["c2"].assignor.announce_leaving(True)
+    off = Group(delay_ms=0)
+    off.add("c1")
+    off.rebalance()
+    assert not off.members["c1"].assignor.announce_leaving(True)
+
+
+@pytest.mark.spec("client:CF-23", "client:IC-30")
+def test_the_delay_is_five_minutes_unless_set_and_none_with_zero() -> None:
+    for delay_ms, left in ((None, 300.0), (20_000, 20.0)):
+        group = example_b(delay_ms)
+        group.remove("c2")
+        group.rebalance()
+        assert group.due_in == {left}
+    group = example_b(delay_ms=0)
+    group.remove("c2")
+    assert group.rebalance() == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
+    assert group.due_in == {math.inf}
+    settings = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "scheduled.rebalance.max.delay.ms": 5})
+    assert settings.rebalance_delay_ms == 5
+    given = CooperativeStickyDelayedAssignor(7000)
+    given.configure(settings, ManualClock())
+    assert given._delay_ms == 7000, "what the object was made with counts"
+    with pytest.raises(ValueError, match="negative"):
+        CooperativeStickyDelayedAssignor(-1)
+
+
+# -- who knows ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_leader_knows_what_waits_and_misses_the_old_one_too() -> None:
+    group = example_b()
+    group.remove("c2")
+    group.rebalance("c1")
+    group.clock.advance(100.0)
+    group.remove("c1")
+    assert group.rebalance("c3") == {"c3": "P3 P6"}
+    assert group.due_in == {200.0}
+    group.clock.advance(200.0)
+    assert group.rebalance("c3") == {"c3": "P3 P4 P5 P6"}
+    assert group.due_in == {100.0}
+    group.clock.advance(100.0)
+    assert group.rebalance("c3") == {"c3": "P1 P2 P3 P4 P5 P6"}
+
+
+def test_a_leader_that_is_new_itself_learns_it_from_the_others() -> None:
+    group = example_b()
+    group.remove("c2")
+    group.add("a")
+    assert group.rebalance("a") == {"a": "", "c1": "P1 P2", "c3": "P3 P6"}
+    assert group.due_in == {DELAY}
+
+
+def test_a_round_that_reached_nobody_changes_nothing() -> None:
+    group = example_b()
+    group.remove("c2")
+    group.rebalance("c1", silent=["c1", "c3"])
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c3": "P3 P6"}
+    assert group.due_in == {DELAY}
+    group.clock.advance(100.0)
+    group.rebalance("c1", silent=["c1"])
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c3": "P3 P6"}
+    assert group.due_in == {200.0}
+
+
+def test_what_a_group_remembers_survives_the_loss_of_all_but_one_of_those_who_know() -> None:
+    size = 20
+    group = Group(size)
+    ids = [f"c{number:02d}" for number in range(size)]
+    group.add(*ids)
+    group.rebalance()
+    group.remove(*ids[5 : 5 + WITNESSES])
+    owned = group.rebalance()
+    assert "" not in owned.values()
+    assert group.due_in == {DELAY}
+    assert sum(len(text.split()) for text in owned.values()) == size - WITNESSES
+    assert len(group.subscription(group.members["c00"]).user_data or b"") < 500, "not everybody remembers everybody"
+
+
+def test_without_anybody_who_knows_all_is_assigned_at_once() -> None:
+    group = example_b()
+    group.remove("c1", "c2", "c3")
+    group.add("d1", "d2")
+    assert group.rebalance() == {"d1": "P1 P3 P5", "d2": "P2 P4 P6"}
+    assert group.due_in == {math.inf}
+
+
+def test_after_another_assignor_was_chosen_what_was_known_is_forgotten() -> None:
+    group = example_b()
+    for member in group.members.values():
+        member.assignor.on_voted_out()
+        assert decode(member.assignor.subscription_user_data(frozenset())) == Memory()
+    group.remove("c2")
+    assert group.rebalance() == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
+
+
+def test_a_static_member_is_known_when_it_comes_back_and_gets_its_own_at_once() -> None:
+    group = Group()
+    group.add("c1", "c3")
+    group.add("c2", instance_id="i2")
+    group.rebalance()
+    before = group.owned
+    group.remove("c2")
+    group.rebalance()
+    assert group.due_in == {DELAY}
+    group.add("d9", instance_id="i2")
+    assert group.rebalance() == {"c1": before["c1"], "c3": before["c3"], "d9": before["c2"]}
+    assert group.due_in == {math.inf}
+
+
+def test_a_member_that_lost_its_generation_but_is_there_gets_its_own_back_at_once() -> None:
+    group = example_b()
+    group.members["c2"].owned.clear()
+    assert group.rebalance("c1") == {"c1": "P1 P2", "c2": "P4 P5", "c3": "P3 P6"}
+
+
+def test_under_eager_rebalancing_members_keep_their_own_and_wait_too() -> None:
+    group = Group(eager=True)
+    group.add("c1", "c2", "c3")
+    before = group.rebalance()
+    group.remove("c2")
+    assert group.rebalance() == {"c1": before["c1"], "c3": before["c3"]}
+    assert group.due_in == {DELAY}
+    group.clock.advance(DELAY)
+    assert sorted(" ".join(group.rebalance().values()).split()) == ["P1", "P2", "P3", "P4", "P5", "P6"]
+
+
+# -- bytes and names ---------------------------------------------------------------------------------------------------
+
+
+def test_user_data_is_read_as_written_and_rubbish_counts_as_knowing_nothing() -> None:
+    shares = (
+        Share("m1", None, tuple(parse("t0p1 t0p2 t1p0"))),
+        Share("m2", "i2", (), 0),
+        Share("m3", "i3", tuple(parse("t1p7")), 1234),
+    )
+    memory = Memory(7, shares, leaves=True)
+    assert decode(encode(memory)) == memory
+    assert decode(b"\0\1" + encode(memory)[2:] + b"a later version may say more") == memory
+    assert encode(memory)[:7] == b"\0\0\0\0\0\7\1"
+    assert (
+        decode(None) == decode(b"") == decode(b"\0") == decode(b"\xff\xff") == decode(encode(memory)[:20]) == Memory()
+    )
+    assert shares[2].after(1000) == shares[2]._replace(left_ms=234)
+    assert shares[2].after(2000).left_ms == 0
+    assert shares[0].after(2000) == shares[0]
+
+
+def test_the_name_tells_it_apart_and_it_is_found_by_it() -> None:
+    [assignor] = resolve("cooperative-sticky-delayed")
+    assert isinstance(assignor, CooperativeStickyDelayedAssignor)
+    assert assignor.name == "cooperative-sticky-delayed"
+    assert assignor.supported_protocols() == (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+
+def test_a_partition_that_somebody_owns_is_never_given_away_whatever_user_data_says() -> None:
+    """Faulty or old user data decides only about what nobody owns."""
+    draw = random.Random(17)
+    for _ in range(300):
+        group = Group(8)
+        ids = [f"c{number}" for number in range(draw.randint(1, 5))]
+        group.add(*ids)
+        free = [TopicPartition("t", number) for number in range(8)]
+        for member_id in ids:
+            mine = {free.pop() for _ in range(draw.randint(0, min(3, len(free))))}
+            group.members[member_id].owned = mine
+        strangers = [*ids, "x", "y"]
+        subscriptions: Mapping[str, Subscription] = {
+            member_id: Subscription(
+                ("t",),
+                encode(
+                    Memory(
+                        draw.randint(-1, 3),
+                        tuple(
+                            Share(
+                                draw.choice(strangers),
+                                None,
+                                tuple(TopicPartition("t", draw.randint(0, 9)) for _ in range(draw.randint(0, 4))),
+                                draw.choice([-1, 0, 500]),
+                            )
+                            for _ in range(3)
+                        ),
+                        leaves=draw.random() < 0.1 and not group.members[member_id].owned,
+                    )
+                ),
+                tuple(group.members[member_id].owned),
+                3,
+            )
+            for member_id in ids
+        }
+        given = group.members[ids[0]].assignor.assign(FakeCluster({"t": 8}), subscriptions)
+        dealt = [tp for assignment in given.values() for tp in assignment.partitions]
+        assert len(dealt) == len(set(dealt))
+        for member_id, assignment in given.items():
+            others = {tp for m in ids if m != member_id for tp in group.members[m].owned}
+            assert others.isdisjoint(assignment.partitions)
