@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
+from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
+from tests.support.raw_client import RawClient
 from tests.support.spark import start_spark
 
 _RUN = uuid.uuid4().hex[:6]
@@ -150,3 +153,18 @@ def make_topic(request: pytest.FixtureRequest, cluster: Cluster) -> Callable[...
 def topic(make_topic: Callable[..., str]) -> str:
     """The name of a fresh topic of one partition on ``cluster``."""
     return make_topic()
+
+
+@pytest.fixture
+def connect(cluster: Cluster, group_id: str) -> Iterator[Connect]:
+    """Opens raw connections, closed at the end; the coordinator of ``group_id`` is there from the first one on."""
+    with ExitStack() as open_ones:
+
+        def make() -> RawClient:
+            return open_ones.enter_context(cluster.raw())
+
+        first = make()
+        first.coordinator(group_id)
+        # A broker that has just started still loads the partitions of groups.
+        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 30, "groups are served")
+        yield make

@@ -1,25 +1,17 @@
-"""Group requests as raw messages, on the embedded broker and on Apache Kafka: every code that we answer is Kafka's.
-
-One connection for each member: a broker answers the requests of a connection in order, so a parked JoinGroup holds up
-everything behind it.
-"""
+"""Group requests as raw messages, on the embedded broker and on Apache Kafka: every code that we answer is Kafka's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pyconsumer.broker.group import codes
-from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
 from pyconsumer.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
-from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
-from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -39,166 +31,13 @@ from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.behaviour.raw_members import Connect, Member, fetch_offset, pair, subscription, topic_id_of
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 UNKNOWN_TOPIC_ID = 100
-
-Connect = Callable[[], RawClient]
-
-
-@pytest.fixture
-def connect(cluster: Cluster, group_id: str) -> Iterator[Connect]:
-    """Opens connections that are closed at the end. The groups' coordinator is there from the first one on."""
-    with ExitStack() as open_ones:
-
-        def make() -> RawClient:
-            return open_ones.enter_context(cluster.raw())
-
-        first = make()
-        first.coordinator(group_id)
-        # A broker that has just started still loads the partitions of groups.
-        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 30, "groups are served")
-        yield make
-
-
-def subscription(*topics: str) -> bytes:
-    return ConsumerProtocolSubscription(topics=list(topics)).encode_with_version(0)
-
-
-class Member:
-    """A member of a group on a connection of its own, which goes one step at a time."""
-
-    def __init__(
-        self,
-        connect: Connect,
-        group: str,
-        *,
-        instance: str | None = None,
-        protocols: tuple[str, ...] = ("range",),
-        topics: tuple[str, ...] = ("some-topic",),
-        protocol_type: str = "consumer",
-        session_ms: int = 20_000,
-        rebalance_ms: int = 20_000,
-    ) -> None:
-        self.client = connect()
-        self.group = group
-        self.instance = instance
-        self.protocols = protocols
-        self.topics = topics
-        self.protocol_type = protocol_type
-        self.session_ms = session_ms
-        self.rebalance_ms = rebalance_ms
-        self.member_id = ""
-        self.generation = -1
-
-    def send_join(self, version: int | None = None) -> None:
-        protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=subscription(*self.topics)) for name in self.protocols
-        ]
-        request = JoinGroupRequest(
-            group_id=self.group,
-            session_timeout_ms=self.session_ms,
-            rebalance_timeout_ms=self.rebalance_ms,
-            member_id=self.member_id,
-            group_instance_id=self.instance,
-            protocol_type=self.protocol_type,
-            protocols=protocols,
-        )
-        self.client.send(request, version)
-
-    def receive_join(self) -> Any:
-        answer = self.client.receive()[1]
-        if answer.error_code in (0, codes.MEMBER_ID_REQUIRED):
-            self.member_id, self.generation = answer.member_id, answer.generation_id
-        return answer
-
-    def join(self, version: int | None = None) -> Any:
-        self.send_join(version)
-        return self.receive_join()
-
-    def join_with_id(self) -> Any:
-        """Ask for an id, and join with it."""
-        assert self.join().error_code == codes.MEMBER_ID_REQUIRED
-        return self.join()
-
-    def send_sync(self, assignments: dict[str, bytes] | None = None, **more: Any) -> None:
-        request = SyncGroupRequest(
-            group_id=self.group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance,
-            protocol_type=self.protocol_type,
-            protocol_name=self.protocols[0],
-            assignments=[SyncGroupRequestAssignment(key, value) for key, value in (assignments or {}).items()],
-        )
-        for name, value in more.items():
-            setattr(request, name, value)
-        self.client.send(request)
-
-    def sync(self, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
-        self.send_sync(assignments, **more)
-        return self.client.receive()[1]
-
-    def stable(self) -> Member:
-        """Be the only member of a stable group, with the assignment ``own``."""
-        answer = self.join() if self.instance else self.join_with_id()
-        assert answer.error_code == 0
-        assert self.sync({self.member_id: b"own"}).assignment == b"own"
-        return self
-
-    def heartbeat(self, **more: Any) -> int:
-        request = HeartbeatRequest(self.group, self.generation, self.member_id, self.instance)
-        for name, value in more.items():
-            setattr(request, name, value)
-        return int(self.client.request(request).error_code)
-
-    def commit(self, topic: str, offset: int, **more: Any) -> int:
-        request = OffsetCommitRequest(
-            group_id=self.group,
-            generation_id_or_member_epoch=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=[OffsetCommitRequestPartition(0, offset)])],
-        )
-        for name, value in more.items():
-            setattr(request, name, value)
-        return int(self.client.request(request, 9).topics[0].partitions[0].error_code)
-
-    def leave(self) -> Any:
-        identity = MemberIdentity(self.member_id, self.instance)
-        return self.client.request(LeaveGroupRequest(self.group, members=[identity]))
-
-
-def pair(connect: Connect, group: str, **options: Any) -> tuple[Member, Member]:
-    """A stable group of two, the first one its leader; assignments ``1`` and ``2``."""
-    first = Member(connect, group, **options).stable()
-    second = Member(connect, group, **options)
-    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
-    second.send_join()
-    assert first.join().error_code == 0
-    second.receive_join()
-    second.send_sync()
-    assert first.sync({first.member_id: b"1", second.member_id: b"2"}).assignment == b"1"
-    assert second.client.receive()[1].assignment == b"2"
-    return first, second
-
-
-def fetch_offset(client: RawClient, group: str, topic: str) -> tuple[int, int]:
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(topic)])])
-    request.groups[0].topics[0].partition_indexes = [0]  # type: ignore[index]
-    (answer,) = client.request(request, 9).groups
-    if answer.error_code:
-        return -1, answer.error_code
-    part = answer.topics[0].partitions[0]
-    return part.committed_offset, part.error_code
-
-
-def topic_id_of(client: RawClient, topic: str) -> bytes:
-    return bytes(client.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic)])).topics[0].topic_id)
 
 
 # Joining

@@ -5,6 +5,7 @@ It uses the protocol layer and nothing else of the package.
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import time
@@ -72,6 +73,10 @@ class RawClient:
         frame = self.receive_frame()
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
         return decode_response(*self._sent.pop(correlation_id), frame)
+
+    def answered(self, within_s: float = 0.2) -> bool:
+        """Whether a response is there, or comes within this time; a parked request has none."""
+        return bool(select.select([self._socket], [], [], within_s)[0])
 
     def send_bytes(self, data: bytes) -> None:
         """Send anything at all."""

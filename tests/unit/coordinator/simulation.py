@@ -17,7 +17,7 @@ from pyconsumer.broker.group.join import JoinRequest
 from pyconsumer.broker.group.results import JoinResult, LeavingMember, SyncResult
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
-from pyconsumer.consumer.coordinator.leader import divide, read_members
+from pyconsumer.consumer.coordinator.leader import divide, read_members, snapshot
 from pyconsumer.consumer.coordinator.lookup import BACKGROUND, USER
 from pyconsumer.consumer.coordinator.member import GroupSettings
 from pyconsumer.consumer.coordinator.membership import ClassicMembership
@@ -95,6 +95,15 @@ class Simulation:
         self.clock.advance_to(end)
 
     # -- what happens ------------------------------------------------------------------------------------------------
+
+    def grow(self, partitions: int) -> None:
+        """The topic has so many partitions from now on."""
+        self.cluster = FakeCluster({TOPIC: partitions})
+        self.everything = {TopicPartition(TOPIC, number) for number in range(partitions)}
+
+    def snapshot(self) -> dict[str, object]:
+        """What assignments depend on, as everybody knows it."""
+        return snapshot(self.cluster, [TOPIC], racks=False)
 
     def add(self, **settings: Any) -> SimulatedMember:
         self._names += 1
@@ -199,6 +208,7 @@ class SimulatedMember:
         now = self.sim.clock.now()
         if now >= self.stalled_until:
             self.core.on_poll(now)
+            self.core.on_metadata(self.sim.snapshot())
             self._work()
         self.sim.after(self.sim.random.uniform(0.05, 0.4), self._poll)
 
@@ -262,7 +272,7 @@ class SimulatedMember:
                 if not step.skip:
                     members = read_members(step.members)
                     shares = divide(GROUP, self.assignor, self.protocol, self.sim.cluster, members)
-                sync = core.on_assigned(step.attempt, shares, {}, clock.now())
+                sync = core.on_assigned(step.attempt, shares, self.sim.snapshot(), clock.now())
                 if sync is not None:
                     self._send_sync(sync)
             elif isinstance(step, CompleteJoin):

@@ -47,6 +47,17 @@ def test_the_request_header_of_flexible_versions_has_tagged_fields() -> None:
     assert flexible[4:].startswith(b"\0\x0c\0\4\0\0\0\1\0\1c\0")
 
 
+@pytest.mark.spec("client:WF-06")
+@pytest.mark.parametrize("key", list(API), ids=lambda key: key.name)
+def test_the_header_has_one_form_whatever_the_body_is(key: ApiKey) -> None:
+    request = load(key)[0]()
+    for version in range(request.MIN_VERSION, request.MAX_VERSION + 1):
+        header = key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\x4d" + b"\0\2me"
+        tags = b"\0" if version in request.SCHEMA.flexible else b""
+        frame = b"".join(api.encode_request(request, version, 77, "me"))
+        assert frame[4:] == header + tags + request.encode(version)
+
+
 @pytest.mark.parametrize("version", range(5))
 def test_a_response_frame_is_read_back(version: int) -> None:
     response = HeartbeatResponse(throttle_time_ms=0, error_code=27)

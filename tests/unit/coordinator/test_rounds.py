@@ -1,0 +1,188 @@
+"""Rebalances in simulated time, looked at closely: who owns what at each moment, and what leaders saw and decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from pyconsumer.assignors import (
+    Assignment,
+    Assignor,
+    ClusterView,
+    CooperativeStickyAssignor,
+    RangeAssignor,
+    Subscription,
+)
+from pyconsumer.consumer.coordinator.state import MemberState
+from pyconsumer.structs import TopicPartition
+from tests.unit.coordinator.simulation import GROUP, SimulatedMember, Simulation
+
+Owned = dict[str, frozenset[TopicPartition]]
+
+
+class Round(NamedTuple):
+    """What a leader was told that members own, and what it gave them; by member id."""
+
+    owned: Owned
+    given: Owned
+
+
+class Group:
+    """A simulated group whose rounds are noted and whose owners are looked at every few milliseconds."""
+
+    def __init__(
+        self, assignor: type[Assignor], members: int = 2, *, names: Sequence[str] = (), **settings: Any
+    ) -> None:
+        self.rounds: list[Round] = []
+        rounds = self.rounds
+
+        class Noting(assignor):  # type: ignore[misc, valid-type]
+            def assign(
+                self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]
+            ) -> Mapping[str, Assignment]:
+                result: Mapping[str, Assignment] = super().assign(cluster, subscriptions)
+                rounds.append(
+                    Round(
+                        {m: frozenset(s.owned_partitions) for m, s in subscriptions.items()},
+                        {m: frozenset(a.partitions) for m, a in result.items()},
+                    )
+                )
+                return result
+
+        self.sim = Simulation(7, Noting)
+        for name in names or [None] * members:
+            self.sim.add(group_instance_id=name, **settings)
+        self.watch(20.0)
+        self.sim.assert_settled()
+        rounds.clear()
+
+    @property
+    def members(self) -> list[SimulatedMember]:
+        return self.sim.members
+
+    @property
+    def generation(self) -> int:
+        group = self.sim.world.manager.get_group(GROUP)
+        assert group is not None
+        return group.generation_id
+
+    def owned(self) -> Owned:
+        return {m.core.generation.member_id: frozenset(m.owned) for m in self.members}
+
+    def watch(self, seconds: float, look: Callable[[], object] = lambda: None) -> None:
+        """Let time pass in small steps, and look at each."""
+        for _ in range(round(seconds / 0.004)):
+            self.sim.advance(0.004)
+            look()
+
+
+def in_rebalance(member: SimulatedMember) -> bool:
+    return member.core.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+
+@pytest.mark.spec("client:RE-34", "client:IC-02")
+def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
+    group = Group(RangeAssignor, members=3)
+    generation = group.generation
+    idle: list[bool] = []
+    stood_still: set[str] = set()
+
+    def look() -> None:
+        idle.append(not any(member.owned for member in group.members))
+        for member in group.members:
+            if in_rebalance(member):
+                stood_still.add(member.name)
+                assert not member.owned, "from its JoinGroup to its SyncGroup's answer a member has nothing"
+
+    group.sim.add()
+    group.watch(20.0, look)
+    group.sim.assert_settled()
+    assert group.generation == generation + 1
+    assert any(idle), "there is a moment at which nobody consumes anything"
+    assert stood_still == {member.name for member in group.members}, "a barrier for all of them"
+    (only,) = group.rounds
+    assert not any(only.owned.values())
+
+
+@pytest.mark.spec("client:IC-01", "client:IC-02")
+def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> None:
+    group = Group(CooperativeStickyAssignor, members=3)
+    generation, before = group.generation, group.owned()
+    working = 0
+
+    def look() -> None:
+        nonlocal working
+        owned = [tp for member in group.members for tp in member.owned]
+        assert len(owned) == len(set(owned)), "as if there were a barrier: who gets something waits for who gives it up"
+        assert len(owned) >= 9, "all but the three that move are consumed throughout"
+        working += any(in_rebalance(member) and member.owned for member in group.members)
+
+    group.sim.add()
+    group.watch(20.0, look)
+    group.sim.assert_settled()
+    assert group.generation == generation + 2, "two small rebalances: one takes, one gives"
+    assert working > 0, "members consume while they join and sync"
+    assert {len(member.owned) for member in group.members} == {3}
+    after = group.owned()
+    assert all(after[member] < before[member] for member in before), "nothing moved that had not to"
+
+
+@pytest.mark.spec("client:IC-07", "client:IC-08", "client:IC-11")
+def test_what_moves_is_withheld_in_one_round_and_given_in_the_next() -> None:
+    group = Group(CooperativeStickyAssignor)
+    before = group.owned()
+    newcomer = group.sim.add()
+    group.watch(20.0)
+    group.sim.assert_settled()
+    first, second = group.rounds
+    new_id = newcomer.core.generation.member_id
+
+    assert first.owned == before | {new_id: frozenset()}, "the leader sees what everybody owns"
+    given = frozenset().union(*first.given.values())
+    withheld = group.sim.everything - given
+    assert len(withheld) == 4
+    assert first.given[new_id] == frozenset(), "nothing goes straight from one to another"
+    assert all(first.given[member] < before[member] for member in before)
+
+    assert second.owned == first.given, "what was taken away is owned by nobody now"
+    assert second.given == first.given | {new_id: withheld}, "and goes to the member with room"
+    assert group.owned() == second.given
+
+
+@pytest.mark.spec("client:SM-07")
+@pytest.mark.parametrize(("session_timeout", "noticed"), [(10.0, True), (45.0, False)])
+def test_a_longer_session_hides_a_static_members_absence(session_timeout: float, noticed: bool) -> None:
+    group = Group(RangeAssignor, names="abc", session_timeout=session_timeout)
+    generation = group.generation
+    gone = group.members[1]
+    had = set(gone.owned)
+    gone.crash()
+    group.sim.advance(20.0)
+    again = group.sim.add(group_instance_id="b", session_timeout=session_timeout)
+    group.sim.advance(60.0)
+    group.sim.assert_settled()
+    assert (group.generation > generation) is noticed
+    if not noticed:
+        assert again.owned == had
+
+
+@pytest.mark.spec("client:RZ-02")
+@pytest.mark.parametrize("what", ["join", "leave", "death", "more partitions"])
+def test_a_rebalance_divides_anew_whenever_the_group_or_the_topic_changes(what: str) -> None:
+    group = Group(RangeAssignor, members=3)
+    generation = group.generation
+    if what == "join":
+        group.sim.add()
+    elif what == "leave":
+        group.members[1].leave()
+    elif what == "death":
+        group.members[1].crash()
+    else:
+        group.sim.grow(20)
+    group.watch(40.0)
+    group.sim.assert_settled()
+    assert group.generation == generation + 1
+    assert sum(len(member.owned) for member in group.members) == (20 if what == "more partitions" else 12)
+    assert max(len(m.owned) for m in group.members) - min(len(m.owned) for m in group.members) <= 1
