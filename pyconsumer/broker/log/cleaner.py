@@ -6,6 +6,9 @@ know (record types of a newer version, for example) survives. Base and last offs
 
 A tombstone stays until ``delete.retention.ms`` after the compaction that first saw it, so that readers notice it; the
 batch carries that time.
+
+Transactions: what was aborted goes, and never counts as the last record of its key. What is committed counts from its
+marker on, so compaction ends before the segment in which the oldest open transaction begins. Markers stay.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from pyconsumer.broker.log.validation import rebuild_batch
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.primitives import encode_varint, read_varint
-from pyconsumer.protocol.records import compression
+from pyconsumer.protocol.records import ControlRecordType, compression, decode_control_type
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, DELETE_HORIZON_FLAG, BatchInfo, scan
 from pyconsumer.structs import TopicPartition
 
@@ -47,6 +50,7 @@ class LogCleaner:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cleaned_to: dict[TopicPartition, int] = {}
+        self._stuck: set[TopicPartition] = set()  # could not be compacted last time, and must not hold others up
         self._work: Generator[None, None, int] | None = None
         self._log: PartitionLog | None = None
 
@@ -57,12 +61,13 @@ class LogCleaner:
 
     def choose(self, partitions: Iterable[Partition]) -> TopicPartition | None:
         """Begin with the log that needs it most; return which, None if none does."""
-        best: tuple[float, PartitionLog] | None = None
+        best: tuple[tuple[bool, float], PartitionLog] | None = None
         for partition in partitions:
             if partition.log.config.compact:
                 ratio = self._dirty_ratio(partition.log)
-                if ratio > 0 and (best is None or ratio > best[0]):
-                    best = ratio, partition.log
+                rank = partition.log.topic_partition not in self._stuck, ratio
+                if ratio > 0 and (best is None or rank > best[0]):
+                    best = rank, partition.log
         if best is None:
             return None
         self._log = best[1]
@@ -81,7 +86,10 @@ class LogCleaner:
                 if self._clock.now() >= until:
                     return
         except StopIteration as stop:
-            self._cleaned_to[self._log.topic_partition] = stop.value
+            tp = self._log.topic_partition
+            advanced = stop.value > self._cleaned_to.get(tp, 0)
+            (self._stuck.discard if advanced else self._stuck.add)(tp)
+            self._cleaned_to[tp] = stop.value
         except OSError as error:  # its topic was deleted, or the disk is full
             _log.warning("%s is not compacted: %s", self._log.topic_partition, error)
         self._work = self._log = None
@@ -134,15 +142,18 @@ def cleaning(log: PartitionLog, now_ms: int, first_dirty: int) -> Generator[None
     Between two steps segments may be removed by others; then this ends, and begins anew some other time.
     """
     segments = cleanable_segments(log, now_ms)
-    last_of: dict[bytes, int] = {}
+    found = _Latest()
     end = first_dirty
     try:
         for segment in segments:
             if segment.next_offset > first_dirty:
-                yield from _collect(segment, first_dirty, last_of)
+                yield from _collect(segment, first_dirty, found)
                 end = segment.next_offset
-                if len(last_of) > MAX_KEYS:
+                if len(found.last_of) > MAX_KEYS and not found.open:
                     break
+        if found.open:
+            begins = min(records[0][1] for records in found.open.values())
+            end = max(first_dirty, *(s.base_offset for s in segments if s.base_offset <= begins))
         group: list[Segment] = []
         size = 0
         for segment in segments:
@@ -151,12 +162,12 @@ def cleaning(log: PartitionLog, now_ms: int, first_dirty: int) -> Generator[None
             too_large = size + segment.size_bytes > log.config.segment_bytes
             too_far = bool(group) and segment.next_offset - group[0].base_offset > 0x7FFFFFFF
             if group and (too_large or too_far):
-                if not (yield from _rewrite(log, group, last_of, now_ms)):
+                if not (yield from _rewrite(log, group, found, now_ms)):
                     return first_dirty
                 group, size = [], 0
             group.append(segment)
             size += segment.size_bytes
-        if group and not (yield from _rewrite(log, group, last_of, now_ms)):
+        if group and not (yield from _rewrite(log, group, found, now_ms)):
             return first_dirty
     except CorruptRecordError as error:
         _log.error("%s is not compacted: %s", log.topic_partition, error)
@@ -164,11 +175,51 @@ def cleaning(log: PartitionLog, now_ms: int, first_dirty: int) -> Generator[None
     return end
 
 
-def _collect(segment: Segment, first_dirty: int, last_of: dict[bytes, int]) -> Generator[None, None, None]:
+class _Latest:
+    """The offset of each key's last record.
+
+    Attributes:
+        open: keys and offsets of transactions without a marker so far, by producer id; none of them is empty.
+        aborted: base offsets of batches that do not count.
+    """
+
+    def __init__(self) -> None:
+        self.last_of: dict[bytes, int] = {}
+        self.open: dict[int, list[tuple[bytes | None, int]]] = {}
+        self.aborted: set[int] = set()
+        self._open_batches: dict[int, list[int]] = {}
+
+    def add(self, info: BatchInfo, records: Iterable[tuple[bytes | None, int]]) -> None:
+        if info.is_transactional:
+            # The base offset stands for a batch of which nothing is left.
+            self.open.setdefault(info.producer_id, [(None, info.base_offset)]).extend(records)
+            self._open_batches.setdefault(info.producer_id, []).append(info.base_offset)
+        else:
+            self.last_of.update((key, offset) for key, offset in records if key is not None)
+
+    def end(self, producer_id: int, *, committed: bool) -> None:
+        """A producer's transaction ends."""
+        records = self.open.pop(producer_id, [])
+        batches = self._open_batches.pop(producer_id, [])
+        if not committed:
+            self.aborted.update(batches)
+            return
+        for key, offset in records:
+            if key is not None and self.last_of.get(key, -1) < offset:
+                self.last_of[key] = offset
+
+
+def _collect(segment: Segment, first_dirty: int, found: _Latest) -> Generator[None, None, None]:
     for info, data in segment.batches():
-        if info.is_control or info.last_offset < first_dirty:
+        if info.last_offset < first_dirty:
             continue
-        last_of.update((key, offset) for offset, key, _, _ in _records(info, _plain(info, data)) if key is not None)
+        if not info.is_control:
+            found.add(info, ((key, offset) for offset, key, _, _ in _records(info, _plain(info, data))))
+        else:
+            for _, key, _, _ in _records(info, _plain(info, data)):
+                kind = decode_control_type(key)
+                if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+                    found.end(info.producer_id, committed=kind is ControlRecordType.COMMIT)
         yield
 
 
@@ -193,9 +244,7 @@ def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None,
         position = end
 
 
-def _rewrite(
-    log: PartitionLog, group: list[Segment], last_of: dict[bytes, int], now_ms: int
-) -> Generator[None, None, bool]:
+def _rewrite(log: PartitionLog, group: list[Segment], latest: _Latest, now_ms: int) -> Generator[None, None, bool]:
     """Put one segment with what is still wanted in the place of a group of them; False if they are not there now."""
     fresh = Segment(log.storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
     done = False
@@ -203,7 +252,7 @@ def _rewrite(
         keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
         for segment in group:
             for info, data in segment.batches():
-                kept = _retain(log, info, data, last_of, now_ms, keep_empty=info.last_offset in keep_last)
+                kept = _retain(log, info, data, latest, now_ms, keep_empty=info.last_offset in keep_last)
                 if kept is not None:
                     fresh.append([found._replace(position=0) for found in scan(kept)], (kept,))
                 yield
@@ -224,7 +273,7 @@ def _rewrite(
 
 
 def _retain(
-    log: PartitionLog, info: BatchInfo, data: bytes, last_of: dict[bytes, int], now_ms: int, *, keep_empty: bool
+    log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, keep_empty: bool
 ) -> Buffer | None:
     """What stays of a batch, None if nothing does."""
     if info.is_control:
@@ -232,8 +281,9 @@ def _retain(
     horizon = info.delete_horizon_ms
     expired = horizon is not None and now_ms >= horizon
     kept, tombstones, dropped = [], False, False
+    aborted = info.base_offset in latest.aborted
     for offset, key, is_tombstone, raw in _records(info, _plain(info, data)):
-        newest = key is not None and last_of.get(key, offset) <= offset
+        newest = key is not None and latest.last_of.get(key, offset) <= offset and not aborted
         if newest and not (is_tombstone and expired):
             kept.append(raw)
             tombstones = tombstones or is_tombstone

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyconsumer.broker.config import TopicConfig
@@ -11,7 +10,7 @@ from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.recovery import open_log
 from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage
 from pyconsumer.clock import ManualClock
-from pyconsumer.protocol.records import BatchBuilder, SimpleRecord, iter_records
+from pyconsumer.protocol.records import BatchBuilder, SimpleRecord, iter_records, scan
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["NOW_MS", "TP", "batch", "keyed", "log_in", "records_of", "topic_config"]
@@ -84,9 +83,8 @@ def records_of(log: PartitionLog, offset: int | None = None) -> list[SimpleRecor
     at = log.log_start_offset if offset is None else offset
     while at < log.log_end_offset:
         data = log.read(at, 1 << 20, log.log_end_offset, at_least_one=True)
-        records: Sequence[SimpleRecord] = [record for record in iter_records(data) if record.offset >= at]
-        if not records:
+        if not data:
             break
-        found.extend(records)
-        at = records[-1].offset + 1
+        found.extend(record for record in iter_records(data) if record.offset >= at)
+        at = scan(data)[-1].next_offset  # compaction may have left batches without records
     return found

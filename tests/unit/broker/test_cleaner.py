@@ -10,7 +10,8 @@ from pyconsumer.broker.log.cleaner import LogCleaner, clean_log
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
-from pyconsumer.protocol.records import scan
+from pyconsumer.protocol.records import BatchBuilder, ControlRecordType, build_end_transaction_marker, patch_batch, scan
+from pyconsumer.structs import TopicPartition
 from tests.unit.broker.support import NOW_MS, TP, batch, keyed, log_in, records_of
 
 _DAY_MS = 86_400_000
@@ -132,7 +133,89 @@ def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
     assert log.size_bytes == size
 
 
+# --- transactions
+
+
+def transactional(producer_id: int, *pairs: tuple[bytes, bytes | None]) -> bytearray:
+    builder = BatchBuilder()
+    for key, value in pairs:
+        builder.try_append(NOW_MS, key, value)
+    return bytearray(builder.build(producer_id=producer_id, producer_epoch=0, is_transactional=True))
+
+
+def marker(producer_id: int, kind: ControlRecordType) -> bytearray:
+    built = build_end_transaction_marker(
+        kind, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW_MS
+    )
+    return bytearray(built)
+
+
+def add(log: PartitionLog, part: bytearray) -> None:
+    """As a follower does, which asks nothing of producers and their sequence numbers."""
+    patch_batch(part, base_offset=log.log_end_offset, leader_epoch=0)
+    log.append_as_follower(part)
+
+
+def test_what_was_aborted_goes_and_what_was_committed_counts_by_its_offset(tmp_path: Path) -> None:
+    log = compacted(tmp_path, segment_bytes=1 << 20)
+    for part in (
+        keyed((b"a", b"old"), (b"b", b"stays"), (b"c", b"old")),  # 0 to 2
+        transactional(1, (b"a", b"committed"), (b"d", b"before a plain one")),  # 3, 4
+        transactional(2, (b"b", b"aborted"), (b"e", b"aborted")),  # 5, 6
+        keyed((b"c", b"new"), (b"d", b"plain")),  # 7, 8
+        marker(2, ControlRecordType.ABORT),
+        marker(1, ControlRecordType.COMMIT),  # 10
+    ):
+        add(log, part)
+    log.roll()
+    log.append(keyed((b"z", b"active")), 0)
+    assert clean_log(log, NOW_MS) == 11
+    assert [item for item in contents(log) if item[1] and item[1] in b"abcdez"] == [
+        (1, b"b", b"stays"),
+        (3, b"a", b"committed"),
+        (7, b"c", b"new"),
+        (8, b"d", b"plain"),
+        (11, b"z", b"active"),
+    ]
+    kinds = [info.is_control for segment in log.segments for info, _ in segment.batches()]
+    assert kinds.count(True) == 2
+
+
+def test_compaction_ends_before_an_open_transaction() -> None:
+    log = compacted()
+    for index in range(6):
+        log.append(keyed((b"k", b"v%d" % index)), 0)
+    begins = log.segments[-1].base_offset
+    first = log.log_end_offset
+    add(log, transactional(1, (b"k", b"open")))
+    for index in range(8):
+        log.append(keyed((b"k", b"w%d" % index)), 0)
+    end = clean_log(log, NOW_MS)
+    assert begins <= end <= first
+    after = [offset for offset, _, _ in contents(log) if offset >= end]
+    assert after == list(range(end, log.log_end_offset)), "from there on nothing has changed"
+    assert clean_log(log, NOW_MS, end) == end, "nor does it get further"
+    add(log, marker(1, ControlRecordType.ABORT))
+    log.roll()
+    assert clean_log(log, NOW_MS, end) == log.log_end_offset
+    assert [offset for offset, key, _ in contents(log) if key == b"k"] == [log.log_end_offset - 2]
+
+
 class TestScheduling:
+    def test_a_log_with_an_open_transaction_does_not_hold_up_the_others(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        stuck, other = self.partition(clock), self.partition(clock)
+        other.log.topic_partition = TopicPartition("t", 1)
+        add(stuck.log, transactional(1, (b"k", b"open")))
+        for index in range(10):
+            stuck.append(keyed((b"k%d" % index, b"v" * 40)))
+        cleaner = LogCleaner(clock)
+        assert cleaner.run([stuck, other]) == stuck.log.topic_partition
+        for index in range(10):
+            other.append(keyed((b"k%d" % index, b"v" * 40)))
+        assert cleaner.run([stuck, other]) == TopicPartition("t", 1)
+        assert cleaner.run([stuck, other]) == stuck.log.topic_partition, "it is tried again when nothing else is due"
+
     def partition(self, clock: ManualClock, **config: object) -> Partition:
         partition = Partition(0, TP, bytes(16), compacted(None, clock, **config))
         partition.lead(0, 0, (0,), (0,))
