@@ -322,7 +322,12 @@ class NetworkClient:
         self._pool.mark(peer)
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
-        """Close a connection; what waits for it fails with KafkaConnectionError at the next poll."""
+        """Close a connection; what waits for it fails with KafkaConnectionError at the next poll.
+
+        Nothing happens if there is none, or if the client is closed, so that those who are told of the close may ask.
+        """
+        if self._closed:
+            return
         self._check_open()
         peer = self._pool.find(node_id, connection)
         if peer is None:

@@ -95,17 +95,19 @@ class KafkaPython:
 
     def __init__(self, servers: str, group: str, topic: str, **settings: Any) -> None:
         self.consumer = pytest.importorskip("kafka").KafkaConsumer(
-            topic,
             bootstrap_servers=servers,
             group_id=group,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             session_timeout_ms=6000,
             heartbeat_interval_ms=200,
-            metadata_max_age_ms=1000,  # a leader that joined before it had metadata divides nothing until the next
+            metadata_max_age_ms=1000,
             **settings,
         )
         self.values: list[bytes] = []
+        # A leader that joins before it has metadata divides nothing, and may not see that they have come.
+        assert self.consumer.partitions_for_topic(topic)
+        self.consumer.subscribe([topic])
 
     @property
     def assigned(self) -> set[int]:

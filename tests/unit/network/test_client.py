@@ -635,3 +635,16 @@ def test_a_closed_client_refuses_work(client: NetworkClient) -> None:
     assert isinstance(heartbeat(client).exception, RequestCancelledError)
     assert isinstance(client.send_any(HeartbeatRequest, HEARTBEAT).exception, RequestCancelledError)
     client.wakeup()
+
+
+def test_who_is_told_of_the_close_may_disconnect(broker: ScriptedBroker, client: NetworkClient) -> None:
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    told = []
+
+    def hang_up(future: RequestFuture[ClientResponse]) -> None:
+        client.disconnect(0)
+        told.append(future.exception)
+
+    heartbeat(client).add_callback(hang_up)
+    client.close()
+    assert len(told) == 1
