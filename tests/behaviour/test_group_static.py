@@ -197,19 +197,21 @@ def test_a_restart_that_changes_the_chosen_strategy_starts_a_rebalance(
 
 
 @pytest.mark.concurrent
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
 def test_a_leader_that_restarts_does_not_assign_and_still_watches_the_topics(
-    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
+    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, assignor: str
 ) -> None:
     """KIP-814: nothing is assigned anew, no generation is lost; when a topic grows, it is the leader that notices."""
     topic = make_topic(2)
+    settings = {"session_timeout_ms": 45_000, "partition_assignment_strategy": assignor}
     with running() as start:
-        a = start(cluster, group_id, [topic], group_instance_id="a", session_timeout_ms=45_000)
+        a = start(cluster, group_id, [topic], group_instance_id="a", **settings)
         join_all([a], 2)
-        b = start(cluster, group_id, [topic], group_instance_id="b", session_timeout_ms=45_000)
+        b = start(cluster, group_id, [topic], group_instance_id="b", **settings)
         join_all([a, b], 2)
         mine, generation = a.assignment, a.generation
         a.stop()
-        again = start(proxy.bootstrap_servers, group_id, [topic], group_instance_id="a", session_timeout_ms=45_000)
+        again = start(proxy.bootstrap_servers, group_id, [topic], group_instance_id="a", **settings)
         eventually(lambda: again.assignment, "coming back")
         (joined,) = [event.message for event in proxy.events(ApiKey.JOIN_GROUP, "response")]
         assert (joined.leader, joined.skip_assignment) == (joined.member_id, True)
