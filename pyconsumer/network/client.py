@@ -10,8 +10,9 @@ What is not obvious
   costs the same with one broker and with a hundred.
 * Nothing is overdue before the sockets have been served: a user who spends a minute between two polls finds the answer
   that came meanwhile, instead of a timeout.
-* A link that Ctrl-C left in the middle of a transfer is marked; its next use breaks it. A request taken off a link
-  stays in ``Peer.outstanding`` until it is put with the completed ones, so it cannot get lost in between.
+* Ctrl-C may fall anywhere. A link that it left in the middle of something is given up in the next turn, be it being set
+  up or in use. A request stays where it is until it has arrived at the next place, so it may be told twice, which its
+  future ignores, but never gets lost.
 """
 
 from __future__ import annotations
@@ -286,7 +287,10 @@ class NetworkClient:
     def _turn(self, now: float, *, served: bool) -> float:
         """Do what is due; returns when something is due next."""
         due = self._cluster.turn(now, served=served)
-        return min(due, self._pool.turn(now, served=served))
+        failed = self.stats.connections_failed
+        due = min(due, self._pool.turn(now, served=served))
+        # What the cluster waited for may just have failed: it has to look again.
+        return due if self.stats.connections_failed == failed else now
 
     # -- state -------------------------------------------------------------------------------------------------------
 

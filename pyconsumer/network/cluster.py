@@ -72,7 +72,8 @@ class Cluster:
         self._rebootstraps = rebootstraps
         self._told: dict[int, BrokerMetadata] = {}
         self._any: deque[Request] = deque()
-        self._query: MetadataQuery | None = None
+        self._told_of: Request | None = None
+        self._query: RequestFuture[ClientResponse] | None = None
         pool.where = self._where
         pool.on_lost = self._on_lost
 
@@ -105,7 +106,8 @@ class Cluster:
     def fail_any(self, error: KafkaError) -> None:
         """Fail the requests that wait for a node."""
         while self._any:
-            self._pool.complete(None, self._any.popleft(), error)
+            self._pool.complete(None, self._any[0], error)
+            self._any.popleft()
 
     def _where(self, peer: Peer) -> BrokerMetadata | None:
         told = self._told.get(peer.connection_key)
@@ -171,14 +173,20 @@ class Cluster:
             peer, standing = self._best(now)
             if peer is None or standing is not Standing.READY:
                 while served and waiting and now >= waiting[0].expires_at:
-                    request = waiting.popleft()
-                    self._pool.complete(None, request, self._nobody(request))
+                    self._pool.complete(None, waiting[0], self._nobody(waiting[0]))
+                    waiting.popleft()
                 if not waiting:
                     break
                 # A candidate that refuses us at once may have failed everything that waits here.
                 due = self._connect_some(now)
+                if waiting and self._told_of is not waiting[0]:
+                    self._told_of = waiting[0]
+                    log.debug("no broker is ready yet for %s", ApiKey(waiting[0].api_key).name)
                 return min(due, waiting[0].expires_at) if waiting else due
-            self._pool.enqueue(peer, waiting.popleft())
+            # First put, then taken: where Ctrl-C falls between the two, it is asked twice rather than never.
+            log.debug("%s goes to node %d, the least loaded", ApiKey(waiting[0].api_key).name, peer.node_id)
+            self._pool.enqueue(peer, waiting[0])
+            waiting.popleft()
         return math.inf
 
     def _nobody(self, request: Request) -> KafkaError:
@@ -203,7 +211,7 @@ class Cluster:
     def _refresh_metadata(self, now: float) -> float:
         """Ask for metadata if that is due; returns when to look again."""
         metadata = self._metadata
-        if metadata is None or self._query is not None:
+        if metadata is None or (self._query is not None and not self._query.done):
             return math.inf
         due = metadata.next_update_at(now)
         if due > now:
@@ -216,10 +224,11 @@ class Cluster:
         peer, standing = self._best(now)
         if peer is None or standing is not Standing.READY:
             return self._connect_some(now)
-        self._query = query = metadata.query(now)
+        query = metadata.query(now)
         request = Request(ApiKey.METADATA, query.request, now, self._request_timeout, 4, None, True)
         request.future.add_callback(lambda future: self._on_metadata(peer, query, future))
         self._pool.enqueue(peer, request, first=True)
+        self._query = request.future  # last: what Ctrl-C kept from being queued must not count as under way
         return math.inf
 
     def _rebootstrap(self, why: str) -> None:
@@ -232,7 +241,6 @@ class Cluster:
 
     def _on_metadata(self, peer: Peer, query: MetadataQuery, future: RequestFuture[ClientResponse]) -> None:
         assert self._metadata is not None
-        self._query = None
         now = self._now()
         error = future.exception
         if error is not None:

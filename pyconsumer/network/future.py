@@ -154,17 +154,19 @@ class RequestFuture(Generic[T]):
 
         self.add_callback(follow)
 
+    def finish(self) -> None:
+        """Run the callbacks that Ctrl-C kept from running when it was completed; there are none as a rule."""
+        if self.done:
+            self._fire()
+
     def _fire(self) -> None:
-        callbacks, self._callbacks = self._callbacks, None
-        if callbacks is None:
-            return
-        for position, callback in enumerate(callbacks):
+        callbacks = self._callbacks
+        while callbacks:
             try:
-                callback(self)
+                callbacks.pop(0)(self)
             except BaseException:
                 # Ctrl-C, or a fault in a callback: the rest must still hear of the result.
-                for other in callbacks[position + 1 :]:
-                    other(self)
+                self._fire()
                 raise
 
     def __repr__(self) -> str:

@@ -106,6 +106,16 @@ class Link:
         """Whether nobody has answered yet: looking up or connecting."""
         return self.connection is None or self.connection.state is State.CONNECTING
 
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether :meth:`start` may be called now."""
+        return self.connection is None and self.lookup.done
+
+    def interrupted(self) -> KafkaConnectionError:
+        """What to tell when Ctrl-C fell into something that was done with it, so that nobody knows how far it got."""
+        text = f"connection to {self.address} given up: an interrupt fell into its work"
+        return KafkaConnectionError(text, stage=self.stage, address=self.address)
+
     def take_progress(self) -> bool:
         """Whether a part of an answer has come since the last call."""
         progress, self._progress = self._progress, False
@@ -297,16 +307,16 @@ class Link:
         self._events = events
 
     def _drop_socket(self) -> None:
-        sock, self._socket = self._socket, None
+        sock = self._socket
         if sock is None:
             return
-        if self._events:
-            self._events = 0
-            try:
-                self._selector.unregister(sock)
-            except (KeyError, ValueError, OSError):
-                pass
+        try:
+            self._selector.unregister(sock)
+        except (KeyError, ValueError, OSError):
+            pass  # it was not registered yet
+        self._events = 0
         sock.close()
+        self._socket = None
 
     def close(self) -> None:
         """Close the socket; with TLS say goodbye if that needs no waiting. A second call changes nothing."""

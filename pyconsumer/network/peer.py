@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
@@ -140,24 +140,12 @@ class Peer:
         """Whether it was tried in vain and the pause after that is not over."""
         return self.link is None and self.health.in_vain and not self.health.may_connect(now)
 
-    def expired_unsent(self, now: float) -> Iterator[Request]:
-        """Take out the requests that have waited too long; in order, up to the first that has not."""
-        while self.unsent and now >= self.unsent[0].expires_at:
-            yield self.unsent.popleft()
-
     def timed_out(self, now: float) -> Request | None:
         """A request whose answer is overdue."""
         for request in self.outstanding:
             if now >= request.expires_at:
                 return request
         return None
-
-    def take_all(self) -> list[Request]:
-        """All requests, sent ones first; taken out."""
-        found = [*self.outstanding, *self.unsent]
-        self.outstanding.clear()
-        self.unsent.clear()
-        return found
 
     def next_deadline(self, now: float, max_idle: float) -> float:
         """When something is due here if nothing happens before."""

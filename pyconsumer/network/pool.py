@@ -85,6 +85,8 @@ class Pool:
         self._dirty: dict[Peer, None] = {}
         self._timer_at = -math.inf
         self._served = True
+        self._torn = False  # a turn is under way, or did not come to its end
+        self._touched: Peer | None = None  # whose link is being worked on
         self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
 
     # -- peers -------------------------------------------------------------------------------------------------------
@@ -120,9 +122,10 @@ class Pool:
 
     def rename(self, peer: Peer, node_id: int) -> None:
         """The node of a main connection turns out to have another id."""
-        self.peers.pop(peer.connection_key, None)
+        before = peer.connection_key
         peer.connection_key = peer.node_id = node_id
         self.peers[node_id] = peer
+        self.peers.pop(before, None)
 
     def mark(self, peer: Peer) -> None:
         """Look at a peer in the next turn."""
@@ -143,9 +146,12 @@ class Pool:
                 answer may have lain in a socket all the time that the user spent between two polls.
         """
         self._served = served
+        if self._torn or self._touched is not None:
+            self._mend(now)
+        self._torn = True
         for lookup in self._names.take():
             peer: Peer = lookup.owner
-            if peer.link is not None and peer.link.lookup is lookup:
+            if peer.link is not None and peer.link.lookup is lookup and peer.link.is_looked_up:
                 self._start(peer, peer.link, now)
         if now >= self._timer_at:
             self._dirty.clear()
@@ -154,23 +160,45 @@ class Pool:
                 self._serve(peer, now)
         while self._dirty:
             self._serve(self._dirty.popitem()[0], now)
+        self._torn = False
         return self._timer_at
+
+    def _mend(self, now: float) -> None:
+        """The last turn did not come to its end: Ctrl-C fell into it, or something raised.
+
+        A link that was being worked on may be half connected, not registered, or out of step; it is given up. Lookups
+        that were taken in are looked at again, and so is every peer.
+        """
+        peer = self._touched
+        if peer is not None and peer.link is not None:
+            self.fail_link(peer, peer.link.interrupted(), now)
+        elif peer is not None and peer.outstanding:
+            text = f"connection to node {peer.node_id} closed: an interrupt fell into its end"
+            self.fail_all(peer, KafkaConnectionError(text))
+        self._touched = None
+        for peer in list(self.peers.values()):
+            if peer.link is not None and peer.link.is_looked_up:
+                self._start(peer, peer.link, now)
+        self._timer_at = -math.inf
 
     def _serve(self, peer: Peer, now: float) -> None:
         """Look at one peer: what is overdue fails, what can be sent is sent."""
+        self._touched = peer
         link = peer.link
         if link is not None and self._served:
             self._check_link(peer, link, now)
             link = peer.link
         if link is None and (peer.unsent or peer.wanted) and peer.health.may_connect(now):
             self.connect(peer, now)
-            link = peer.link
+            self._touched, link = peer, peer.link
         if link is not None and link.ready:
             self._transmit(peer, link, now)
         if self._served:
-            for request in peer.expired_unsent(now):
-                self.complete(peer, request, _unsent_too_long(peer, request))
+            while peer.unsent and now >= peer.unsent[0].expires_at:
+                self.complete(peer, peer.unsent[0], _unsent_too_long(peer, peer.unsent[0]))
+                peer.unsent.popleft()
         self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
+        self._touched = None
 
     def _check_link(self, peer: Peer, link: Link, now: float) -> None:
         overdue = peer.timed_out(now)
@@ -219,6 +247,7 @@ class Pool:
                     continue
                 if isinstance(error, Exception):
                     self.complete(peer, request, ProtocolError(f"the request could not be made: {error!r}"))
+                    self._touched = None  # the connection has not seen it
                 else:  # Ctrl-C: the request may be made again
                     self.complete(peer, request, RequestCancelledError("interrupted while the request was made"))
                 raise
@@ -244,6 +273,7 @@ class Pool:
             peer.wanted = False
             self.fail_all(peer, KafkaConnectionError(f"node {peer.node_id} is not known any more", stage="DNS"))
             return
+        self._touched = peer
         peer.health.attempt(now)
         peer.last_used = now
         address = broker_address(broker)
@@ -257,17 +287,27 @@ class Pool:
         if lookup.at_once:
             self._start(peer, link, now)
         self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
+        self._touched = None
 
     def _start(self, peer: Peer, link: Link, now: float) -> None:
+        self._touched = peer
         self._guard(peer, now, lambda: link.start(now))
         self.mark(peer)
+        self._touched = None
 
     @staticmethod
     def drop_link(peer: Peer) -> None:
         """Close the link, if there is one; nothing fails by that."""
-        link, peer.link = peer.link, None
-        if link is not None:
+        link = peer.link
+        if link is None:
+            return
+        try:
             link.close()
+        except BaseException:  # Ctrl-C: once more, as nobody else knows of the socket
+            link.close()
+            raise
+        finally:
+            peer.link = None
 
     def fail_link(self, peer: Peer, error: KafkaError, now: float) -> None:
         """A link is over: everything that waits for it fails, and the node is left alone for a while."""
@@ -297,17 +337,21 @@ class Pool:
         """The socket of a link can be read or written."""
         peer: Peer = link.owner
         if peer.link is not link:
+            link.close()  # Ctrl-C kept it from being closed
             return
+        self._touched = peer
         replies: list[Reply] = []
         try:
             written = link.on_event(events, now, replies)
         except KafkaError as error:
             self._received(peer, replies, now)
             self.fail_link(peer, error, now)
+            self._touched = None
             return
         self._received(peer, replies, now)
         self._written(peer, written, now)
         self.mark(peer)
+        self._touched = None
 
     def _received(self, peer: Peer, replies: list[Reply], now: float) -> None:
         if replies and peer.health.last_error is not None:
@@ -341,8 +385,11 @@ class Pool:
 
     def fail_all(self, peer: Peer, error: KafkaError) -> None:
         """Fail everything that waits for a peer, sent or not."""
-        for request in peer.take_all():
-            self.complete(peer, request, error)
+        while peer.outstanding:
+            self.complete(peer, next(iter(peer.outstanding)), error)
+        while peer.unsent:  # first told, then taken: Ctrl-C may fall between the two, and the first answer counts
+            self.complete(peer, peer.unsent[0], error)
+            peer.unsent.popleft()
 
     def fire(self) -> bool:
         """Complete the futures of requests that are over, in order; returns whether there were any."""
@@ -353,6 +400,7 @@ class Pool:
             request, outcome = completed[0]
             future: RequestFuture[ClientResponse] = request.future
             if future.done:
+                future.finish()
                 completed.popleft()
                 continue
             try:
@@ -361,8 +409,8 @@ class Pool:
                 else:
                     future.complete(outcome)
             finally:
-                # A callback may have fired the rest already, by closing the client.
-                if completed and completed[0][0] is request:
+                # A callback may have fired the rest already, by closing the client; Ctrl-C may have come before it.
+                if completed and completed[0][0] is request and (future.succeeded or future.failed):
                     completed.popleft()
         return True
 
