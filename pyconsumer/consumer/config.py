@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -100,10 +101,18 @@ class ConsumerConfig(ClientConfig):
             if values["group_instance_id"] is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
             values["enable_auto_commit"] = False
-        if values["heartbeat_interval_ms"] >= values["session_timeout_ms"]:
+        heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
+        if heartbeat >= session:
             raise ConfigurationError(
-                f"heartbeat_interval_ms ({values['heartbeat_interval_ms']}) must be below session_timeout_ms"
-                f" ({values['session_timeout_ms']}), at most a third of it in practice"
+                f"Heartbeat must be set lower than the session timeout: heartbeat_interval_ms is {heartbeat},"
+                f" session_timeout_ms {session}; at most a third of it makes sense"
+            )
+        if 3 * heartbeat > session:
+            _log.warning(
+                "heartbeat_interval_ms (%d) is more than a third of session_timeout_ms (%d): one heartbeat that is lost"
+                " or late may cost the membership",
+                heartbeat,
+                session,
             )
         if values["fetch_max_wait_ms"] >= values["request_timeout_ms"]:
             raise ConfigurationError(
@@ -115,8 +124,9 @@ class ConsumerConfig(ClientConfig):
 
 
 _numbers = itertools.count(1)
+_log = logging.getLogger("pyconsumer.consumer")
 
-_ASSIGNORS: Final = ("range",)
+_ASSIGNORS: Final = ("range", "cooperative-sticky")
 
 CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
     "consumer",

@@ -455,7 +455,8 @@ class KafkaConsumer:
             raw: accepted for kafka-python's sake; there is only one form.
         """
         with self._guard:
-            found = self._metrics.snapshot(self._clock.now())
+            group = self._core.coordinator
+            found = self._metrics.snapshot(self._clock.now(), None if group is None else group.metrics)
             budget = self._core.fetcher.planner.budget
             fetch = found["consumer-fetch-manager-metrics"]
             fetch["buffered-bytes"] = budget.held

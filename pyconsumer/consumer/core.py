@@ -449,32 +449,16 @@ class ConsumerCore:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
-        started = self.clock.now()
         for tp, offset in checked.items():
             self.metadata.see_epoch(tp, offset.leader_epoch)
-        try:
-            yield from coordinator.commit(checked, deadline)
-        except KafkaError:
-            self.metrics.commit_failures += 1
-            raise
-        self.metrics.commits.add(self.clock.now() - started)
+        yield from coordinator.commit(checked, deadline)
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
     ) -> RequestFuture[Any]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
-        started = self.clock.now()
-
-        def count(future: RequestFuture[Any]) -> None:
-            if future.succeeded:
-                self.metrics.commits.add(self.clock.now() - started)
-            else:
-                self.metrics.commit_failures += 1
-
-        future = coordinator.commit_async(checked, callback)
-        future.add_callback(count)
-        return future
+        return coordinator.commit_async(checked, callback)
 
     def committed(
         self, partitions: Collection[TopicPartition], deadline: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["ConsumerMetrics", "Timing"]
+__all__ = ["ConsumerMetrics", "GroupMetrics", "Timing"]
 
 
 class Timing:
@@ -30,6 +30,68 @@ class Timing:
         return self.longest * 1000
 
 
+class GroupMetrics:
+    """What a member of a group counts. Times come in as seconds.
+
+    Attributes:
+        heartbeats, joins, syncs, commits: time from request to answer. Of joins and syncs those that succeeded.
+        rebalances: time from the beginning of the preparation until the assignment was taken over.
+        failed_rebalances: joins and syncs that came to nothing; being told a member id is no failure.
+        callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
+    """
+
+    def __init__(self) -> None:
+        self.heartbeats = Timing()
+        self.joins = Timing()
+        self.syncs = Timing()
+        self.rebalances = Timing()
+        self.failed_rebalances = 0
+        self.commits = Timing()
+        self.commit_failures = 0
+        self.callbacks = {"revoked": Timing(), "assigned": Timing(), "lost": Timing()}
+        self._last_heartbeat_at = self._last_rebalance_at = -1.0
+
+    def heartbeat_answered(self, latency: float, now: float) -> None:
+        self.heartbeats.add(latency)
+        self._last_heartbeat_at = now
+
+    def rebalanced(self, seconds: float, now: float) -> None:
+        self.rebalances.add(seconds)
+        self._last_rebalance_at = now
+
+    def snapshot(self, now: float, elapsed: float) -> dict[str, Any]:
+        """All values by Kafka's names; rates are over ``elapsed`` seconds. What never happened was -1 seconds ago."""
+        found: dict[str, Any] = {}
+        for name, timing in (("heartbeat", self.heartbeats), ("join", self.joins), ("sync", self.syncs)):
+            found[f"{name}-total"] = timing.count
+            found[f"{name}-rate"] = timing.count / elapsed
+        found["heartbeat-response-time-max"] = self.heartbeats.longest_ms()
+        found["last-heartbeat-seconds-ago"] = _ago(self._last_heartbeat_at, now)
+        for name, timing in (
+            ("join-time", self.joins),
+            ("sync-time", self.syncs),
+            ("commit-latency", self.commits),
+            ("rebalance-latency", self.rebalances),
+            *((f"partition-{name}-latency", timing) for name, timing in self.callbacks.items()),
+        ):
+            found[f"{name}-avg"] = timing.average_ms()
+            found[f"{name}-max"] = timing.longest_ms()
+        found["commit-total"] = self.commits.count
+        found["commit-rate"] = self.commits.count / elapsed
+        found["commit-failed-total"] = self.commit_failures
+        found["rebalance-latency-total"] = self.rebalances.total * 1000
+        found["rebalance-total"] = self.rebalances.count
+        found["rebalance-rate-per-hour"] = self.rebalances.count / elapsed * 3600
+        found["failed-rebalance-total"] = self.failed_rebalances
+        found["failed-rebalance-rate-per-hour"] = self.failed_rebalances / elapsed * 3600
+        found["last-rebalance-seconds-ago"] = _ago(self._last_rebalance_at, now)
+        return found
+
+
+def _ago(then: float, now: float) -> float:
+    return now - then if then >= 0 else -1.0
+
+
 class ConsumerMetrics:
     """What a consumer counts.
 
@@ -45,8 +107,6 @@ class ConsumerMetrics:
         self.records = 0
         self.throttled_ms = 0
         self.throttled_ms_longest = 0
-        self.commits = Timing()
-        self.commit_failures = 0
         self.polls = 0
         self.last_poll_at = -1.0
         self.poll_gaps = Timing()
@@ -68,8 +128,12 @@ class ConsumerMetrics:
         self.records += count
         self.records_by_topic[topic] = self.records_by_topic.get(topic, 0) + count
 
-    def snapshot(self, now: float) -> dict[str, dict[str, Any]]:
-        """All values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start)."""
+    def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, Any]]:
+        """All values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).
+
+        Args:
+            group: of a consumer in a group.
+        """
         elapsed = max(now - self.started_at, 1e-9)
         polls = self.poll_gaps
         fetch: dict[str, Any] = {
@@ -89,16 +153,10 @@ class ConsumerMetrics:
         }
         groups: dict[str, dict[str, Any]] = {
             "consumer-fetch-manager-metrics": fetch,
-            "consumer-coordinator-metrics": {
-                "commit-total": self.commits.count,
-                "commit-rate": self.commits.count / elapsed,
-                "commit-latency-avg": self.commits.average_ms(),
-                "commit-latency-max": self.commits.longest_ms(),
-                "commit-failed-total": self.commit_failures,
-            },
+            "consumer-coordinator-metrics": (group or GroupMetrics()).snapshot(now, elapsed),
             "consumer-metrics": {
                 "poll-total": self.polls,
-                "last-poll-seconds-ago": now - self.last_poll_at if self.last_poll_at >= 0 else -1.0,
+                "last-poll-seconds-ago": _ago(self.last_poll_at, now),
                 "time-between-poll-avg": polls.average_ms(),
                 "time-between-poll-max": polls.longest_ms(),
             },

@@ -100,19 +100,22 @@ class HeartbeatThread:
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        epoch = -1
+        epoch, beating = -1, False
         try:
             while True:
                 with self._lock:
                     step = self._core.next_background(self._clock.now())
                     moved, epoch = epoch != self._core.epoch, self._core.epoch
+                    before, beating = beating, self._core.beats
+                if before is not beating:
+                    log.debug("[%s] heartbeats %s", self._core.settings.label, "begin" if beating else "pause")
                 if moved:
                     self._changed()
                 if isinstance(step, Stop):
                     break
                 self._do(step)
         except Exception as error:
-            log.exception("[%s] the heartbeat thread failed", self._core.settings.group_id)
+            log.exception("[%s] the heartbeat thread failed", self._core.settings.label)
             failure = error if isinstance(error, KafkaError) else KafkaError(f"the heartbeat thread failed: {error!r}")
             failure.__cause__ = error
             with self._lock:
@@ -151,9 +154,9 @@ class HeartbeatThread:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
-                log.info("[%s] LeaveGroup got no answer: %s", self._core.settings.group_id, error)
+                log.info("[%s] LeaveGroup got no answer: %s", self._core.settings.label, error)
             else:
-                log_refusal(self._core.settings.group_id, future.value)
+                log_refusal(self._core.settings.label, future.value)
             with self._lock:
                 self._core.on_leave_done()
 
@@ -204,9 +207,9 @@ def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest
     return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
 
 
-def log_refusal(group_id: str, response: ClientResponse) -> None:
+def log_refusal(label: str, response: ClientResponse) -> None:
     """Leaving is best effort: an error is logged and changes nothing."""
     codes = [response.message.error_code, *(member.error_code for member in response.message.members)]
     wrong = next((code for code in codes if code), 0)
     if wrong:
-        log.info("[%s] LeaveGroup was answered with error code %d", group_id, wrong)
+        log.info("[%s] LeaveGroup was answered with error code %d", label, wrong)

@@ -197,15 +197,15 @@ class OffsetCommitter:
         self.auto_commit.restart(now)
         if not offsets:
             return
-        log.debug("[%s] committing automatically: %s", self._core.settings.group_id, offsets)
+        log.debug("[%s] committing automatically: %s", self._core.settings.label, offsets)
 
         def done(committed: object, error: KafkaError | None) -> None:
             if isinstance(error, RetriableCommitFailedError):
                 self.auto_commit.retry(self._link.clock.now(), self._backoff.delay(0))
                 self._link.changed()
-                log.debug("[%s] automatic commit failed for now: %s", self._core.settings.group_id, error.__cause__)
+                log.debug("[%s] automatic commit failed for now: %s", self._core.settings.label, error.__cause__)
             elif error is not None:
-                log.warning("[%s] automatic commit failed: %s", self._core.settings.group_id, error)
+                log.warning("[%s] automatic commit failed: %s", self._core.settings.label, error)
 
         self.commit_async(offsets, done)
 
@@ -248,7 +248,7 @@ class OffsetCommitter:
         if callback is not None:
             self._callbacks.append(lambda: callback(offsets, told))
         elif told is not None:
-            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.group_id, told)
+            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, told)
         self._link.changed()
 
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -320,12 +320,15 @@ class OffsetCommitter:
         )
 
         def answered(done: RequestFuture[ClientResponse]) -> None:
+            metrics = self._core.metrics
             try:
                 if done.exception is not None:
                     self._link.failed(node.node_id, done.exception)
                     raise done.exception
+                metrics.commits.add(done.value.latency)
                 self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
+                metrics.commit_failures += 1
                 result.fail(error)
             else:
                 with self._link.lock:

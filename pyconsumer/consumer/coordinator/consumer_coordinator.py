@@ -30,6 +30,7 @@ from pyconsumer.consumer.coordinator.steps import (
     PrepareJoin,
     Raise,
 )
+from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.network.backoff import Backoff
@@ -94,6 +95,7 @@ class ConsumerCoordinator:
         self._core = ClassicMembership(
             GroupSettings(
                 group_id=config.group_id,
+                client_id=config.client_id,
                 group_instance_id=config.group_instance_id,
                 session_timeout=config.session_timeout_ms / 1000,
                 rebalance_timeout=config.max_poll_interval_ms / 1000,
@@ -154,6 +156,11 @@ class ConsumerCoordinator:
     def has_user_output(self) -> bool:
         """Whether callbacks or errors wait for the application."""
         return self._committer.has_callbacks or self._core.has_errors
+
+    @property
+    def metrics(self) -> GroupMetrics:
+        """What happened in the group so far."""
+        return self._core.metrics
 
     @property
     def in_callback(self) -> bool:
@@ -344,7 +351,7 @@ class ConsumerCoordinator:
             try:
                 yield from self._committer.commit(offsets, deadline)
             except KafkaError as error:
-                log.warning("[%s] the last automatic commit failed: %s", self._core.settings.group_id, error)
+                log.warning("[%s] the last automatic commit failed: %s", self._core.settings.label, error)
         yield from self._committer.flush(deadline)
 
     def _depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:

@@ -33,6 +33,8 @@ class HeartbeatTimer:
 
     Attributes:
         last_poll: when the application polled last.
+        last_sent, last_received: when a heartbeat left, and when one was last answered by a coordinator that knows us;
+            -inf: never.
         in_flight: a heartbeat is under way.
     """
 
@@ -50,6 +52,7 @@ class HeartbeatTimer:
         self.max_poll_interval = max_poll_interval
         self._backoff = backoff
         self.last_poll = now
+        self.last_sent = self.last_received = -math.inf
         self.in_flight = False
         self._failures = 0
         self._next_heartbeat = now + interval
@@ -64,12 +67,14 @@ class HeartbeatTimer:
     def sent(self, now: float) -> None:
         """A heartbeat left."""
         self.in_flight = True
+        self.last_sent = now
         self._next_heartbeat = now + self.interval
 
     def received(self, now: float) -> None:
         """Its answer says that the coordinator knows us."""
         self.in_flight = False
         self._failures = 0
+        self.last_received = now
         self._session_end = now + self.session_timeout
 
     def failed(self, now: float) -> None:

@@ -40,13 +40,19 @@ def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscr
 
 
 def divide(
-    group_id: str,
+    label: str,
     assignor: Assignor,
     protocol: RebalanceProtocol,
     cluster: ClusterView,
     subscriptions: Mapping[str, Subscription],
 ) -> dict[str, bytes]:
     """Run the assignor; each member's share as a blob.
+
+    Args:
+        label: begins each line of the log.
+        assignor, protocol: the one chosen, and the members' rebalance protocol.
+        cluster: the metadata.
+        subscriptions: by member id.
 
     Raises:
         IllegalStateError: under the cooperative protocol, a partition goes straight from one member to another.
@@ -58,12 +64,12 @@ def divide(
     given = {tp.topic for assignment in assignments.values() for tp in assignment.partitions}
     if wanted - given:
         log.warning(
-            "[%s] no partition of these subscribed topics was assigned: %s", group_id, ", ".join(sorted(wanted - given))
+            "[%s] no partition of these subscribed topics was assigned: %s", label, ", ".join(sorted(wanted - given))
         )
     if given - wanted:
         log.warning(
             "[%s] the assignor gave out topics to which nobody subscribed: %s",
-            group_id,
+            label,
             ", ".join(sorted(given - wanted)),
         )
     return {

@@ -6,6 +6,7 @@ is lost, that connection is dropped: a request may be parked on it, and what cam
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import RLock
 from typing import Any, Protocol
@@ -25,6 +26,8 @@ __all__ = ["COORDINATOR", "CoordinatorLink", "GroupClient", "find_coordinator_re
 
 COORDINATOR = "coordinator"
 """Name of the connection that is kept for the coordinator."""
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 _BATCHED = 4
 
@@ -130,6 +133,7 @@ class CoordinatorLink:
         """Send the lookup that the core has just asked for."""
         self._drop_old()
         group_id = self.core.settings.group_id
+        log.debug("[%s] looking for the coordinator", self.core.settings.label)
         lookup = self.client.send_any(
             FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         )
@@ -167,6 +171,7 @@ class CoordinatorLink:
             with self.lock:
                 self.core.on_lookup_failed(USER, error, now)
         else:
+            log.debug("[%s] node %d names %s as coordinator", self.core.settings.label, response.node_id, node)
             with self.lock:
                 self.core.on_coordinator_found(USER, node, now)
         self.changed()

@@ -39,6 +39,7 @@ from pyconsumer.consumer.coordinator.steps import (
     Sleep,
     Stop,
 )
+from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import BrokerResponseError, FencedInstanceIdError, KafkaError, for_code
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -57,12 +58,23 @@ class GroupSettings:
     """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``."""
 
     group_id: str
+    client_id: str = ""
     group_instance_id: str | None = None
     session_timeout: float = 45.0
     rebalance_timeout: float = 300.0
     heartbeat_interval: float = 3.0
     request_timeout: float = 30.0
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))
+
+    @property
+    def label(self) -> str:
+        """Which member of which group it is, at the beginning of each line of the log."""
+        names = {
+            "group_instance_id": self.group_instance_id,
+            "client_id": self.client_id,
+            "group_id": self.group_id,
+        }
+        return ", ".join(f"{name}={value}" for name, value in names.items() if value)
 
 
 @dataclass(slots=True)
@@ -90,6 +102,7 @@ class GroupMember(ABC):
         lookup: the group's coordinator, known or sought.
         epoch: see the module's invariants.
         timer: the member's clocks.
+        metrics: what happened so far, for ``KafkaConsumer.metrics()``.
     """
 
     def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
@@ -105,6 +118,7 @@ class GroupMember(ABC):
             backoff=settings.backoff,
             now=now,
         )
+        self.metrics = GroupMetrics()
         self._closed = False
         self._leaving = _Leaving()
         self._errors: deque[KafkaError] = deque()
@@ -155,7 +169,7 @@ class GroupMember(ABC):
             send = instance_id is None
         send = send and bool(member_id) and self.coordinator is not None
         if send:
-            log.info("[%s] leaving as %s: %s", self.settings.group_id, member_id, reason)
+            log.info("[%s] leaving as %s: %s", self.settings.label, member_id, reason)
             identity = MemberIdentity(
                 member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
             )
@@ -180,14 +194,14 @@ class GroupMember(ABC):
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
         """A lookup named the coordinator."""
         if self.lookup.found(who, node):
-            log.info("[%s] the group's coordinator is %s", self.settings.group_id, node)
+            log.info("[%s] the group's coordinator is %s", self.settings.label, node)
             self.epoch += 1
         self.timer.reset_session(now)
 
     def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
         """A lookup failed. What no retry can help is told to the application."""
         self.lookup.failed(who, error, now)
-        log.debug("[%s] looking for the coordinator failed: %s", self.settings.group_id, error)
+        log.debug("[%s] looking for the coordinator failed: %s", self.settings.label, error)
         if not error.retriable:
             self._tell(error)
 
@@ -196,7 +210,7 @@ class GroupMember(ABC):
         node = self.lookup.node
         if not self.lookup.lost(node_id, now):
             return False
-        log.info("[%s] coordinator %s is lost: %s", self.settings.group_id, node, why)
+        log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
         self.timer.in_flight = False
         self._leaving = _Leaving()  # a group that does not hear of our leaving will notice by itself
         self.epoch += 1
@@ -204,6 +218,11 @@ class GroupMember(ABC):
         return True
 
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
+
+    @property
+    def beats(self) -> bool:
+        """Whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined anew."""
+        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     def next_background(self, now: float) -> BackgroundStep:
         """What the heartbeat thread has to do now."""
@@ -214,7 +233,7 @@ class GroupMember(ABC):
             return SendLeave(node, request)
         if self._closed and not leaving.pending:
             return Stop()
-        if self.state not in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
+        if not self.beats:
             return Sleep(math.inf)
         if node is None:
             if self.lookup.start(BACKGROUND, now):
@@ -229,7 +248,7 @@ class GroupMember(ABC):
             log.warning(
                 "[%s] leaving the group: poll() was not called for %.1f s, and max_poll_interval_ms allows %.1f s."
                 " Raise it, or process fewer records between calls (max_poll_records)",
-                self.settings.group_id,
+                self.settings.label,
                 now - timer.last_poll,
                 self.settings.rebalance_timeout,
             )
@@ -248,12 +267,14 @@ class GroupMember(ABC):
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Heartbeat was answered. ``sent``: the generation that it named."""
+        self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
         code = response.error_code
         reaction = None if code == 0 else react(HEARTBEAT, code)
         current = sent == self.generation
         if reaction is None or reaction is Reaction.REJOIN:
             self.lookup.answered()
             self.timer.received(now)
+            log.debug("[%s] the heartbeat was answered%s", self.settings.label, f" with {code}" if code else "")
             if reaction is not None and current and self.state is MemberState.STABLE:
                 self.request_rejoin("group is already rebalancing")
             return
@@ -263,7 +284,9 @@ class GroupMember(ABC):
             self.on_coordinator_lost(node_id, error.code_name, now)
         elif reaction in (Reaction.RESET_GENERATION, Reaction.RESET_MEMBER):
             if current:  # otherwise the present generation will get its own answer
-                self._reset(f"Heartbeat: {error.code_name}", keep_member_id=reaction is Reaction.RESET_GENERATION)
+                self._reset(
+                    f"Heartbeat of {sent}: {error.code_name}", keep_member_id=reaction is Reaction.RESET_GENERATION
+                )
         elif reaction is Reaction.FENCED:
             if current:
                 self._fence(error)
@@ -299,7 +322,7 @@ class GroupMember(ABC):
         """The generation is lost, and with it everything that was assigned."""
         log.info(
             "[%s] resetting the generation%s: %s",
-            self.settings.group_id,
+            self.settings.label,
             "" if keep_member_id else " and the member id",
             reason,
         )
@@ -310,7 +333,7 @@ class GroupMember(ABC):
 
     def _fence(self, error: KafkaError) -> None:
         instance_id = self.settings.group_instance_id
-        log.error("[%s] another process uses our group_instance_id %r", self.settings.group_id, instance_id)
+        log.error("[%s] another process uses our group_instance_id %r", self.settings.label, instance_id)
         self._reset(str(error), keep_member_id=False)
         self._move(Event.FENCED)
 

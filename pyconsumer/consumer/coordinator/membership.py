@@ -66,6 +66,7 @@ class _Attempt:
 
     number: int = 0
     in_flight: bool = False
+    sent_at: float = 0.0
     election: ComputeAssignment | None = None
     completed: CompleteJoin | None = None
     failures: int = 0
@@ -134,7 +135,7 @@ class ClassicMembership(GroupMember):
         """
         if self.rejoin_needed and self._reason:
             return
-        log.info("[%s] asking for a rebalance: %s", self.settings.group_id, reason)
+        log.info("[%s] asking for a rebalance: %s", self.settings.label, reason)
         self.rejoin_needed = True
         self._reason = reason if short is None else short
         self.epoch += 1
@@ -239,6 +240,7 @@ class ClassicMembership(GroupMember):
         self._rejoin_at = math.inf
         attempt.number += 1
         attempt.in_flight = True
+        attempt.sent_at = now
         request = JoinGroupRequest(
             group_id=self.settings.group_id,
             session_timeout_ms=round(self.settings.session_timeout * 1000),
@@ -249,13 +251,12 @@ class ClassicMembership(GroupMember):
             protocols=list(protocols),
             reason=self._reason[:LONGEST_REASON],
         )
-        log.debug("[%s] joining as %r: %s", self.settings.group_id, self.generation.member_id, self._reason)
         return SendJoin(attempt.number, node, request, self._timeout)
 
     def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
         """JoinGroup was answered. A follower's SyncGroup comes back, to be sent at once."""
         if not self._is_current(number, MemberState.PREPARING_REBALANCE):
-            log.debug("[%s] dropping the answer to a JoinGroup that was given up", self.settings.group_id)
+            log.debug("[%s] dropping the answer to a JoinGroup that was given up", self.settings.label)
             return None
         if response.error_code != 0:
             self._on_code("JoinGroup", JOIN, response.error_code, now, member_id=response.member_id)
@@ -265,11 +266,12 @@ class ClassicMembership(GroupMember):
             return None
         self.lookup.answered()
         self._attempt.in_flight = False
+        self.metrics.joins.add(now - self._attempt.sent_at)
         self._move(Event.JOIN_ANSWERED)
         self.timer.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
         self.is_leader = response.leader == response.member_id
-        log.debug("[%s] joined as %s", self.settings.group_id, self.generation)
+        log.debug("[%s] joined as %s", self.settings.label, self.generation)
         if not self.is_leader:
             self._members = None
             return self._begin_sync((), now)
@@ -304,7 +306,7 @@ class ClassicMembership(GroupMember):
     def on_sync_response(self, number: int, response: SyncGroupResponse, now: float) -> None:
         """SyncGroup was answered."""
         if not self._is_current(number, MemberState.COMPLETING_REBALANCE):
-            log.debug("[%s] dropping the answer to a SyncGroup that was given up", self.settings.group_id)
+            log.debug("[%s] dropping the answer to a SyncGroup that was given up", self.settings.label)
             return
         if response.error_code != 0:
             self._on_code("SyncGroup", SYNC, response.error_code, now)
@@ -315,6 +317,7 @@ class ClassicMembership(GroupMember):
             self._wrong_protocol("SyncGroup", response.protocol_type, response.protocol_name, now)
             return
         self.lookup.answered()
+        self.metrics.syncs.add(now - self._attempt.sent_at)
         self._move(Event.SYNC_ANSWERED)
         completed = CompleteJoin(self.generation, bytes(response.assignment))
         self._attempt = _Attempt(number=number, completed=completed)
@@ -373,6 +376,7 @@ class ClassicMembership(GroupMember):
             self._step_failed(Reaction.RETRY_NOW, None, now, "the coordinator is unknown")
             return None
         self._attempt.in_flight = True
+        self._attempt.sent_at = now
         request = SyncGroupRequest(
             group_id=self.settings.group_id,
             generation_id=self.generation.generation_id,
@@ -386,7 +390,7 @@ class ClassicMembership(GroupMember):
 
     def _wrong_protocol(self, api: str, type_: str | None, name: str | None, now: float) -> None:
         ours = f"{PROTOCOL_TYPE!r}/{self.generation.protocol_name!r}"
-        log.error("[%s] %s was answered for protocol %r/%r, ours is %s", self.settings.group_id, api, type_, name, ours)
+        log.error("[%s] %s was answered for protocol %r/%r, ours is %s", self.settings.label, api, type_, name, ours)
         error = InconsistentGroupProtocolError(
             f"group {self.settings.group_id} answered {api} for protocol {type_!r}/{name!r}, ours is {ours}"
         )
@@ -404,6 +408,8 @@ class ClassicMembership(GroupMember):
     def _step_failed(self, reaction: Reaction, error: KafkaError | None, now: float, what: str = "") -> None:
         """JoinGroup or SyncGroup failed: decide what comes next."""
         what = what or f"{type(error).__name__}: {error}"
+        if reaction is not Reaction.TAKE_MEMBER_ID:
+            self.metrics.failed_rebalances += 1
         if reaction is Reaction.FENCED and error is not None:
             self._fence(error)
             return
@@ -413,9 +419,9 @@ class ClassicMembership(GroupMember):
         self.rejoin_needed = True
         self.epoch += 1
         if reaction is Reaction.TAKE_MEMBER_ID:
-            log.debug("[%s] joining as %s, as told", self.settings.group_id, self.generation.member_id)
+            log.debug("[%s] joining as %s, as told", self.settings.label, self.generation.member_id)
         else:
-            log.info("[%s] the rebalance failed: %s", self.settings.group_id, what)
+            log.info("[%s] the rebalance failed: %s", self.settings.label, what)
             self._reason = f"rebalance failed due to {what}"
         if reaction in (Reaction.RESET_GENERATION, Reaction.RESET_MEMBER):
             self._reset(what, keep_member_id=reaction is Reaction.RESET_GENERATION)

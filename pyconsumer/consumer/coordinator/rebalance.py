@@ -173,7 +173,7 @@ class Rebalancer:
         while True:
             now = self._link.clock.now()
             if now >= until:
-                log.error("[%s] rejoining without having committed: no time is left", self._core.settings.group_id)
+                log.error("[%s] rejoining without having committed: no time is left", self._core.settings.label)
                 return True
             commit = self._commit
             if commit is None and now >= self._commit_not_before:
@@ -187,7 +187,7 @@ class Rebalancer:
                 if error is None:
                     return True
                 if not error.retriable:
-                    log.error("[%s] automatic commit before rejoining failed: %s", self._core.settings.group_id, error)
+                    log.error("[%s] automatic commit before rejoining failed: %s", self._core.settings.label, error)
                     return True
                 self._commit_not_before = now + self._core.settings.backoff.delay(self._commit_failures)
                 self._commit_failures += 1
@@ -210,6 +210,8 @@ class Rebalancer:
         """Send JoinGroup with our subscription for each assignor."""
         topics = frozenset(self._subscriptions.subscription())
         owned = self._owned()
+        label = self._core.settings.label
+        log.debug("[%s] joining with subscription %s, owning %s", label, sorted(topics), owned)
         protocols = [
             JoinGroupRequestProtocol(
                 name=name,
@@ -227,7 +229,7 @@ class Rebalancer:
             step = self._core.begin_join(protocols, topics, self._link.clock.now())
         if step is None:
             return
-        number, node_id = step.attempt, step.node.node_id
+        number = step.attempt
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
             now = self._link.clock.now()
@@ -241,7 +243,7 @@ class Rebalancer:
                 self._send_sync(sync)
             self._link.changed()
 
-        log.debug("[%s] sending JoinGroup to node %d", self._core.settings.group_id, node_id)
+        log.debug("[%s] sending to coordinator %s: %s", label, step.node, step.request)
         self.under_way = self._link.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
         self.under_way.add_callback(answered)
 
@@ -296,8 +298,8 @@ class Rebalancer:
 
     def _divide(self, generation: Generation, subscriptions: Mapping[str, Subscription]) -> dict[str, bytes]:
         assignor = self._assignor(generation)
-        group_id = self._core.settings.group_id
-        return self._guarded(lambda: divide(group_id, assignor, self._protocol, self._metadata, subscriptions))
+        label = self._core.settings.label
+        return self._guarded(lambda: divide(label, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
         """Whether metadata has been asked for every topic; those that do not exist are known not to."""
@@ -388,7 +390,9 @@ class Rebalancer:
         added: Collection[TopicPartition],
         revoked: Collection[TopicPartition],
     ) -> None:
-        seconds = 0.0 if report is None else self._link.clock.now() - report.started_at
+        now = self._link.clock.now()
+        seconds = 0.0 if report is None else now - report.started_at
+        self._core.metrics.rebalanced(seconds, now)
         text = "leader" if report is not None and report.is_leader else "follower"
         if report is not None and report.is_leader:
             text += f" of {report.members}"
@@ -396,7 +400,7 @@ class Rebalancer:
             text += f", left: {', '.join(report.left)}" if report.left else ""
         log.info(
             "[%s] rebalance finished after %.3f s: %s with %s, %s; reason: %s; %d partitions, new: %s; gone: %s",
-            self._core.settings.group_id,
+            self._core.settings.label,
             seconds,
             generation,
             generation.protocol_name,
@@ -414,14 +418,15 @@ class Rebalancer:
 
     def _tell(self, name: str, partitions: Collection[TopicPartition]) -> None:
         listener = self._subscriptions.listener
-        log.info(
-            "[%s] %s: %s",
-            self._core.settings.group_id,
-            name.replace("on_partitions_", ""),
-            ", ".join(map(str, partitions)) or "nothing",
-        )
-        if listener is not None:
+        what = name.removeprefix("on_partitions_")
+        log.info("[%s] %s: %s", self._core.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
+        if listener is None:
+            return
+        started = self._link.clock.now()
+        try:
             self._guarded(lambda: getattr(listener, name)(list(partitions)))
+        finally:
+            self._core.metrics.callbacks[what].add(self._link.clock.now() - started)
 
     def _guarded(self, call: Callable[[], T]) -> T:
         before, self.in_callback = self.in_callback, True
