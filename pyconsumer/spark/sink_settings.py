@@ -8,6 +8,7 @@ from typing import Any, Final
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.spark.client_settings import Side, dotted_names, translate
+from pyconsumer.spark.option_values import read_number
 
 __all__ = ["producer_settings"]
 
@@ -51,6 +52,8 @@ def producer_settings(options: Mapping[str, str], *, warn: bool = False) -> dict
         ConfigurationError: an unknown, illegal or unsupported setting; values of secret ones are not shown.
     """
     values = translate(options, _SINK, warn=warn)
+    if "retries" in values:  # without a dot in its name the setting takes no text
+        values["retries"] = read_number({"kafka.retries": values["retries"]}, "kafka.retries", 0, 0)
     try:
         PRODUCER_SETTINGS.build(values)
     except ConfigurationError as error:

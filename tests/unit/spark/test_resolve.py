@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from pyconsumer.errors import ConfigurationError
@@ -11,34 +9,19 @@ from pyconsumer.spark.errors import OffsetsError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.planning import OffsetRange
 from pyconsumer.spark.resolve import batch_ranges
-from pyconsumer.spark.subscription import Subscription
-from pyconsumer.structs import TopicPartition
+from tests.unit.spark.fake_lookups import A0, A1, FakeLookups
 
 
-class FakeLookups:
-    """Two partitions of topic a: offsets 10 to 19 and 5 to 5 (empty); at offset n the timestamp is 100 n."""
-
-    def __init__(self) -> None:
-        self.logs = {TopicPartition("a", 0): (10, 20), TopicPartition("a", 1): (5, 5)}
-        self.asked: list[dict[TopicPartition, int]] = []
-
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        return sorted(self.logs)
-
-    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        self.asked.append(dict(timestamps))
-        return {tp: self._offset(tp, timestamp) for tp, timestamp in timestamps.items()}
-
-    def _offset(self, tp: TopicPartition, timestamp: int) -> int | None:
-        start, end = self.logs[tp]
-        if timestamp < 0:
-            return end if timestamp == -1 else start
-        return next((offset for offset in range(start, end) if offset * 100 >= timestamp), None)
+def cluster() -> FakeLookups:
+    """Two partitions of topic a: offsets 10 to 19 and 5 to 5 (empty)."""
+    lookups = FakeLookups()
+    lookups.logs = {A0: (10, 20), A1: (5, 5)}
+    return lookups
 
 
 def plan(lookups: FakeLookups | None = None, **extra: str) -> list[tuple[int, int]]:
     options = SourceOptions.parse({"kafka.bootstrap.servers": "x", "subscribe": "a", **extra})
-    return [(found.start, found.end) for found in batch_ranges(options, lookups or FakeLookups())]
+    return [(found.start, found.end) for found in batch_ranges(options, lookups or cluster())]
 
 
 def test_everything_by_default() -> None:
@@ -46,7 +29,7 @@ def test_everything_by_default() -> None:
 
 
 def test_starts_are_looked_up_before_ends() -> None:
-    lookups = FakeLookups()
+    lookups = cluster()
     plan(lookups)
     assert [set(asked.values()) for asked in lookups.asked] == [{-2}, {-1}]
 
@@ -112,4 +95,10 @@ def test_rules_of_batches_are_checked_first() -> None:
 
 def test_ranges_carry_their_partition() -> None:
     options = SourceOptions.parse({"kafka.bootstrap.servers": "x", "subscribe": "a"})
-    assert batch_ranges(options, FakeLookups())[0] == OffsetRange("a", 0, 10, 20)
+    assert batch_ranges(options, cluster())[0] == OffsetRange("a", 0, 10, 20)
+
+
+def test_where_a_group_stands() -> None:
+    lookups = cluster()
+    lookups.groups["g"] = {A0: 15}
+    assert plan(lookups, startingOffsets="group", **{"kafka.group.id": "g"}) == [(15, 20), (5, 5)]

@@ -1,0 +1,103 @@
+"""How large records are, told from a few batches."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyconsumer.clock import ManualClock
+from pyconsumer.errors import NotLeaderOrFollowerError
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.waiting import drive
+from pyconsumer.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from pyconsumer.protocol.records import BatchBuilder
+from pyconsumer.spark.sampling import density, sample
+from pyconsumer.structs import PartitionMetadata, TopicPartition
+
+
+def batch(count: int, size: int, base: int = 0) -> bytes:
+    builder = BatchBuilder("none", size_limit=1 << 24)
+    for number in range(count):
+        assert builder.try_append(number, None, b"x" * size) is not None
+    return builder.build(base)
+
+
+def test_bytes_per_offset() -> None:
+    one, two = batch(10, 100), batch(30, 200, 10)
+    assert density(one) == len(one) / 10
+    assert density(one + two) == len(one + two) / 40
+    assert density(one + two[:-1]) == len(one) / 10  # the last one is cut off
+
+
+def test_the_header_of_a_batch_that_is_cut_off_is_enough() -> None:
+    one = batch(10, 5000)
+    assert density(one[:1000]) == len(one) / 10
+    assert density(one[:20]) is None
+    assert density(b"") is None
+
+
+def test_offsets_that_compaction_removed_count() -> None:
+    one, two = batch(10, 100), batch(10, 100, 90)
+    assert density(one + two) == len(one + two) / 100
+
+
+def test_damage_is_left_to_the_task() -> None:
+    damaged = bytearray(batch(10, 100))
+    damaged[16] = 77  # no such format
+    assert density(damaged) is None
+
+
+class Leaders:
+    """Leaders of some partitions, each of which answers a fetch with its batches or fails."""
+
+    def __init__(self, answers: dict[int, Any]) -> None:
+        self.answers = answers
+        self.requests: list[tuple[int, FetchRequest]] = []
+
+    def leader(self, tp: TopicPartition) -> PartitionMetadata | None:
+        return None if tp.partition == 9 else PartitionMetadata(tp.topic, tp.partition, tp.partition % 2, 0)
+
+    def topic_id(self, topic: str) -> bytes:
+        return topic.encode() * 16
+
+    def send(self, node: int, api: Any, request: FetchRequest, *, max_version: int | None) -> RequestFuture[Any]:
+        self.requests.append((node, request))
+        future: RequestFuture[Any] = RequestFuture()
+        answer = self.answers[node]
+        if isinstance(answer, Exception):
+            future.fail(answer)  # type: ignore[arg-type]
+            return future
+        topics = [
+            FetchableTopicResponse(
+                topic_id=topic.topic_id,
+                partitions=[PartitionData(partition_index=p.partition, records=answer) for p in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+        future.complete(SimpleNamespace(message=FetchResponse(responses=topics)))
+        return future
+
+
+def look(leaders: Any, *partitions: tuple[str, int]) -> dict[TopicPartition, float]:
+    clock = ManualClock(0.0)
+    positions = {TopicPartition(topic, partition): 7 for topic, partition in partitions}
+    return drive(sample(leaders, leaders, positions), 1.0, lambda until, future: None, clock.now)
+
+
+def test_one_small_fetch_to_each_leader() -> None:
+    records = batch(10, 100)
+    leaders = Leaders({0: records, 1: records})
+    found = look(leaders, ("a", 0), ("a", 1), ("b", 2))
+    assert found == dict.fromkeys([("a", 0), ("a", 1), ("b", 2)], pytest.approx(len(records) / 10))
+    assert sorted(node for node, _ in leaders.requests) == [0, 1]
+    for _, request in leaders.requests:
+        assert (request.max_wait_ms, request.min_bytes) == (0, 0)
+        for topic in request.topics:
+            assert [p.fetch_offset for p in topic.partitions] == [7]
+
+
+def test_what_fails_is_left_out() -> None:
+    leaders = Leaders({0: batch(1, 1), 1: NotLeaderOrFollowerError("moved")})
+    assert set(look(leaders, ("a", 0), ("a", 1), ("a", 9))) == {("a", 0)}

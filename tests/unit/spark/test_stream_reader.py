@@ -1,0 +1,188 @@
+"""The traps of PySpark's streaming API, each as Spark's runner springs it."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from pyconsumer.errors import ConfigurationError, GroupAuthorizationFailedError
+from pyconsumer.spark.group_progress import GroupProgress
+from pyconsumer.spark.options import SourceOptions
+from pyconsumer.spark.source import KafkaDataSource
+from pyconsumer.spark.stream_planner import StreamPlanner
+from pyconsumer.spark.stream_reader import Driver, StreamReader
+from tests.unit.spark.fake_lookups import A0, A1, FakeLookups
+
+LEAST = {"kafka.bootstrap.servers": "x", "subscribe": "a"}
+NO_LIMIT = ReadMaxRows(2**63 - 1)
+
+
+class FakeAdmin:
+    """Takes commits of a group."""
+
+    def __init__(self) -> None:
+        self.commits: list[dict[Any, int]] = []
+        self.error: Exception | None = None
+        self.calls = 0
+
+    def alter_group_offsets(self, group_id: str, offsets: dict[Any, Any], *, timeout_ms: int) -> None:
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+        self.commits.append({tp: found.offset for tp, found in offsets.items()})
+
+    def close(self) -> None:
+        pass
+
+
+def reader(lookups: FakeLookups, admin: FakeAdmin | None = None, **options: str) -> StreamReader:
+    parsed = SourceOptions.parse(LEAST | options)
+    progress = GroupProgress("g", lambda: admin) if admin else None  # type: ignore[arg-type,return-value]
+    return StreamReader(parsed, lambda _: Driver(StreamPlanner(parsed, lookups), progress, lambda: None))
+
+
+def through(position: Any) -> Any:
+    """A position as Spark hands it back: written as JSON, compared as text, read again."""
+    return json.loads(json.dumps(position))
+
+
+def test_offsets_have_the_form_of_sparks_connector() -> None:
+    made = reader(FakeLookups(a0=5, a1=7), startingOffsets="earliest")
+    assert made.initialOffset() == {"a": {"0": 0, "1": 0}}
+    end = made.latestOffset(through(made.initialOffset()), NO_LIMIT)
+    assert json.dumps(end) == '{"a": {"0": 5, "1": 7}}'
+    assert made.reportLatestOffset() == end
+
+
+def test_positions_have_one_order_of_keys() -> None:
+    lookups = FakeLookups(a2=1, a0=1, a1=1)
+    lookups.logs = dict(reversed(list(lookups.logs.items())))
+    made = reader(lookups, startingOffsets="earliest")
+    assert list(made.latestOffset(through(made.initialOffset()), NO_LIMIT)["a"]) == ["0", "1", "2"]
+
+
+def test_where_nothing_is_new_the_position_comes_back_as_it_was() -> None:
+    made = reader(FakeLookups(a0=5, a1=7))
+    # As Spark's connector may have written it: in another order.
+    position = {"a": {"1": 7, "0": 5}}
+    assert made.latestOffset(position, NO_LIMIT) is position
+
+
+def test_the_first_batch_from_the_latest_offset_is_empty() -> None:
+    lookups = FakeLookups(a0=5)
+    made = reader(lookups)
+    start = through(made.initialOffset())
+    lookups.logs[A0] = (0, 9)
+    assert made.latestOffset(start, NO_LIMIT) is start
+    assert made.initialOffset() == start
+    assert made.partitions(start, start) == []
+    assert made.latestOffset(start, NO_LIMIT) == {"a": {"0": 9}}
+
+
+def test_spark_recognises_limits_and_available_now() -> None:
+    made = reader(FakeLookups(a0=5))
+    assert len(inspect.signature(made.latestOffset).parameters) > 0
+    assert isinstance(made, SupportsTriggerAvailableNow)
+
+
+def test_the_limit_tells_trigger_once_from_no_limit() -> None:
+    made = reader(FakeLookups(a0=50), startingOffsets="earliest", maxOffsetsPerTrigger="10")
+    assert made.getDefaultReadLimit() == ReadMaxRows(10)
+    start = through(made.initialOffset())
+    assert made.latestOffset(start, made.getDefaultReadLimit()) == {"a": {"0": 10}}
+    assert made.latestOffset(start, ReadAllAvailable()) == {"a": {"0": 50}}
+    assert reader(FakeLookups(a0=5)).getDefaultReadLimit() == NO_LIMIT
+
+
+def test_ranges_become_tasks() -> None:
+    made = reader(FakeLookups(a0=10, a1=2), startingOffsets="earliest", maxRecordsPerPartition="5")
+    tasks = made.partitions({"a": {"0": 0, "1": 0}}, {"a": {"0": 10, "1": 2}})
+    assert [tuple(task.value) for task in tasks] == [("a", 0, 0, 5), ("a", 0, 5, 10), ("a", 1, 0, 2)]
+    assert made.partitions({"a": {"0": 10}}, {"a": {"0": 10}}) == []
+
+
+def test_progress_is_committed_when_a_batch_is_finished_the_last_one_too() -> None:
+    lookups, admin = FakeLookups(a0=5), FakeAdmin()
+    made = reader(lookups, admin, startingOffsets="earliest", commitToGroup="g")
+    start = through(made.initialOffset())
+    end = made.latestOffset(start, NO_LIMIT)
+    assert admin.commits == []  # nothing has been read yet
+    assert made.latestOffset(end, NO_LIMIT) is end  # an idle trigger, or the end of AvailableNow
+    assert admin.commits == [{A0: 5}]
+    made.latestOffset(end, NO_LIMIT)
+    assert admin.commits == [{A0: 5}]
+
+
+def test_commits_of_sparks_change_nothing() -> None:
+    admin = FakeAdmin()
+    made = reader(FakeLookups(a0=5), admin, commitToGroup="g")
+    made.commit({"a": {"0": 5}})
+    made.commit("no offsets at all")
+    assert admin.calls == 0
+
+
+def test_a_commit_that_fails_does_not_end_the_query(caplog: pytest.LogCaptureFixture) -> None:
+    lookups, admin = FakeLookups(a0=5, a1=0), FakeAdmin()
+    admin.error = GroupAuthorizationFailedError("group g")
+    made = reader(lookups, admin, startingOffsets="earliest", commitToGroup="g")
+    end = made.latestOffset({"a": {"0": 0, "1": 0}}, NO_LIMIT)
+    assert end == {"a": {"0": 5, "1": 0}}
+    lookups.logs[A1] = (0, 1)
+    assert made.latestOffset(end, NO_LIMIT) == {"a": {"0": 5, "1": 1}}
+    assert admin.calls == 1  # not tried again at once
+    assert caplog.text.count("could not be committed to group 'g', the query goes on: GroupAuthorizationFailed") == 1
+
+
+def test_stop_need_not_be_called_and_may_be_called_early() -> None:
+    made = reader(FakeLookups(a0=5))
+    made.stop()
+    made.initialOffset()
+    made.stop()
+    made.stop()
+
+
+def test_the_reader_travels_without_its_connection() -> None:
+    made = reader(FakeLookups(a0=5))
+    made.initialOffset()
+    copy = pickle.loads(pickle.dumps(made))
+    assert copy.options == made.options
+    assert copy._made is None
+
+
+def test_a_task_of_nothing_has_no_records() -> None:
+    assert list(reader(FakeLookups(a0=5)).read(InputPartition(None))) == []
+
+
+def test_a_checkpoint_of_another_source_is_told() -> None:
+    made = reader(FakeLookups(a0=5))
+    for position in ({"index": 5}, 7, {"a": {"x": 5}}, {"a": {"0": "5"}}):
+        with pytest.raises(ConfigurationError, match=r"no offsets of Kafka.*checkpointLocation of its own"):
+            made.latestOffset(position, NO_LIMIT)
+
+
+def test_the_source_makes_stream_readers_by_keyword(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = KafkaDataSource(options=CaseInsensitiveDict(LEAST | {"columns": "value"}))
+    schema = StructType([StructField("value", BinaryType())])
+    assert isinstance(source.streamReader(schema=schema), StreamReader)
+    wrong = KafkaDataSource(options=CaseInsensitiveDict(LEAST | {"columns": "value", "endingOffsets": "latest"}))
+    with pytest.raises(ConfigurationError, match="a stream has no end"):
+        wrong.streamReader(schema=schema)
+    monkeypatch.setattr("pyconsumer.spark.source.STREAMS", False)
+    with pytest.raises(ConfigurationError, match=r"streams need PySpark 4.2"):
+        source.streamReader(schema=schema)
+
+
+def test_filters_are_not_taken() -> None:
+    # With the usual settings Spark refuses a source that overrides pushFilters.
+    from pyspark.sql.datasource import DataSourceReader
+
+    from pyconsumer.spark.batch_reader import BatchReader
+
+    assert BatchReader.pushFilters is DataSourceReader.pushFilters
