@@ -13,11 +13,13 @@ from pyconsumer.protocol.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
+    NewerKey,
     OffsetCommitKey,
     OffsetCommitValue,
     UnknownKey,
     decode_group_value,
     decode_key,
+    decode_newer_key,
     decode_offset_value,
     format_record,
 )
@@ -32,6 +34,7 @@ FORMATS = ("text", "2.0", "2.1")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROL = -1
+_PATTERN = "ConsumerGroupRegularExpression"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Found:
 
     Attributes:
         key: what its key says; None for a control record and for a key that cannot be read.
-        value: None for a tombstone and where ``key`` is not of a kind that we know.
+        value: None for a tombstone and where ``key`` is not of a kind whose values we read.
         problem: why it cannot be read, None if it can.
         marker: kind of a control record, such as ``COMMIT``.
         raw_key, raw_value: its bytes.
@@ -51,7 +54,7 @@ class Found:
     timestamp: int
     raw_key: bytes | None
     raw_value: bytes | None
-    key: OffsetCommitKey | GroupMetadataKey | UnknownKey | None = None
+    key: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
     value: OffsetCommitValue | GroupMetadataValue | None = None
     problem: str | None = None
     marker: str | None = None
@@ -67,7 +70,7 @@ class Found:
         is_control: bool = False,
     ) -> Found:
         """Read a record; what is wrong with it becomes its ``problem``."""
-        what: OffsetCommitKey | GroupMetadataKey | UnknownKey | None = None
+        what: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
         content: OffsetCommitValue | GroupMetadataValue | None = None
         problem = marker = None
         try:
@@ -76,7 +79,7 @@ class Found:
             elif key is None:
                 problem = "it has no key"
             else:
-                what = decode_key(key)
+                what = decode_newer_key(key) or decode_key(key)
                 if isinstance(what, OffsetCommitKey):
                     content = None if value is None else decode_offset_value(value)
                 elif isinstance(what, GroupMetadataKey):
@@ -88,13 +91,11 @@ class Found:
     @property
     def group(self) -> str | None:
         """The group, None where it cannot be told."""
-        return self.key.group if isinstance(self.key, (OffsetCommitKey, GroupMetadataKey)) else None
+        return self.key.group if isinstance(self.key, (OffsetCommitKey, GroupMetadataKey, NewerKey)) else None
 
     @property
     def kind(self) -> int:
         """The number of the record's type as its key gives it, -1 if there is none."""
-        if isinstance(self.key, UnknownKey):
-            return self.key.version
         return _CONTROL if self.raw_key is None or self.marker else int.from_bytes(self.raw_key[:2], "big", signed=True)
 
     @property
@@ -141,6 +142,10 @@ def _text(found: Found) -> str:
         if not isinstance(found.value, GroupMetadataValue):
             return f"{what} -> tombstone"
         return f"{what} -> {_group_text(found.value)}"
+    if isinstance(found.key, NewerKey):
+        whose = "" if found.key.member is None else f" {_shown(found.key.member)}"
+        content = "tombstone" if found.raw_value is None else f"{len(found.raw_value)} bytes"
+        return f"{_shown(found.key.group)} {found.key.kind} (type {found.kind}){whose} -> {content}"
     value = "a tombstone" if found.raw_value is None else f"value of {len(found.raw_value)} bytes"
     return f"record type {found.kind}: key of {len(found.raw_key or b'')} bytes, {value}"
 
@@ -207,6 +212,9 @@ def _key_data(found: Found) -> object:
         return {"group": found.key.group, "topic": found.key.topic, "partition": found.key.partition}
     if isinstance(found.key, GroupMetadataKey):
         return {"group": found.key.group}
+    if isinstance(found.key, NewerKey):
+        name = "regularExpression" if found.key.kind == _PATTERN else "memberId"
+        return {"groupId": found.key.group} | ({} if found.key.member is None else {name: found.key.member})
     return _base64(found.raw_key)
 
 

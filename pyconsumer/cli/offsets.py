@@ -66,8 +66,8 @@ def dump(
     """Print the records of __consumer_offsets, one a line, by partition and offset.
 
     Every commit is shown as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, newest last; those of transactions
-    that were aborted or are still open, too. A tombstone says that an offset or a group was removed. Record types of
-    newer group protocols are told by their number. A damaged file is told with the place of the damage; its good
+    that were aborted or are still open, too. A tombstone says that an offset or a group was removed. Records of
+    newer group protocols are shown by type, group, member and size. A damaged file is told with the place of the damage; its good
     records before that and the other files are still shown, and the exit status is 1.
     """
     if json_output and form != "text":

@@ -47,6 +47,7 @@ class ApiKey(IntEnum):
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
     DESCRIBE_CLUSTER = 60
+    CONSUMER_GROUP_DESCRIBE = 69
 
 
 class ApiInfo(NamedTuple):
@@ -95,4 +96,5 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
     ApiKey.DESCRIBE_CLUSTER: ApiInfo("describe_cluster", "DescribeCluster", 0, 2, 0),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ApiInfo("consumer_group_describe", "ConsumerGroupDescribe", 0, 1, 0),
 }

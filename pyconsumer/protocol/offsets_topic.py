@@ -70,10 +70,44 @@ class GroupMetadataValue(Message):
     members: list[MemberMetadata] = array(MemberMetadata, "0+", factory=list)
 
 
+@message(5, "data", versions="0", flexible="none")
+class ConsumerGroupMemberMetadataKey(Message):
+    """Stands for all keys of the newer protocols that hold a group id and another name: they look the same."""
+
+    group_id: str = field(STRING, "0", default="")
+    member_id: str = field(STRING, "0", default="")
+
+
 #: What current brokers write. An offset with an expiry of its own has to be version 1, the only one that holds it.
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
+
+#: Kinds of records of the newer group protocols: consumer groups (KIP-848), share groups (KIP-932) and streams groups
+#: (KIP-1071), by the version of their keys. We pass them over, but they have names and belong to groups.
+NEWER_KINDS = {
+    3: "ConsumerGroupMetadata",
+    4: "ConsumerGroupPartitionMetadata",
+    5: "ConsumerGroupMemberMetadata",
+    6: "ConsumerGroupTargetAssignmentMetadata",
+    7: "ConsumerGroupTargetAssignmentMember",
+    8: "ConsumerGroupCurrentMemberAssignment",
+    10: "ShareGroupMemberMetadata",
+    11: "ShareGroupMetadata",
+    12: "ShareGroupTargetAssignmentMetadata",
+    13: "ShareGroupTargetAssignmentMember",
+    14: "ShareGroupCurrentMemberAssignment",
+    15: "ShareGroupStatePartitionMetadata",
+    16: "ConsumerGroupRegularExpression",
+    17: "StreamsGroupMetadata",
+    19: "StreamsGroupMemberMetadata",
+    20: "StreamsGroupTargetAssignmentMetadata",
+    21: "StreamsGroupTargetAssignmentMember",
+    22: "StreamsGroupCurrentMemberAssignment",
+    23: "StreamsGroupTopology",
+}
+#: Those whose keys name more than the group: a member id, or here a regular expression.
+_KINDS_OF_MEMBERS = (5, 7, 8, 10, 13, 14, 16, 19, 21, 22)
 
 _OFFSET_KEY_VERSIONS = (0, 1)
 _GROUP_KEY_VERSION = 2
@@ -85,6 +119,20 @@ class UnknownKey(NamedTuple):
     """Key of a record that belongs to a group protocol that we do not speak; ``version`` says which kind."""
 
     version: int
+
+
+class NewerKey(NamedTuple):
+    """What the key of a record of :data:`NEWER_KINDS` says.
+
+    Attributes:
+        kind: its name in Kafka.
+        group: the group that it belongs to.
+        member: the member id (``ConsumerGroupRegularExpression``: the expression), None where it is of the group.
+    """
+
+    kind: str
+    group: str
+    member: str | None
 
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
@@ -117,6 +165,22 @@ def decode_key(key: Buffer) -> OffsetCommitKey | GroupMetadataKey | UnknownKey:
     if version == _GROUP_KEY_VERSION:
         return GroupMetadataKey.decode(body, 0)
     return UnknownKey(version)
+
+
+def decode_newer_key(key: Buffer) -> NewerKey | None:
+    """Read a key of :data:`NEWER_KINDS`; None for one of another kind.
+
+    Raises:
+        ProtocolError: it is not what its version says.
+    """
+    version = _version(key)
+    kind = NEWER_KINDS.get(version)
+    if kind is None:
+        return None
+    if version in _KINDS_OF_MEMBERS:
+        both = ConsumerGroupMemberMetadataKey.decode(memoryview(key)[2:], 0)
+        return NewerKey(kind, both.group_id, both.member_id)
+    return NewerKey(kind, GroupMetadataKey.decode(memoryview(key)[2:], 0).group, None)
 
 
 def decode_offset_value(value: Buffer) -> OffsetCommitValue:

@@ -253,7 +253,7 @@ def test_every_kind_of_record_has_a_line(tmp_path: Path, dump: Dump) -> None:
         batch(0, offset(5), (encode_offset_key("g", "t", 0), None), offset(6, expire_timestamp=9)),
         batch(3, (encode_group_key(""), None)),
         batch(4, (encode_group_key("g"), encode_group_value(GroupMetadataValue("connect", 2, "p", "m", 0, [member])))),
-        batch(5, (b"\0\5\0\1a", b"123"), (b"\0\7\0\1a", None)),
+        batch(5, (b"\0\x63\0\1a", b"123"), (b"\0\x64\0\1a", None)),
         build_end_transaction_marker(
             ControlRecordType.COMMIT,
             producer_id=1,
@@ -273,8 +273,8 @@ def test_every_kind_of_record_has_a_line(tmp_path: Path, dump: Dump) -> None:
         "3@2 g t-0 -> 6, committed 1970-01-01T00:00:00.005Z, expires 1970-01-01T00:00:00.009Z",
         '3@3 "" group -> tombstone',
         f"3@4 g group -> generation 2, protocol connect, assignor p, since {since}, 1 member: {who} has 3 bytes",
-        "3@5 record type 5: key of 5 bytes, value of 3 bytes",
-        "3@6 record type 7: key of 5 bytes, a tombstone",
+        "3@5 record type 99: key of 5 bytes, value of 3 bytes",
+        "3@6 record type 100: key of 5 bytes, a tombstone",
         "3@7 marker COMMIT",
     ]
     start = "[g,t,0]::OffsetAndMetadata(offset="
@@ -289,8 +289,34 @@ def test_every_kind_of_record_has_a_line(tmp_path: Path, dump: Dump) -> None:
         "[g,t,0]::NULL",
     ]
     unknown, _, marker = [json.loads(line) for line in dump("--json", *files)[1].splitlines()[5:]]
-    assert (unknown["key"], unknown["value"]["data"]) == ({"type": 5, "data": "AAUAAWE="}, "MTIz")
+    assert (unknown["key"], unknown["value"]["data"]) == ({"type": 99, "data": "AGMAAWE="}, "MTIz")
     assert (marker["marker"], marker["key"]["type"]) == ("COMMIT", -1)
+
+
+def test_records_of_newer_group_protocols_have_names(tmp_path: Path, dump: Dump) -> None:
+    segment(
+        tmp_path,
+        0,
+        batch(0, (b"\0\3\0\1g", b"\0\0abc"), (b"\0\5\0\1g\0\1m", b"\0\0"), (b"\0\x10\0\1h\0\3a.*", None)),
+        batch(3, (b"\0\5\0\1g", b"")),
+    )
+    files = ("--data-dir", str(tmp_path))
+    status, out, err = dump(*files)
+    assert (status, err) == (1, "Error: 1 records cannot be read\n")
+    assert out.splitlines()[:3] == [
+        "3@0 g ConsumerGroupMetadata (type 3) -> 5 bytes",
+        "3@1 g ConsumerGroupMemberMetadata (type 5) m -> 2 bytes",
+        "3@2 h ConsumerGroupRegularExpression (type 16) a.* -> tombstone",
+    ]
+    assert out.splitlines()[3].startswith("3@3 unreadable: ")
+    assert dump("--group", "h", *files)[1].splitlines() == out.splitlines()[2:3]
+    assert dump("--format", "2.1", "--group", "h", *files)[1] == ""
+    keys = [json.loads(line)["key"] for line in dump("--json", *files)[1].splitlines()]
+    assert keys[:3] == [
+        {"type": 3, "data": {"groupId": "g"}},
+        {"type": 5, "data": {"groupId": "g", "memberId": "m"}},
+        {"type": 16, "data": {"groupId": "h", "regularExpression": "a.*"}},
+    ]
 
 
 def test_records_that_cannot_be_read_are_told_and_counted(tmp_path: Path, dump: Dump) -> None:

@@ -8,7 +8,7 @@ A tombstone stays until ``delete.retention.ms`` after the compaction that first 
 batch carries that time.
 
 Transactions: what was aborted goes, and never counts as the last record of its key. What is committed counts from its
-marker on, so compaction ends before the segment in which the oldest open transaction begins. Markers stay.
+marker on, so compaction ends where the oldest open transaction begins. Markers stay.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ Buffer = bytes | bytearray | memoryview
 
 #: Keys that are remembered in one run; the rest of the dirty part waits for the next.
 MAX_KEYS: Final = 2_000_000
+_NO_BOUND: Final = 2**63 - 1
 _ATTRIBUTES: Final = 21
 _BASE_TIMESTAMP: Final = 27
 _MAX_TIMESTAMP: Final = 35
@@ -61,18 +62,19 @@ class LogCleaner:
 
     def choose(self, partitions: Iterable[Partition]) -> TopicPartition | None:
         """Begin with the log that needs it most; return which, None if none does."""
-        best: tuple[tuple[bool, float], PartitionLog] | None = None
+        best: tuple[tuple[bool, float], Partition] | None = None
         for partition in partitions:
             if partition.log.config.compact:
-                ratio = self._dirty_ratio(partition.log)
+                ratio = self._dirty_ratio(partition)
                 rank = partition.log.topic_partition not in self._stuck, ratio
                 if ratio > 0 and (best is None or rank > best[0]):
-                    best = rank, partition.log
+                    best = rank, partition
         if best is None:
             return None
-        self._log = best[1]
+        self._log = best[1].log
         tp = self._log.topic_partition
-        self._work = cleaning(self._log, self._clock.wall_ms(), self._cleaned_to.get(tp, 0))
+        first_dirty, end = self._cleaned_to.get(tp, 0), best[1].high_watermark
+        self._work = cleaning(self._log, self._clock.wall_ms(), first_dirty, end)
         return tp
 
     def step(self, budget_s: float) -> None:
@@ -101,9 +103,16 @@ class LogCleaner:
             self.step(1.0)
         return tp
 
-    def _dirty_ratio(self, log: PartitionLog) -> float:
+    def cancel(self) -> None:
+        """Give up what was begun."""
+        if self._work is not None:
+            self._work.close()
+            self._work = self._log = None
+
+    def _dirty_ratio(self, partition: Partition) -> float:
         """Share of the closed segments that was not compacted; 0 if there is nothing to do yet."""
-        closed = cleanable_segments(log, self._clock.wall_ms())
+        log = partition.log
+        closed = cleanable_segments(log, self._clock.wall_ms(), partition.high_watermark)
         first_dirty = self._cleaned_to.get(log.topic_partition, 0)
         total = sum(segment.size_bytes for segment in closed)
         dirty = sum(segment.size_bytes for segment in closed if segment.next_offset > first_dirty)
@@ -115,12 +124,17 @@ class LogCleaner:
         return ratio if overdue or ratio >= log.config.min_cleanable_dirty_ratio else 0.0
 
 
-def cleanable_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
-    """The closed segments, up to the first that is younger than ``min.compaction.lag.ms``."""
+def cleanable_segments(log: PartitionLog, now_ms: int, end_offset: int = _NO_BOUND) -> list[Segment]:
+    """The closed segments, up to the first that is younger than ``min.compaction.lag.ms``.
+
+    Args:
+        end_offset: the high watermark: what is behind it may be cut off yet, and must not have displaced anything.
+    """
     limit = now_ms - log.config.min_compaction_lag_ms
     found = []
     for segment in log.segments[:-1]:
-        if log.config.min_compaction_lag_ms and segment.max_timestamp > limit:
+        young = log.config.min_compaction_lag_ms and segment.max_timestamp > limit
+        if young or segment.next_offset > end_offset:
             break
         found.append(segment)
     return found
@@ -136,12 +150,14 @@ def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
             return int(stop.value)
 
 
-def cleaning(log: PartitionLog, now_ms: int, first_dirty: int) -> Generator[None, None, int]:
+def cleaning(
+    log: PartitionLog, now_ms: int, first_dirty: int, end_offset: int = _NO_BOUND
+) -> Generator[None, None, int]:
     """The steps of a compaction; the result is the offset up to which the log is compacted then.
 
     Between two steps segments may be removed by others; then this ends, and begins anew some other time.
     """
-    segments = cleanable_segments(log, now_ms)
+    segments = cleanable_segments(log, now_ms, end_offset)
     found = _Latest()
     end = first_dirty
     try:
@@ -152,8 +168,10 @@ def cleaning(log: PartitionLog, now_ms: int, first_dirty: int) -> Generator[None
                 if len(found.last_of) > MAX_KEYS and not found.open:
                     break
         if found.open:
-            begins = min(records[0][1] for records in found.open.values())
-            end = max(first_dirty, *(s.base_offset for s in segments if s.base_offset <= begins))
+            end = min(records[0][1] for records in found.open.values())
+        if end <= first_dirty:
+            return first_dirty
+        found.limit = end
         group: list[Segment] = []
         size = 0
         for segment in segments:
@@ -181,12 +199,14 @@ class _Latest:
     Attributes:
         open: keys and offsets of transactions without a marker so far, by producer id; none of them is empty.
         aborted: base offsets of batches that do not count.
+        limit: batches from this offset on stay as they are.
     """
 
     def __init__(self) -> None:
         self.last_of: dict[bytes, int] = {}
         self.open: dict[int, list[tuple[bytes | None, int]]] = {}
         self.aborted: set[int] = set()
+        self.limit = 0
         self._open_batches: dict[int, list[int]] = {}
 
     def add(self, info: BatchInfo, records: Iterable[tuple[bytes | None, int]]) -> None:
@@ -276,7 +296,7 @@ def _retain(
     log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, keep_empty: bool
 ) -> Buffer | None:
     """What stays of a batch, None if nothing does."""
-    if info.is_control:
+    if info.is_control or info.base_offset >= latest.limit:
         return data
     horizon = info.delete_horizon_ms
     expired = horizon is not None and now_ms >= horizon

@@ -185,20 +185,20 @@ def test_compaction_ends_before_an_open_transaction() -> None:
     log = compacted()
     for index in range(6):
         log.append(keyed((b"k", b"v%d" % index)), 0)
-    begins = log.segments[-1].base_offset
     first = log.log_end_offset
     add(log, transactional(1, (b"k", b"open")))
     for index in range(8):
-        log.append(keyed((b"k", b"w%d" % index)), 0)
+        log.append(keyed((b"x", b"w%d" % index)), 0)
     end = clean_log(log, NOW_MS)
-    assert begins <= end <= first
+    assert end == first
+    assert [offset for offset, _, _ in contents(log) if offset < end] == [end - 1]
     after = [offset for offset, _, _ in contents(log) if offset >= end]
     assert after == list(range(end, log.log_end_offset)), "from there on nothing has changed"
     assert clean_log(log, NOW_MS, end) == end, "nor does it get further"
     add(log, marker(1, ControlRecordType.ABORT))
     log.roll()
     assert clean_log(log, NOW_MS, end) == log.log_end_offset
-    assert [offset for offset, key, _ in contents(log) if key == b"k"] == [log.log_end_offset - 2]
+    assert [(offset, key) for offset, key, _ in contents(log) if key in (b"k", b"x")] == [(5, b"k"), (14, b"x")]
 
 
 class TestScheduling:

@@ -1,0 +1,171 @@
+"""Our broker over a partition of ``__consumer_offsets`` that Apache Kafka wrote: used, compacted, restarted, read.
+
+The files and what Kafka said of the groups in them: ``tests/vectors/make_offsets_log.py``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, OffsetAndMetadata, TopicPartition, errors
+from pyconsumer.protocol.offsets_topic import decode_newer_key
+from pyconsumer.protocol.records import SimpleRecord, iter_records
+from tests.behaviour.group_members import join_all, running
+from tests.support.cluster import Cluster
+from tests.support.java import KafkaTools
+from tests.support.process import wait_until
+from tests.vectors.make_offsets_log import LOG, TOLD
+
+_NO_EXPIRY = 2**31 - 1  # minutes: the data grows older than any retention
+_CONFIG = {
+    "offsets.topic.num.partitions": 1,
+    "offsets.topic.segment.bytes": 4000,
+    "offsets.retention.minutes": _NO_EXPIRY,
+    "log.cleaner.backoff.ms": 50,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+}
+
+
+def told() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(TOLD.read_text(encoding="utf-8"))
+    return found
+
+
+def partition_folder(data_dir: Path) -> Path:
+    (folder,) = data_dir.rglob("__consumer_offsets-0")
+    return folder
+
+
+@pytest.fixture
+def over_kafkas_log(new_cluster: Callable[..., Cluster], tmp_path: Path) -> Callable[[], Cluster]:
+    """Starts our broker: the first time, with Kafka's segment in the place of its own; its folder is ``tmp_path``."""
+
+    def start() -> Cluster:
+        if not any(tmp_path.iterdir()):
+            before = new_cluster("embedded", data_dir=tmp_path, config=_CONFIG)
+            before.create_topic("orders", 3)
+            before.create_topic("clicks", 2)
+            with KafkaAdminClient(bootstrap_servers=before.bootstrap_servers) as admin:
+                admin.alter_group_offsets("first", {TopicPartition("clicks", 0): OffsetAndMetadata(1)})
+            before.stop()
+            folder = partition_folder(tmp_path)
+            for file in folder.iterdir():
+                if re.match(r"\d{20}\.", file.name) or file.name.startswith("leader-epoch"):
+                    file.unlink()
+            (folder / f"{0:020}.log").write_bytes(gzip.decompress(LOG.read_bytes()))
+            for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", ".kafka_cleanshutdown"):
+                for file in tmp_path.rglob(name):
+                    file.unlink()
+        return new_cluster("embedded", data_dir=tmp_path, config=_CONFIG)
+
+    return start
+
+
+def stored(data_dir: Path) -> list[SimpleRecord]:
+    segments = sorted(partition_folder(data_dir).glob("*.log"))
+    return [record for path in segments for record in iter_records(path.read_bytes())]
+
+
+def newest(records: list[SimpleRecord]) -> dict[bytes, bytes | None]:
+    """The last value of each key of the newer protocols."""
+    return {r.key: r.value for r in records if r.key and not r.is_control and decode_newer_key(r.key)}
+
+
+def check_groups(admin: KafkaAdminClient, *, but: tuple[str, ...] = ()) -> None:
+    for name, theirs in told().items():
+        if name in but or theirs["type"] == "Share":
+            continue
+        offsets = {
+            str(tp): [each.offset, each.metadata, each.leader_epoch]
+            for tp, each in admin.list_group_offsets(name).items()
+        }
+        assert offsets == theirs["offsets"], name
+        if theirs["type"] != "Classic" or name in ("tools", "transactional"):
+            continue
+        ours = admin.describe_groups([name])[name]
+        assert (ours.state, ours.protocol) == (theirs["state"], theirs["assignor"])
+        members = [
+            {
+                "member_id": member.member_id,
+                "instance_id": member.group_instance_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "assignment": [str(tp) for tp in member.assignment],
+            }
+            for member in ours.members
+        ]
+        assert sorted(members, key=str) == sorted(theirs["members"], key=str), name
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.embedded_only("it is our broker that takes Kafka's files over")
+@pytest.mark.spec("transactions:OTP-04", "transactions:OTP-06", "transactions:DMP-08", "broker:COT-05", "broker:LOD-14")
+def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
+    over_kafkas_log: Callable[[], Cluster], cluster_kind: str, tmp_path: Path, kafka_tools: KafkaTools
+) -> None:
+    clicks = [TopicPartition("clicks", number) for number in range(2)]
+    cluster = over_kafkas_log()
+    written_by_kafka = list(iter_records(gzip.decompress(LOG.read_bytes())))
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        listed = {group.group_id for group in admin.list_groups()}
+        assert listed == {"dynamic", "static", "left", "tools", "transactional", "modern"}
+        check_groups(admin)
+        with pytest.raises(errors.GroupIdNotFoundError):
+            admin.describe_groups(["gone"])
+
+        # Members of ours join where Kafka's were.
+        with running() as start:
+            member = start(cluster, "left", ["clicks"], enable_auto_commit=False)
+            join_all([member], 2)
+            assert member.generation == 3
+            member.do(lambda consumer: consumer.commit({clicks[0]: OffsetAndMetadata(8, "ours")}))
+        again = {"group_instance_id": "i-1", "partition_assignment_strategy": "cooperative-sticky"}
+        with running() as start:
+            static = start(cluster, "static", ["orders"], enable_auto_commit=False, **again)
+            wait_until(lambda: static.assignment, 30, "the static member")
+            assert static.generation == 3
+            assert len(static.assignment) == 2
+        admin.delete_groups(["tools"])
+
+        for number in range(150):  # enough for several segments
+            admin.alter_group_offsets("busy", {clicks[0]: OffsetAndMetadata(number), clicks[1]: OffsetAndMetadata(1)})
+        first_registration = written_by_kafka[0].offset, written_by_kafka[0].key
+        wait_until(
+            lambda: first_registration not in [(record.offset, record.key) for record in stored(tmp_path)],
+            *(30, "the compaction", 0.2),
+        )
+        check_groups(admin, but=("left", "static", "tools"))
+    cluster.stop()
+
+    records = stored(tmp_path)
+    assert newest(records) == newest(written_by_kafka), "records that we don't know survive"
+    # The transaction that is still open ends the compaction; before it nothing is there twice.
+    begins = next(r.offset for r in written_by_kafka if r.value and b"still open" in r.value)
+    before = [record.key for record in records if record.offset < begins and not record.is_control]
+    assert len(before) == len(set(before)) < begins - 10
+    assert [r for r in records if begins <= r.offset < 70] == [r for r in written_by_kafka if r.offset >= begins]
+    cluster = over_kafkas_log()
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        check_groups(admin, but=("left", "static", "tools"))
+        assert admin.list_group_offsets("left")[clicks[0]] == OffsetAndMetadata(8, "ours", -1)
+        assert admin.list_group_offsets("busy")[clicks[0]].offset == 149
+        assert "tools" not in {group.group_id for group in admin.list_groups()}
+    cluster.stop()
+
+    # Kafka's own tool reads all of it, also what it alone knows.
+    segments = sorted(partition_folder(tmp_path).glob("*.log"))
+    files = ",".join(str(path) for path in segments)
+    dumped = kafka_tools.run("DumpLogSegments", "--deep-iteration", "--offsets-decoder", "--files", files).stdout
+    assert "isvalid: false" not in dumped
+    offsets = [int(found) for found in re.findall(r"^\| offset: (\d+) ", dumped, re.MULTILINE)]
+    assert offsets == [record.offset for record in stored(tmp_path)]
+    for text in ('"regularExpression":"cl.*"', '"groupId":"shared"', '"metadata":"ours"', '"groupInstanceId":"i-2"'):
+        assert text in dumped.replace("\\", "")

@@ -1,0 +1,50 @@
+"""Makes ``offsets_log.gz`` and ``offsets_log.json``: a partition of ``__consumer_offsets`` that Apache Kafka wrote.
+
+``python -m tests.vectors.make_offsets_log`` (needs Java and, the first time, Maven). The partition holds classic groups
+with dynamic and static members, groups without members, tombstones, offsets of transactions that were committed,
+aborted and left open, and records of the newer group protocols (KIP-848, share groups). The JSON file holds what
+Kafka's admin client said of those groups before the broker stopped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.process import GuardedProcess, wait_until
+
+__all__ = ["LOG", "TOLD", "make"]
+
+LOG = Path(__file__).with_name("offsets_log.gz")
+TOLD = Path(__file__).with_name("offsets_log.json")
+
+
+def make(folder: Path) -> tuple[bytes, dict[str, Any]]:
+    """Let Kafka write the partition; the bytes of its one segment, and what its admin client says, by group."""
+    with ApacheKafka(folder=folder, config={"offsets.topic.num.partitions": 1}) as kafka:
+        program = kafka.tools.java(str(Path(__file__).with_name("OffsetsLog.java")), kafka.bootstrap_servers)
+        with GuardedProcess(program) as groups:
+            wait_until(lambda: groups.stdout.endswith("}\n") or not groups.running, 120, "the groups")
+            assert groups.running, groups.stderr
+            told = json.loads(groups.stdout)
+            groups.kill()  # nobody leaves
+        kafka.pause()
+        (segment,) = kafka.data_folder.glob("__consumer_offsets-0/*.log")
+        return segment.read_bytes(), told
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        data, told = make(Path(folder))
+    with LOG.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", compresslevel=9, mtime=0) as packed:
+        packed.write(data)
+    TOLD.write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"{LOG}: {LOG.stat().st_size} bytes for {len(data)}; groups: {', '.join(told)}")
+
+
+if __name__ == "__main__":
+    main()
