@@ -7,12 +7,12 @@ run by somebody. All brokers of a cluster share the controller, the timer and th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, IsrChange, PartitionState
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.fetch_sessions import FetchSessions
 from pyconsumer.broker.group.config import GroupConfig
@@ -20,6 +20,7 @@ from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group_storage import LogGroupStorage
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.replication import ReplicaFetcher
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import NotLeaderOrFollowerError, UnknownTopicOrPartitionError
@@ -39,10 +40,11 @@ class Broker:
     Args:
         folder: its data; None keeps it in memory.
         endpoints: tells where all brokers listen.
+        peers: all brokers that are alive, by node id.
         soon: runs a call after the current one.
 
     Attributes:
-        partitions: the replicas on this node.
+        partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
         group_coordinator: that of consumer groups.
     """
 
@@ -57,6 +59,7 @@ class Broker:
         timer: Timer,
         faults: Faults,
         endpoints: Endpoints,
+        peers: Mapping[int, Broker],
         soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self.node_id = node_id
@@ -69,11 +72,23 @@ class Broker:
         self.soon = soon
         self.logs = LogManager(folder, clock)
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.fetcher = ReplicaFetcher(
+            node_id,
+            self.partitions,
+            peers.get,
+            clock=clock,
+            timer=timer,
+            soon=soon,
+            max_bytes=config.integer("replica.fetch.max.bytes"),
+        )
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         settings = {name: config.value(name) for name in BROKER_SETTINGS}
         self.group_coordinator = GroupCoordinator(
             GroupConfig.from_settings(settings), LogGroupStorage(self), timer, clock
         )
+        self._peers = peers
+        self._partition_counts: dict[str, int] = {}
+        self._wanted_isrs: dict[TopicPartition, IsrChange] = {}
         self._producer_ids = iter(range(0))
 
     # --- life
@@ -81,11 +96,12 @@ class Broker:
     def start(self) -> None:
         """Open all logs, recovering those that need it, and lead what the controller says."""
         known = {
-            f"{name}-{index}"
+            f"{name}-{index}": topic.topic_id
             for name, topic in self.controller.topics.items()
-            for index in range(len(topic.partitions))
+            for index, state in enumerate(topic.partitions)
+            if self.node_id in state.replicas
         }
-        self.logs.remove_strays(known.__contains__)
+        self.logs.remove_strays(known)
         self.controller.on_change.append(self.apply_topic)
         self.controller.on_broker_config.append(self._apply_broker_config)
         self._apply_broker_config()
@@ -109,6 +125,7 @@ class Broker:
     def _leave(self) -> None:
         self.controller.on_change.remove(self.apply_topic)
         self.controller.on_broker_config.remove(self._apply_broker_config)
+        self.fetcher.stop()
         self.group_coordinator.shutdown()
         for partition in self.partitions.values():
             partition.close()
@@ -125,12 +142,15 @@ class Broker:
         """Bring this node's replicas of a topic in line with what the controller says."""
         topic = self.controller.topics.get(name)
         if topic is None:
-            gone = [tp for tp in self.partitions if tp.topic == name]
+            gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
             for tp in gone:
-                self._remove(tp)
+                if tp in self.partitions:
+                    self._remove(tp)
+            # Also if there was no replica here: a group that is coordinated here may have offsets of it.
             if gone:
                 self.group_coordinator.on_partitions_deleted(gone)
             return
+        self._partition_counts[name] = len(topic.partitions)
         config = TopicConfig.of(topic.config, self.config)
         for index, state in enumerate(topic.partitions):
             if self.node_id not in state.replicas:
@@ -142,12 +162,22 @@ class Broker:
                 partition = self.partitions[tp] = Partition(self.node_id, tp, topic.topic_id, log)
                 known = self.logs.high_watermarks.get(tp, 0)
                 partition.high_watermark = min(max(known, log.log_start_offset), log.log_end_offset)
+                partition.on_isr = self._want_isr
             partition.log.config = config
-            if state.leader_epoch != partition.leader_epoch:
-                was_leader = partition.is_leader
-                partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr)
-                if name == OFFSETS_TOPIC:
-                    self._apply_coordinator(partition, was_leader)
+            if (state.leader_epoch, state.isr) != (partition.leader_epoch, partition.isr):
+                self._apply_state(partition, state)
+
+    def _apply_state(self, partition: Partition, state: PartitionState) -> None:
+        was_leader, is_new_epoch = partition.is_leader, state.leader_epoch != partition.leader_epoch
+        if len(state.replicas) > 1:
+            partition.on_progress = self._wake_followers
+        partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr, self.clock.now())
+        if not is_new_epoch:
+            return
+        if not partition.is_leader and partition.leader >= 0:
+            self.fetcher.wake(partition.tp)
+        if partition.tp.topic == OFFSETS_TOPIC:
+            self._apply_coordinator(partition, was_leader)
 
     def _apply_coordinator(self, partition: Partition, was_leader: bool) -> None:
         if partition.is_leader:
@@ -180,6 +210,43 @@ class Broker:
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
         partition.check_leader(current_leader_epoch)
         return partition
+
+    def replica(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
+        """The partition to let a consumer read from, which this node leads or follows (KIP-392); errors likewise."""
+        partition = self.partitions.get(TopicPartition(topic, index))
+        if partition is None:
+            return self.partition(topic, index, current_leader_epoch)
+        partition.check_epoch(current_leader_epoch)
+        return partition
+
+    # --- replication
+
+    def _wake_followers(self, partition: Partition) -> None:
+        for node in partition.followers:
+            peer = self._peers.get(node)
+            if peer is not None:
+                peer.fetcher.wake(partition.tp)
+
+    def _want_isr(self, partition: Partition, isr: tuple[int, ...]) -> None:
+        tp = partition.tp
+        self._wanted_isrs[tp] = IsrChange(tp.topic, tp.partition, partition.leader_epoch, isr)
+
+    def propose_isrs(self) -> None:
+        """Ask the controller for what followers have earned since the last time, all at once."""
+        if self._wanted_isrs:
+            wanted, self._wanted_isrs = self._wanted_isrs, {}
+            self.controller.alter_isrs(self.node_id, list(wanted.values()))
+
+    def shrink_isrs(self) -> None:
+        """Ask for followers that lag to leave the ISRs (``replica.lag.time.max.ms``)."""
+        now, lag_s = self.clock.now(), self.config.integer("replica.lag.time.max.ms") / 1000
+        for partition in self.partitions.values():
+            if partition.is_leader and partition.followers:
+                out = partition.lagging(now, lag_s)
+                if out:
+                    _log.info("%s: nodes %s lag and leave the ISR", partition.tp, ", ".join(map(str, out)))
+                    self._want_isr(partition, tuple(node for node in partition.isr if node not in out))
+        self.propose_isrs()
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return {tp: partition.high_watermark for tp, partition in self.partitions.items()}

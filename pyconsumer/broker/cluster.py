@@ -7,44 +7,32 @@ outlives it.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import json
 import os
-import select
 import shutil
-import subprocess
-import sys
 import tempfile
-import threading
-import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Protocol, Self
+from typing import Any, Self
 
-from pyconsumer import errors
-from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.broker.host import ClusterOptions
+from pyconsumer.broker.runners import ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
-from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
+from pyconsumer.errors import ConfigurationError, IllegalStateError
 
 __all__ = ["ClusterFaults", "EmbeddedCluster"]
-
-_START_TIMEOUT_S: Final = 60.0
-_COMMAND_TIMEOUT_S: Final = 30.0
-_STOP_TIMEOUT_S: Final = 20.0
 
 
 class EmbeddedCluster:
     """A Kafka cluster of our own on this machine; a context manager that starts and stops it.
 
     Args:
-        brokers: how many (one, for now).
+        brokers: how many; their node ids are 0, 1, and so on. All run in one process, each with its own listeners and
+            files, and replicate to each other.
         data_dir: where data is kept. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
         host: address to listen on.
-        port: of the first listener of the first broker; 0 picks a free one.
+        port: of the first listener of the first broker, and the next ones of the other brokers; 0 picks free ones.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; the first one is that of ``bootstrap_servers``.
         ssl_certfile, ssl_keyfile: PEM files for the TLS listeners; the key may be in the first.
         ssl_client_cafile: clients must show a certificate of this authority.
@@ -78,7 +66,7 @@ class EmbeddedCluster:
             data_dir=self._folder,
             config=dict(config or {}),
             host=host,
-            ports=[{listeners[0]: port}] if port and listeners else [],
+            ports=[{listeners[0]: port + node} for node in range(brokers)] if port and listeners else [],
             listeners=tuple(listeners),
             security=SecurityConfig(
                 cert_file=_path(ssl_certfile),
@@ -90,9 +78,10 @@ class EmbeddedCluster:
         )
         self._options.check()
         self._in_thread = in_thread
-        self._runner: _Runner | None = None
+        self._runner: Runner | None = None
         self._ports: list[dict[str, int]] = list(map(dict, self._options.ports))
         self._down: set[int] = set()
+        self._killed = False
         #: Faults that the brokers are to commit.
         self.faults = ClusterFaults(self)
 
@@ -100,7 +89,7 @@ class EmbeddedCluster:
 
     def start(self) -> None:
         """Start, and return when requests are answered. ``BrokerStartError`` if it cannot be."""
-        if self._runner is not None or self._down:
+        if self._runner is not None or self._killed:
             raise IllegalStateError("the cluster was started already")
         if self._own_folder and self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="pyconsumer-cluster-"))
@@ -113,7 +102,7 @@ class EmbeddedCluster:
 
     def _run(self) -> None:
         self._options.ports = self._ports
-        runner: _Runner = _ThreadRunner() if self._in_thread else _ProcessRunner(remove_folder=self._own_folder)
+        runner: Runner = ThreadRunner() if self._in_thread else ProcessRunner(remove_folder=self._own_folder)
         self._ports = runner.start(self._options)
         self._runner = runner
 
@@ -121,6 +110,7 @@ class EmbeddedCluster:
         """Stop in good order, and remove a temporary folder. Nothing happens if it does not run."""
         runner, self._runner = self._runner, None
         self._down.clear()
+        self._killed = False
         try:
             if runner is not None:
                 runner.stop()
@@ -177,36 +167,77 @@ class EmbeddedCluster:
         self.command("delete_topic", name=name)
 
     def kill_broker(self, node_id: int) -> None:
-        """End a broker as ``kill -9`` does. With one broker that is its whole process.
+        """End a broker as ``kill -9`` does: its connections are reset, and what it had in memory is gone.
+
+        It leaves the ISRs, and other replicas in sync lead what it led. With one broker this is :meth:`kill`.
+
+        Raises:
+            IllegalStateError: the cluster is in memory, so the broker could not come back; or it does not run.
+            ConfigurationError: there is no such broker.
+        """
+        self._check_node(node_id)
+        if self._options.brokers == 1:
+            self.kill()
+        else:
+            self._check_files()
+            self.command("kill_broker", node_id=node_id)
+        self._down.add(node_id)
+
+    def restart_broker(self, node_id: int) -> None:
+        """Start a broker that was killed, on its ports and with its files.
+
+        It follows the leaders that there are now, cuts off what they don't have, and joins the ISRs when it has caught
+        up; that goes on after this returns.
+
+        Raises:
+            IllegalStateError: it was not killed.
+        """
+        self._check_node(node_id)
+        if node_id not in self._down:
+            raise IllegalStateError(f"broker {node_id} was not killed")
+        if self._killed:
+            self.restart()
+        else:
+            self.command("restart_broker", node_id=node_id)
+        self._down.discard(node_id)
+
+    def kill(self) -> None:
+        """End the process of all brokers with ``kill -9``.
 
         Raises:
             IllegalStateError: the cluster is in memory, so it could not come back; or it does not run.
         """
         runner = self._running()
-        if self._memory:
-            raise IllegalStateError("a cluster in memory cannot be killed: nothing of it would be left")
-        self._check_node(node_id)
+        self._check_files()
         runner.kill()
         self._runner = None
-        self._down.add(node_id)
+        self._killed = True
 
-    def restart_broker(self, node_id: int) -> None:
-        """Start a broker that was killed, on its port and with its files."""
-        self._check_node(node_id)
-        if node_id not in self._down:
-            raise IllegalStateError(f"broker {node_id} was not killed")
+    def restart(self) -> None:
+        """Start all brokers again after :meth:`kill`. ``IllegalStateError`` if they were not killed."""
+        if not self._killed:
+            raise IllegalStateError("the cluster was not killed")
         self._run()
-        self._down.discard(node_id)
+        self._killed = False
+        self._down.clear()
+
+    def _check_files(self) -> None:
+        if self._memory:
+            raise IllegalStateError("a cluster in memory cannot be killed: nothing of it would be left")
 
     def _check_node(self, node_id: int) -> None:
         if not 0 <= node_id < self._options.brokers:
             raise ConfigurationError(f"there is no broker {node_id}")
 
+    def elect_preferred_leaders(self) -> int:
+        """Let each partition be led by its first replica, where that is in sync; return how many have moved."""
+        return int(self.command("elect_preferred_leaders"))
+
     def command(self, name: str, /, **arguments: Any) -> Any:
         """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`."""
         return self._running().command(name, arguments)
 
-    def _running(self) -> _Runner:
+    def _running(self) -> Runner:
         if self._runner is None:
             raise IllegalStateError("the cluster does not run")
         return self._runner
@@ -247,6 +278,37 @@ class ClusterFaults:
             )
         )
 
+    def move_leader(self, topic: str, partition: int, node: int | None = None) -> int:
+        """Let another replica in sync lead a partition; return its node id.
+
+        Args:
+            node: None for the next one in the order of the replicas.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such partition.
+            EligibleLeadersNotAvailableError: the node is no replica that is alive and in sync, or there is none.
+            ElectionNotNeededError: it leads already.
+        """
+        return int(self._cluster.command("move_leader", name=topic, partition=partition, node=node))
+
+    def move_coordinator(self, group_id: str, node: int | None = None) -> int:
+        """Let another broker coordinate a group, and all others of its partition of ``__consumer_offsets``.
+
+        Arguments, result and errors as :meth:`move_leader`.
+        """
+        return int(self._cluster.command("move_coordinator", group_id=group_id, node=node))
+
+    def pause_replication(self, node: int) -> None:
+        """Let a broker copy nothing from leaders until :meth:`resume_replication`; all else it does as ever.
+
+        ``acks=all`` waits for it as long as it is in sync, at most ``replica.lag.time.max.ms``.
+        """
+        self._cluster.command("pause_replication", node_id=node)
+
+    def resume_replication(self, node: int) -> None:
+        """Let it go on."""
+        self._cluster.command("resume_replication", node_id=node)
+
     def remove(self, rule_id: int) -> None:
         """Remove a rule."""
         self._cluster.command("remove_fault", rule_id=rule_id)
@@ -260,203 +322,9 @@ class ClusterFaults:
         return int(self._cluster.command("fault_hits", rule_id=rule_id))
 
 
-# --- where it runs
-
-
-class _Runner(Protocol):
-    def start(self, options: ClusterOptions) -> list[dict[str, int]]: ...
-
-    def command(self, name: str, arguments: Mapping[str, Any]) -> Any: ...
-
-    def stop(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    def log(self) -> str: ...
-
-
-class _ThreadRunner:
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop
-        self._host: ClusterHost
-        self._thread: threading.Thread
-
-    def start(self, options: ClusterOptions) -> list[dict[str, int]]:
-        started: Future[list[dict[str, int]]] = Future()
-        self._loop = asyncio.new_event_loop()
-
-        def run() -> None:
-            try:
-                self._host = ClusterHost(options, self._loop)
-                self._host.start()
-            except BaseException as error:
-                self._loop.close()
-                started.set_exception(error)
-                return
-            started.set_result(self._host.ports())
-            try:
-                self._loop.run_forever()
-            finally:
-                self._loop.close()
-
-        self._thread = threading.Thread(target=run, name="pyconsumer-broker", daemon=True)
-        self._thread.start()
-        try:
-            return started.result(_START_TIMEOUT_S)
-        except BaseException:
-            self._thread.join(_STOP_TIMEOUT_S)
-            raise
-
-    def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        return self._call(lambda: self._host.command(name, arguments))
-
-    def _call(self, action: Any) -> Any:
-        done: Future[Any] = Future()
-
-        def run() -> None:
-            try:
-                done.set_result(action())
-            except BaseException as error:
-                done.set_exception(error)
-
-        self._loop.call_soon_threadsafe(run)
-        return done.result(_COMMAND_TIMEOUT_S)
-
-    def stop(self) -> None:
-        self._end(lambda: self._host.stop())
-
-    def kill(self) -> None:
-        self._end(lambda: self._host.abandon())
-
-    def _end(self, action: Any) -> None:
-        try:
-            self._call(action)
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_STOP_TIMEOUT_S)
-
-    def log(self) -> str:
-        return ""
-
-
-class _ProcessRunner:
-    """The child reads commands from its standard input and answers on its standard output, a line of JSON each."""
-
-    def __init__(self, *, remove_folder: bool) -> None:
-        self._remove_folder = remove_folder
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes]
-        self._log: IO[bytes]
-        self._received = b""
-
-    def start(self, options: ClusterOptions) -> list[dict[str, int]]:
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (read until the end)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "pyconsumer.broker", "--control"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            bufsize=0,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        try:
-            answer = self._exchange(_options_to_json(options, self._remove_folder), _START_TIMEOUT_S)
-        except BaseException:
-            self.kill()
-            raise
-        return [dict(ports) for ports in answer]
-
-    def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        return self._exchange({"command": name, "arguments": dict(arguments)}, _COMMAND_TIMEOUT_S)
-
-    def _exchange(self, message: Mapping[str, Any], timeout_s: float) -> Any:
-        assert self._process.stdin is not None
-        with self._lock:
-            try:
-                self._process.stdin.write(json.dumps(message).encode() + b"\n")
-                answer = json.loads(self._read_line(timeout_s))
-            except (OSError, ValueError) as error:
-                raise BrokerStartError(f"the broker process has ended: {self._why()}") from error
-        if "error" in answer:
-            kind = getattr(errors, answer["error"], BrokerStartError)
-            raise kind(answer["message"])
-        return answer["result"]
-
-    def _read_line(self, timeout_s: float) -> bytes:
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + timeout_s
-        while b"\n" not in self._received:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
-                raise BrokerStartError(f"the broker process did not answer within {timeout_s:g} s: {self._why()}")
-            data = os.read(self._process.stdout.fileno(), 65536)
-            if not data:
-                raise OSError("the pipe is closed")
-            self._received += data
-        line, self._received = self._received.split(b"\n", 1)
-        return line
-
-    def _why(self) -> str:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        lines = self.log().strip().splitlines()
-        status = self._process.returncode
-        return f"status {status}" + (f", it said: {' | '.join(lines[-5:])}" if lines else "")
-
-    def stop(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.write(b'{"command": "stop"}\n')
-        try:
-            self._process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._close()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        self._log.close()
-
-    def log(self) -> str:
-        if self._log.closed:
-            return ""
-        size = self._log.seek(0, os.SEEK_END)
-        return os.pread(self._log.fileno(), size, 0).decode("utf-8", "replace")
-
-
 def _path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.path.abspath(path)
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _options_to_json(options: ClusterOptions, remove_folder: bool) -> dict[str, Any]:
-    security = options.security
-    return {
-        "brokers": options.brokers,
-        "data_dir": None if options.data_dir is None else os.path.abspath(options.data_dir),
-        "config": options.config,
-        "host": options.host,
-        "advertised_host": options.advertised_host,
-        "ports": [dict(ports) for ports in options.ports],
-        "listeners": list(options.listeners),
-        "security": {
-            "cert_file": security.cert_file,
-            "key_file": security.key_file,
-            "client_ca_file": security.client_ca_file,
-            "sasl_users": dict(security.sasl_users),
-        },
-        "flush_at_stop": options.flush_at_stop,
-        "remove_folder": remove_folder,
-    }

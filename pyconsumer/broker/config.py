@@ -176,9 +176,7 @@ _BROKER_TABLE = (
     _topic_default("segment.jitter.ms", "log.roll.jitter.ms", None),
     Setting("log.roll.jitter.hours", _INT, 0, "log.roll.jitter.ms in hours.", between(0)),
     Setting("auto.create.topics.enable", _BOOLEAN, True, "Whether asking for a topic that is not there creates it."),
-    Setting(
-        "auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas.", used=False
-    ),
+    Setting("auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas."),
     Setting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
     Setting("broker.rack", _STRING, None, "Rack of the broker, told to clients."),
     Setting("connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after so many ms; -1: never."),
@@ -212,6 +210,13 @@ _BROKER_TABLE = (
     Setting("group.max.session.timeout.ms", _INT, 1_800_000, "Longest session timeout that a member may ask for."),
     Setting("group.max.size", _INT, _MAX_INT, "Most members of a group.", between(1)),
     Setting("group.min.session.timeout.ms", _INT, 6_000, "Shortest session timeout that a member may ask for."),
+    Setting(
+        "leader.imbalance.check.interval.seconds",
+        _LONG,
+        300,
+        "Time between two looks whether leaders can move back.",
+        between(1),
+    ),
     Setting("log.cleaner.backoff.ms", _LONG, 15_000, "Time between two looks for logs to compact.", between(0)),
     Setting("log.cleaner.dedupe.buffer.size", _LONG, 134_217_728, "Memory of the cleaner.", used=False),
     Setting("log.cleaner.enable", _BOOLEAN, True, "Whether compacted topics are compacted."),
@@ -268,7 +273,7 @@ _BROKER_TABLE = (
     Setting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
     Setting("queued.max.requests", _INT, 500, "Waiting requests.", between(1), used=False),
     Setting(
-        "replica.fetch.max.bytes", _INT, 2**20, "Bytes per partition that a follower fetches.", between(0), used=False
+        "replica.fetch.max.bytes", _INT, 2**20, "Bytes of a partition that a follower copies at a time.", between(0)
     ),
     Setting("replica.high.watermark.checkpoint.interval.ms", _LONG, 5_000, "How often high watermarks are written."),
     Setting("replica.lag.time.max.ms", _LONG, 30_000, "Lag after which a follower leaves the ISR.", between(1)),

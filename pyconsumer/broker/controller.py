@@ -10,14 +10,17 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from pyconsumer.broker.config import BrokerConfig, parse_topic_config
+from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
+from pyconsumer.broker.elections import NO_LEADER, PartitionState, after_death, after_return, moved_to
 from pyconsumer.broker.log.storage import replace_file
 from pyconsumer.errors import (
     ConfigurationError,
+    ElectionNotNeededError,
+    EligibleLeadersNotAvailableError,
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
@@ -35,6 +38,7 @@ __all__ = [
     "OFFSETS_TOPIC",
     "TRANSACTION_TOPIC",
     "Controller",
+    "IsrChange",
     "PartitionState",
     "TopicState",
     "check_topic_name",
@@ -51,13 +55,12 @@ _FORMAT: Final = 1
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-@dataclass(slots=True)
-class PartitionState:
-    """Who has a partition. ``leader`` is -1 without one."""
+class IsrChange(NamedTuple):
+    """What a leader wants the ISR of one of its partitions to be, as of its leader epoch."""
 
-    leader: int
+    topic: str
+    partition: int
     leader_epoch: int
-    replicas: tuple[int, ...]
     isr: tuple[int, ...]
 
 
@@ -96,7 +99,7 @@ class Controller:
     Attributes:
         topics: by name; don't change them except through the methods here.
         names: of topics by id.
-        brokers: node ids that are alive.
+        brokers: node ids that are alive; ``registered``: all that the cluster has.
         on_change: called with a topic's name after it was created, changed or deleted.
         on_broker_config: called after settings of brokers were changed.
     """
@@ -107,6 +110,7 @@ class Controller:
         self.topics: dict[str, TopicState] = {}
         self.names: dict[bytes, str] = {}
         self.brokers: list[int] = []
+        self.registered: list[int] = []
         self.cluster_id = uuid_to_str(uuid.uuid4().bytes)
         self.broker_configs: dict[str, dict[str, str]] = {}
         self._next_producer_id = 0
@@ -160,22 +164,110 @@ class Controller:
 
     @property
     def controller_id(self) -> int:
-        """The node that clients send changes to; every node would take them."""
+        """The node that clients send changes to: the first that is alive. Every node would take them."""
         return self.brokers[0] if self.brokers else -1
 
     def register(self, node_ids: Sequence[int]) -> None:
         """Let brokers be alive from now on. Every partition that they can lead gets a leader in a new epoch."""
+        self.registered = sorted({*self.registered, *node_ids})
         self.brokers = sorted({*self.brokers, *node_ids})
-        changed = False
+
+        def change(state: PartitionState, unclean: bool) -> PartitionState:
+            missing = [node for node in state.isr if node not in self.brokers]
+            found = after_death(state, missing, self.brokers, unclean=unclean)
+            if found.leader_epoch > state.leader_epoch and found.leader != NO_LEADER:
+                return found  # a new leader was found already
+            return after_return(found, node_ids, self.brokers, unclean=unclean)
+
+        self._change_all(change)
+
+    def unregister(self, node_ids: Sequence[int]) -> None:
+        """Brokers have died: they leave the ISRs, and what they led is led by others in a new epoch, or by nobody."""
+        self.brokers = [node for node in self.brokers if node not in node_ids]
+        self._change_all(lambda state, unclean: after_death(state, node_ids, self.brokers, unclean=unclean))
+
+    def _change_all(self, change: Callable[[PartitionState, bool], PartitionState]) -> None:
+        changed = []
         for topic in self.topics.values():
-            for partition in topic.partitions:
-                alive = [node for node in partition.isr if node in self.brokers]
-                if partition.leader in node_ids or (partition.leader not in self.brokers and alive):
-                    partition.leader = partition.leader if partition.leader in alive else alive[0]
-                    partition.leader_epoch += 1
-                    changed = True
+            unclean = bool(resolve_topic("unclean.leader.election.enable", topic.config, self._config).value)
+            partitions = [change(state, unclean) for state in topic.partitions]
+            if partitions != topic.partitions:
+                topic.partitions = partitions
+                changed.append(topic.name)
         if changed:
             self._save()
+        for name in changed:
+            self._tell(name)
+
+    def alter_isrs(self, node: int, changes: Sequence[IsrChange]) -> None:
+        """A leader has seen replicas catch up or fall behind.
+
+        Changes that come too late are passed over: those of a leader that was replaced, and of topics that are gone.
+        Brokers that are not alive don't enter an ISR (KIP-903).
+        """
+        changed: dict[str, None] = {}
+        for change in changes:
+            topic = self.topics.get(change.topic)
+            if topic is None or change.partition >= len(topic.partitions):
+                continue
+            state = topic.partitions[change.partition]
+            if (state.leader, state.leader_epoch) != (node, change.leader_epoch):
+                continue
+            may_be_in = {*state.isr, *self.brokers}.intersection(change.isr)
+            isr = tuple(one for one in state.replicas if one in may_be_in)
+            if node in isr and isr != state.isr:
+                topic.partitions[change.partition] = replace(state, isr=isr)
+                changed[change.topic] = None
+        if changed:
+            self._save()
+        for name in changed:
+            self._tell(name)
+
+    def move_leader(self, name: str, partition: int, node: int | None = None) -> int:
+        """Let another replica in sync lead a partition; return which.
+
+        Args:
+            node: None for the next one in the order of the replicas.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no such partition.
+            EligibleLeadersNotAvailableError: the node is no replica that is alive and in sync, or there is none.
+            ElectionNotNeededError: it leads already.
+        """
+        topic = self.topic(name)
+        if not 0 <= partition < len(topic.partitions):
+            raise UnknownTopicOrPartitionError(f"there is no partition {name}-{partition}")
+        state = topic.partitions[partition]
+        eligible = [one for one in state.replicas if one in state.isr and one in self.brokers]
+        if node is None:
+            at = state.replicas.index(state.leader) if state.leader != NO_LEADER else -1
+            others = [one for one in (*state.replicas[at + 1 :], *state.replicas[: max(at, 0)]) if one in eligible]
+            if not others:
+                raise EligibleLeadersNotAvailableError(f"no other replica of {name}-{partition} is in sync")
+            node = others[0]
+        elif node not in eligible:
+            raise EligibleLeadersNotAvailableError(f"node {node} is no replica in sync of {name}-{partition}")
+        if node == state.leader:
+            raise ElectionNotNeededError(f"node {node} leads {name}-{partition} already")
+        topic.partitions[partition] = moved_to(state, node)
+        self._save()
+        self._tell(name)
+        return node
+
+    def elect_preferred_leaders(self) -> int:
+        """Let every partition be led by its first replica, where that is in sync; return how many have moved."""
+        moved = 0
+
+        def change(state: PartitionState, unclean: bool) -> PartitionState:
+            nonlocal moved
+            preferred = state.preferred_leader
+            if preferred == state.leader or preferred not in state.isr or preferred not in self.brokers:
+                return state
+            moved += 1
+            return moved_to(state, preferred)
+
+        self._change_all(change)
+        return moved
 
     def allocate_producer_ids(self) -> range:
         """A block of producer ids that nobody has had, whatever happens to the process."""
@@ -247,16 +339,25 @@ class Controller:
             raise InvalidReplicationFactorError(
                 "Replication factor must be larger than 0, or -1 to use the default value."
             )
-        if replication_factor > len(self.brokers):
+        if replication_factor > len(self.registered):
             raise InvalidReplicationFactorError(
                 f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of"
-                f" {replication_factor} cannot be reached because only {len(self.brokers)} broker(s) are registered."
+                f" {replication_factor} cannot be reached because only {len(self.registered)} broker(s) are registered."
             )
+        if not self.brokers:
+            raise InvalidReplicationFactorError("All brokers are currently fenced.")
+        dead = [node for node in self.registered if node not in self.brokers]
         placed = []
         for index in range(first, first + count):
-            replicas = tuple(self.brokers[(index + step) % len(self.brokers)] for step in range(replication_factor))
-            placed.append(PartitionState(replicas[0], 0, replicas, replicas))
+            # Those that are not alive come last, but they do get replicas, which are in sync once they are back.
+            at, behind = index % len(self.brokers), index % len(dead) if dead else 0
+            nodes = [*self.brokers[at:], *self.brokers[:at], *dead[behind:], *dead[:behind]]
+            placed.append(self._new_partition(tuple(nodes[:replication_factor])))
         return placed
+
+    def _new_partition(self, replicas: tuple[int, ...]) -> PartitionState:
+        isr = tuple(node for node in replicas if node in self.brokers)
+        return PartitionState(isr[0], 0, replicas, isr)
 
     def _assigned(self, assignments: Mapping[int, Sequence[int]], first: int) -> list[PartitionState]:
         placed: list[PartitionState] = []
@@ -266,12 +367,14 @@ class Controller:
                 raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
             if not replicas or len(set(replicas)) < len(replicas):
                 raise InvalidReplicaAssignmentError(f"partition {index} names no replica, or one of them twice")
-            unknown = [node for node in replicas if node not in self.brokers]
+            unknown = [node for node in replicas if node not in self.registered]
             if unknown:
                 raise InvalidReplicaAssignmentError(f"partition {index} names broker {unknown[0]}, which is not there")
             if placed and len(replicas) != len(placed[0].replicas):
                 raise InvalidReplicaAssignmentError("the partitions have different numbers of replicas")
-            placed.append(PartitionState(replicas[0], 0, replicas, replicas))
+            if not any(node in self.brokers for node in replicas):
+                raise InvalidReplicaAssignmentError(f"all brokers that partition {index} names are fenced")
+            placed.append(self._new_partition(replicas))
         return placed
 
     def create_topics(self, planned: Sequence[TopicState]) -> None:
@@ -305,11 +408,11 @@ class Controller:
         config["segment.bytes" if segment_bytes >= 2**20 else "internal.segment.bytes"] = str(segment_bytes)
         if name == TRANSACTION_TOPIC:
             config["min.insync.replicas"] = str(
-                min(len(self.brokers), self._config.integer("transaction.state.log.min.isr"))
+                min(len(self.registered), self._config.integer("transaction.state.log.min.isr"))
             )
         wanted = self._config.integer(f"{prefix}.replication.factor")
         return self.create_topic(
-            name, self._config.integer(f"{prefix}.num.partitions"), min(wanted, len(self.brokers)), config
+            name, self._config.integer(f"{prefix}.num.partitions"), min(wanted, len(self.registered)), config
         )
 
     def delete_topic(self, name: str) -> None:
@@ -364,9 +467,9 @@ class Controller:
         """Replace settings that were set while running: those of one node, or ("") of all."""
         self.broker_configs[node] = dict(config)
         self._save()
-        for listener in self.on_broker_config:
+        for listener in list(self.on_broker_config):
             listener()
 
     def _tell(self, name: str) -> None:
-        for listener in self.on_change:
+        for listener in list(self.on_change):
             listener(name)

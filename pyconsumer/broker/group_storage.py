@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import AppendResult, KeyValue
-from pyconsumer.error_codes import KafkaStorageError
-from pyconsumer.errors import BrokerResponseError
+from pyconsumer.broker.purgatory import Appended, DelayedProduce
+from pyconsumer.errors import BrokerResponseError, KafkaStorageError, NotLeaderOrFollowerError
 from pyconsumer.protocol.records import BatchBuilder
-from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.broker.broker import Broker
@@ -50,15 +49,31 @@ class LogGroupStorage:
             return Deferred.of(AppendResult(error.errno))
         except OSError:
             return Deferred.of(AppendResult(KafkaStorageError.errno))
-        return Deferred.of(AppendResult(0, result.first_offset))
+        appended = Appended(found, result.last_offset + 1, found.leader_epoch)
+        outcome = appended.outcome
+        if outcome is not None:
+            return Deferred.of(_result(outcome, result.first_offset))
+        broker = self._broker
+        until = broker.clock.now() + broker.config.integer("offsets.commit.timeout.ms") / 1000
+        answer: Deferred[AppendResult] = Deferred()
+        replicated = DelayedProduce(broker.timer, broker.soon, until, [appended]).deferred
+        replicated.on_done(lambda outcomes: answer.set(_result(outcomes[0], result.first_offset)))
+        return answer
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Record batches from the log start to the log end."""
-        found = self._broker.partitions.get(TopicPartition(OFFSETS_TOPIC, partition))
-        if found is None or not found.is_leader:
-            return
+        """Record batches from the log start to the log end.
+
+        Raises:
+            NotLeaderOrFollowerError: this broker does not lead the partition, or not in the same epoch any more. What
+                was read until then is not all there is, so it must not pass for it.
+        """
+        found = self._broker.partition(OFFSETS_TOPIC, partition)
         epoch = found.leader_epoch
         for piece in found.log.raw(self._broker.config.integer("offsets.load.buffer.size")):
             yield piece
             if not found.is_leader or found.leader_epoch != epoch:
-                return
+                raise NotLeaderOrFollowerError(f"{found.tp} is in another leader epoch than when its load began")
+
+
+def _result(error_code: int, base_offset: int) -> AppendResult:
+    return AppendResult(0, base_offset) if error_code == 0 else AppendResult(error_code)

@@ -10,30 +10,31 @@ import asyncio
 import fcntl
 import logging
 import os
+import socket
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.controller import Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
 from pyconsumer.broker.faults import Faults
-from pyconsumer.broker.log.cleaner import LogCleaner
+from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
+from pyconsumer.broker.upkeep import Upkeep
 from pyconsumer.clock import SystemClock
-from pyconsumer.errors import BrokerStartError, ConfigurationError
+from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["ClusterHost", "ClusterOptions"]
 
 _log = logging.getLogger(__name__)
 
-#: How long compaction goes on at a time; it rests as long.
-_CLEANER_STEP_S = 0.005
+#: A bound for typing errors: each broker has its own files and sockets in the one process.
+_MOST_BROKERS: Final = 100
 
 
 @dataclass(slots=True)
@@ -62,8 +63,8 @@ class ClusterOptions:
 
     def check(self) -> None:
         """Raise ``ConfigurationError`` if such a cluster cannot be."""
-        if self.brokers != 1:
-            raise ConfigurationError(f"the embedded cluster has one broker for now, not {self.brokers}")
+        if not 1 <= self.brokers <= _MOST_BROKERS:
+            raise ConfigurationError(f"a cluster has 1 to {_MOST_BROKERS} brokers, not {self.brokers}")
         if not self.listeners:
             raise ConfigurationError("a broker needs a listener")
         self.security.check(self.listeners)
@@ -77,14 +78,16 @@ class ClusterHost:
         options.check()
         self.options = options
         self.faults = Faults()
-        self.brokers: list[Broker] = []
-        self.servers: list[BrokerServer] = []
+        self.brokers: dict[int, Broker] = {}
+        self.servers: dict[int, BrokerServer] = {}
+        self._config = BrokerConfig(options.config)
         self._loop = loop
         self._clock = SystemClock()
         self._timer = Timer(self._on_earlier)
         self._wake: asyncio.TimerHandle | None = None
-        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="pyconsumer-flush")
-        self._flushing = False
+        self._upkeep = Upkeep(self.brokers, self._config, self._clock, self._timer, loop)
+        #: Ports of brokers that were killed, by listener: bound and not listening, so that nobody else gets them.
+        self._kept_ports: dict[int, dict[str, socket.socket]] = {}
         self._running = False
         self._lock: IO[str] | None = None
         self.controller: Controller
@@ -109,7 +112,10 @@ class ClusterHost:
             self.abandon()
             raise
         self._running = True
-        self._schedule_work()
+        self._upkeep.start()
+        self._upkeep.every(
+            self._config.integer("leader.imbalance.check.interval.seconds") * 1000, self._rebalance_leaders
+        )
 
     def _lock_folder(self, folder: Path) -> None:
         try:
@@ -128,43 +134,109 @@ class ClusterHost:
         options = self.options
         self.controller = Controller(options.data_dir, BrokerConfig(options.config))
         for node_id in range(options.brokers):
-            broker = Broker(
-                node_id,
-                folder=None if options.data_dir is None else options.data_dir / f"broker-{node_id}",
-                config=BrokerConfig(options.config),
-                controller=self.controller,
-                clock=self._clock,
-                timer=self._timer,
-                faults=self.faults,
-                endpoints=self.endpoints,
-                soon=self._soon,
-            )
-            server = BrokerServer(broker, self._loop, options.security)
-            self.servers.append(server)
-            ports = options.ports[node_id] if node_id < len(options.ports) else {}
+            self._open(node_id)
+        self.controller.register(list(self.brokers))
+        for broker in list(self.brokers.values()):
+            broker.start()
+
+    def _open(self, node_id: int) -> None:
+        """Make a broker and open its listeners; nobody is served before the loop runs on."""
+        options = self.options
+        broker = Broker(
+            node_id,
+            folder=None if options.data_dir is None else options.data_dir / f"broker-{node_id}",
+            config=BrokerConfig(options.config),
+            controller=self.controller,
+            clock=self._clock,
+            timer=self._timer,
+            faults=self.faults,
+            endpoints=self.endpoints,
+            peers=self.brokers,
+            soon=self._soon,
+        )
+        server = self.servers[node_id] = BrokerServer(broker, self._loop, options.security)
+        ports = options.ports[node_id] if node_id < len(options.ports) else {}
+        kept = self._kept_ports.pop(node_id, {})
+        try:
             for name in options.listeners:
                 port = ports.get(name, 0)
                 try:
-                    server.open(name, options.host, port)
+                    server.open(name, options.host, port, kept.pop(name, None))
                 except OSError as error:
                     reason = error.strerror or str(error)
                     raise BrokerStartError(f"cannot listen on {options.host}:{port}: {reason}") from error
-            self.brokers.append(broker)
-        self.controller.register([broker.node_id for broker in self.brokers])
-        for broker in self.brokers:
+        finally:
+            for unused in kept.values():
+                unused.close()
+        self.brokers[node_id] = broker
+
+    # --- single brokers
+
+    def kill_broker(self, node_id: int) -> None:
+        """End one broker as ``kill -9`` would: its connections are reset, what it had in memory is gone.
+
+        Raises:
+            IllegalStateError: it does not run, or the cluster is in memory and the broker could not come back.
+        """
+        if self.options.data_dir is None:
+            raise IllegalStateError("a broker in memory cannot be killed: nothing of it would be left")
+        broker = self._broker(node_id)
+        _log.info("killing node %d", node_id)
+        self._drop(broker)
+        self.controller.unregister([node_id])
+
+    def _drop(self, broker: Broker) -> None:
+        del self.brokers[broker.node_id]
+        server = self.servers.pop(broker.node_id)
+        self._kept_ports[broker.node_id] = server.close_and_keep_ports()
+        self._upkeep.forget(broker.node_id)
+        broker.abandon()
+
+    def restart_broker(self, node_id: int) -> None:
+        """Start a broker that was killed: it recovers from its files, follows, and joins the ISRs when it is up.
+
+        Raises:
+            IllegalStateError: it was not killed.
+            BrokerStartError: a port or a file cannot be had.
+        """
+        if node_id in self.brokers or not 0 <= node_id < self.options.brokers:
+            raise IllegalStateError(f"broker {node_id} was not killed")
+        _log.info("starting node %d", node_id)
+        self._open(node_id)
+        broker = self.brokers[node_id]
+        self.controller.register([node_id])
+        try:
             broker.start()
+        except BaseException as error:
+            self._drop(broker)
+            self.controller.unregister([node_id])
+            if isinstance(error, OSError):
+                raise BrokerStartError(f"broker {node_id} cannot start: {error}") from error
+            raise
+
+    def _broker(self, node_id: int) -> Broker:
+        broker = self.brokers.get(node_id)
+        if broker is None:
+            raise IllegalStateError(f"broker {node_id} does not run")
+        return broker
+
+    def _rebalance_leaders(self) -> None:
+        if self._config.boolean("auto.leader.rebalance.enable"):
+            self.controller.elect_preferred_leaders()
+
+    # --- the end
 
     def stop(self) -> None:
         """Stop in good order."""
         self._end(reset=False)
-        for broker in self.brokers:
+        for broker in self.brokers.values():
             broker.stop(flush=self.options.flush_at_stop)
         self._release()
 
     def abandon(self) -> None:
         """Stop as if the process had been killed: sockets are reset, nothing more is written."""
         self._end(reset=True)
-        for broker in self.brokers:
+        for broker in self.brokers.values():
             broker.abandon()
         self._release()
 
@@ -173,9 +245,13 @@ class ClusterHost:
         if self._wake is not None:
             self._wake.cancel()
             self._wake = None
-        for server in self.servers:
+        for server in self.servers.values():
             server.close(reset=reset)
-        self._flusher.shutdown(wait=True)
+        for kept in self._kept_ports.values():
+            for sock in kept.values():
+                sock.close()
+        self._kept_ports.clear()
+        self._upkeep.stop()
 
     def _release(self) -> None:
         self.brokers.clear()
@@ -190,7 +266,7 @@ class ClusterHost:
         """Where brokers that are alive listen, as a client of that listener can reach them."""
         host = self.options.advertised_host or self.options.host
         found = []
-        for server in self.servers:
+        for server in self.servers.values():
             address = server.addresses.get(listener)
             if address is not None:
                 rack = server.broker.config.value("broker.rack")
@@ -199,7 +275,7 @@ class ClusterHost:
 
     def ports(self) -> list[dict[str, int]]:
         """Per broker, the port of each listener."""
-        return [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers]
+        return [{name: port for name, (_, port) in server.addresses.items()} for server in self.servers.values()]
 
     # --- time
 
@@ -219,83 +295,6 @@ class ClusterHost:
             deadline = self._timer.next_deadline()
             if deadline is not None and self._wake is None and (self._running or self.brokers):
                 self._wake = self._loop.call_at(deadline, self._run_timer)
-
-    def _every(self, interval_ms: int, action: Callable[[], None], first_ms: int | None = None) -> None:
-        def run() -> None:
-            if not self._running:
-                return
-            try:
-                action()
-            except Exception:
-                _log.exception("periodic work failed")
-            self._timer.schedule(self._clock.now() + interval_ms / 1000, run)
-
-        first = interval_ms if first_ms is None else first_ms
-        self._timer.schedule(self._clock.now() + first / 1000, run)
-
-    def _schedule_work(self) -> None:
-        config = self.brokers[0].config
-        retention_ms = config.integer("log.retention.check.interval.ms")
-        first_ms = min(config.integer("log.initial.task.delay.ms"), retention_ms)
-        self._every(retention_ms, lambda: self._for_all(Broker.delete_old_segments), first_ms)
-        checkpoint_ms = min(
-            config.integer("log.flush.offset.checkpoint.interval.ms"),
-            config.integer("log.flush.start.offset.checkpoint.interval.ms"),
-        )
-        self._every(max(checkpoint_ms, 100), self._checkpoint)
-        self._every(1000, lambda: self._for_all(lambda broker: broker.logs.flush_due()))
-        self._every(
-            config.integer("producer.id.expiration.check.interval.ms"),
-            lambda: self._for_all(
-                lambda broker: broker.logs.expire_producers(broker.config.integer("producer.id.expiration.ms"))
-            ),
-        )
-        if config.boolean("log.cleaner.enable"):
-            cleaner = LogCleaner(self._clock)
-            self._every(max(config.integer("log.cleaner.backoff.ms"), 10), lambda: self._clean(cleaner))
-
-    def _clean(self, cleaner: LogCleaner) -> None:
-        """Compact one log, in steps."""
-        if not cleaner.busy:
-            cleaner.choose(partition for broker in self.brokers for partition in broker.partitions.values())
-            self._clean_on(cleaner)
-
-    def _clean_on(self, cleaner: LogCleaner) -> None:
-        if self._running and cleaner.busy:
-            cleaner.step(_CLEANER_STEP_S)
-            self._timer.schedule(self._clock.now() + _CLEANER_STEP_S, lambda: self._clean_on(cleaner))
-
-    def _for_all(self, action: Callable[[Broker], object]) -> None:
-        for broker in self.brokers:
-            action(broker)
-
-    def _checkpoint(self) -> None:
-        """Force closed segments to disk in another thread, then note how far they are safe."""
-        jobs = [job for broker in self.brokers for job in broker.logs.flushers()]
-        if not jobs or self._flushing:
-            self._for_all(Broker.checkpoint)
-            return
-        self._flushing = True
-
-        def work() -> None:
-            for _, _, calls in jobs:
-                for call in calls:
-                    call()
-
-        def done(error: BaseException | None) -> None:
-            self._flushing = False
-            if error is not None:
-                _log.error("forcing logs to disk failed: %s", error)
-                return
-            for log, point, _ in jobs:
-                log.recovery_point = max(log.recovery_point, min(point, log.log_end_offset))
-            if self._running:
-                self._for_all(Broker.checkpoint)
-
-        future = self._flusher.submit(work)
-        future.add_done_callback(
-            lambda ended: self._loop.is_closed() or self._loop.call_soon_threadsafe(done, ended.exception())
-        )
 
     # --- commands from outside
 
@@ -321,6 +320,28 @@ class ClusterHost:
             return None
         if name == "fault_hits":
             return self.faults.hits(arguments["rule_id"])
+        if name == "kill_broker":
+            self.kill_broker(arguments["node_id"])
+            return None
+        if name == "restart_broker":
+            self.restart_broker(arguments["node_id"])
+            return None
+        if name == "move_leader":
+            return self.controller.move_leader(**arguments)
+        if name == "move_coordinator":
+            return self._move_coordinator(**arguments)
+        if name == "elect_preferred_leaders":
+            return self.controller.elect_preferred_leaders()
+        if name == "pause_replication":
+            self._broker(arguments["node_id"]).fetcher.pause()
+            return None
+        if name == "resume_replication":
+            self._broker(arguments["node_id"]).fetcher.resume()
+            return None
         if name == "ping":
             return os.getpid()
         raise ConfigurationError(f"there is no command {name!r}")
+
+    def _move_coordinator(self, group_id: str, node: int | None) -> int:
+        topic = self.controller.ensure_internal(OFFSETS_TOPIC)
+        return self.controller.move_leader(topic.name, partition_for(group_id, len(topic.partitions)), node)

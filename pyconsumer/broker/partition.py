@@ -1,26 +1,91 @@
-"""One replica of a partition on one broker: its log, who leads it, and what of it may be read.
+"""One replica of a partition on one broker: its log, who leads it, what of it may be read and what is acknowledged.
 
-The leader's high watermark is the least log end offset of the in-sync replicas. Consumers read up to it, and whoever
-waits for data is told when it moves.
+Rules:
+
+1. The leader appends; followers copy its log, batch by batch, and it learns how far they are from what they ask for
+   next.
+2. The high watermark of the leader is the least log end offset of the replicas in sync (ISR), and never falls. It
+   stands still while fewer replicas are in sync than ``min.insync.replicas`` demands (or than there are, if that is
+   less). A follower's is the leader's, as far as its own log goes. Consumers read up to it.
+3. A record sent with ``acks=all`` is acknowledged when the high watermark has passed it, in the leader epoch in which
+   it was appended.
+4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began;
+   it leaves when it has not caught up for ``replica.lag.time.max.ms``. The controller decides; nothing counts before.
+5. An election begins an epoch at the new leader's log end offset. A follower whose log parts from that cuts its own
+   back to where they part before it copies on (KIP-101, KIP-279, KIP-595).
+
+Nothing here opens a socket or reads a clock: times are arguments.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
+from pyconsumer.broker.elections import NO_LEADER
 from pyconsumer.broker.log.partition_log import AppendResult, PartitionLog
 from pyconsumer.errors import (
     FencedLeaderEpochError,
+    NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
+    OffsetOutOfRangeError,
     UnknownLeaderEpochError,
 )
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Partition", "Watcher"]
+__all__ = ["FollowerProgress", "Partition", "ReplicaRead", "Watcher"]
 
-#: Called when the high watermark has moved, with the number of bytes by which; -1 if leadership was lost.
+Buffer = bytes | bytearray | memoryview
+
+#: Called when the high watermark has moved, with the number of bytes by which; -1 says no more than "look again":
+#: leadership has changed, or the log begins elsewhere.
 Watcher = Callable[[int], None]
+
+
+class FollowerProgress:
+    """What a leader knows of a follower.
+
+    Attributes:
+        log_end_offset, log_start_offset: of its log, -1 until it has asked for something.
+        caught_up_at: monotonic seconds when it last had all that the leader had.
+    """
+
+    __slots__ = ("_asked_at", "_leader_end", "caught_up_at", "log_end_offset", "log_start_offset")
+
+    def __init__(self, now: float) -> None:
+        self.log_end_offset = self.log_start_offset = -1
+        self.caught_up_at = now
+        self._asked_at = now
+        self._leader_end = -1
+
+    def update(self, log_end_offset: int, log_start_offset: int, leader_end: int, now: float) -> None:
+        """It has asked for what comes at its log end offset; the leader's log ended at ``leader_end`` then."""
+        if log_end_offset >= leader_end:
+            self.caught_up_at = now
+        elif 0 <= self._leader_end <= log_end_offset:
+            # It has what there was when it asked last: a follower of a busy leader is never quite at the end.
+            self.caught_up_at = max(self.caught_up_at, self._asked_at)
+        self.log_end_offset, self.log_start_offset = log_end_offset, log_start_offset
+        self._asked_at, self._leader_end = now, leader_end
+
+    def is_caught_up(self, leader_end: int, now: float, lag_s: float) -> bool:
+        """Whether it has everything, or had so no longer than ``lag_s`` ago."""
+        return self.log_end_offset == leader_end or now - self.caught_up_at <= lag_s
+
+
+class ReplicaRead(NamedTuple):
+    """What a leader answers a follower: batches, and bounds of its log.
+
+    ``diverging``: an epoch and the offset where it ends; the follower's log parts from the leader's, and it has to cut
+    its own before it asks again. Nothing else counts then.
+    """
+
+    records: bytes = b""
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    diverging: tuple[int, int] | None = None
 
 
 class Partition:
@@ -30,6 +95,9 @@ class Partition:
         leader: node id, -1 without a leader; ``leader_epoch``: raised by every election.
         replicas, isr: node ids; the in-sync ones among them.
         high_watermark: offset up to which consumers may read.
+        epoch_start: as the leader, the offset at which its epoch began.
+        on_progress: called, as the leader, when there is something new for followers.
+        on_isr: called, as the leader, with the ISR that it wants (rule 4).
     """
 
     def __init__(self, node_id: int, tp: TopicPartition, topic_id: bytes, log: PartitionLog) -> None:
@@ -37,12 +105,20 @@ class Partition:
         self.tp = tp
         self.topic_id = topic_id
         self.log = log
-        self.leader = -1
+        self.leader = NO_LEADER
         self.leader_epoch = -1
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.high_watermark = log.log_start_offset
-        self._end_offsets: dict[int, int] = {}
+        self.epoch_start = -1
+        self.followers: dict[int, FollowerProgress] = {}
+        self.on_progress: Callable[[Partition], None] | None = None
+        self.on_isr: Callable[[Partition, tuple[int, ...]], None] | None = None
+        self._in_sync: list[FollowerProgress] = []
+        #: Where appends ended that the high watermark has not passed yet, and their bytes.
+        self._waiting: deque[tuple[int, int]] = deque()
+        #: Appends before this offset were not noted there.
+        self._noted_from = log.log_end_offset
         self._watchers: set[Watcher] = set()
 
     @property
@@ -54,15 +130,32 @@ class Partition:
         """First offset of the oldest open transaction, or the high watermark."""
         return self.high_watermark
 
-    def lead(self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        """Take in who leads; if it is this broker, its epoch begins at the log end offset."""
+    # --- who leads
+
+    def lead(
+        self, leader: int, leader_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now: float = 0.0
+    ) -> None:
+        """Take in what the controller says: a new epoch, or other replicas in sync.
+
+        Args:
+            now: monotonic seconds; followers have ``replica.lag.time.max.ms`` from now to show themselves.
+        """
+        new_epoch = leader_epoch != self.leader_epoch
         self.leader, self.leader_epoch, self.replicas, self.isr = leader, leader_epoch, replicas, isr
-        self._end_offsets = {node: -1 for node in isr if node != self.node_id}
-        if self.is_leader:
-            self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
-            self.advance_high_watermark(0)
-        else:
-            self._tell(-1)
+        if not self.is_leader:
+            self.followers, self._in_sync = {}, []
+            if new_epoch:
+                self._tell(-1)
+            return
+        if new_epoch:
+            self.epoch_start = self.log.log_end_offset
+            self.log.epochs.assign(leader_epoch, self.epoch_start)
+            self.followers = {node: FollowerProgress(now) for node in replicas if node != self.node_id}
+            self._tell(-1)  # what was appended in an earlier epoch is not acknowledged by this one
+        self._in_sync = [progress for node, progress in self.followers.items() if node in isr]
+        self._advance()
+        if self.on_progress is not None:
+            self.on_progress(self)
 
     def check_leader(self, current_leader_epoch: int = -1) -> None:
         """Raise unless this broker leads, in the epoch that a client believes in (-1: it does not say; KIP-320).
@@ -70,16 +163,29 @@ class Partition:
         Raises:
             NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: it does not.
         """
+        self.check_epoch(current_leader_epoch)
+        if self.leader != self.node_id:
+            raise NotLeaderOrFollowerError(f"{self.tp} is led by node {self.leader}")
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Raise unless this is the leader epoch, whoever leads; -1 is any.
+
+        Raises:
+            FencedLeaderEpochError, UnknownLeaderEpochError: it is an older or a newer one.
+        """
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             if current_leader_epoch < self.leader_epoch:
                 raise FencedLeaderEpochError(f"{self.tp} is in leader epoch {self.leader_epoch}")
             raise UnknownLeaderEpochError(f"{self.tp} is in leader epoch {self.leader_epoch}")
-        if self.leader != self.node_id:
-            raise NotLeaderOrFollowerError(f"{self.tp} is led by node {self.leader}")
 
-    def append(
-        self, records: bytes | bytearray | memoryview, *, acks: int = -1, from_client: bool = True
-    ) -> AppendResult:
+    # --- as the leader
+
+    @property
+    def min_isr(self) -> int:
+        """How many replicas must be in sync: ``min.insync.replicas``, but not more than there are."""
+        return min(self.log.config.min_insync_replicas, len(self.replicas))
+
+    def append(self, records: Buffer, *, acks: int = -1, from_client: bool = True) -> AppendResult:
         """Append as the leader.
 
         Args:
@@ -89,28 +195,185 @@ class Partition:
             NotEnoughReplicasError: too few replicas are in sync.
             KafkaError, OSError: see :meth:`PartitionLog.append`.
         """
-        if acks == -1 and len(self.isr) < self.log.config.min_insync_replicas:
+        if acks == -1 and len(self.isr) < self.min_isr:
             raise NotEnoughReplicasError(
                 f"{self.tp} has {len(self.isr)} replicas in sync, and min.insync.replicas is"
                 f" {self.log.config.min_insync_replicas}"
             )
         result = self.log.append(records, self.leader_epoch, from_client=from_client)
-        if result.size_bytes:
-            self.advance_high_watermark(result.size_bytes)
+        if not result.size_bytes:
+            return result
+        if len(self.replicas) == 1:
+            self.high_watermark = result.last_offset + 1
+            self._tell(result.size_bytes)
+        else:
+            self._waiting.append((result.last_offset + 1, result.size_bytes))
+            self._advance()
+            if self.on_progress is not None:
+                self.on_progress(self)
         return result
 
-    def advance_high_watermark(self, size_bytes: int) -> None:
-        """Move the high watermark to where all in-sync replicas are, and tell whoever waits."""
+    def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
+        """Whether what ends at ``end_offset`` and was appended in an epoch is acknowledged (rule 3).
+
+        Returns:
+            None: not yet. 0: it is. Else an error code: NOT_LEADER_OR_FOLLOWER if that epoch is over,
+            NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few replicas are left in sync.
+        """
+        if self.leader != self.node_id or self.leader_epoch != leader_epoch:
+            return NotLeaderOrFollowerError.errno
+        if self.high_watermark < end_offset:
+            return None
+        return 0 if len(self.isr) >= self.min_isr else NotEnoughReplicasAfterAppendError.errno
+
+    def _advance(self) -> bool:
+        """Move the leader's high watermark to where all in-sync replicas are (rule 2); whether it has moved."""
         end = self.log.log_end_offset
-        if self._end_offsets:
-            end = min(end, *self._end_offsets.values())
-        if end > self.high_watermark:
-            self.high_watermark = end
-            self._tell(size_bytes)
+        if len(self.replicas) > 1:
+            if len(self.isr) < self.min_isr:
+                return False
+            for progress in self._in_sync:
+                if progress.log_end_offset < end:
+                    end = progress.log_end_offset
+        return self._raise_high_watermark(end)
+
+    def _raise_high_watermark(self, offset: int) -> bool:
+        before, size, waiting = self.high_watermark, 0, self._waiting
+        if offset <= before:
+            return False
+        self.high_watermark = offset
+        if before < self._noted_from:
+            size = -1  # part of it was there before this broker counted
+        while waiting and waiting[0][0] <= offset:
+            added = waiting.popleft()[1]
+            size = size + added if size >= 0 else -1
+        self._tell(size)
+        return True
+
+    def read_for_follower(
+        self,
+        node_id: int,
+        offset: int,
+        *,
+        leader_epoch: int,
+        last_epoch: int,
+        log_start_offset: int,
+        max_bytes: int,
+        now: float,
+    ) -> ReplicaRead:
+        """What a follower has to append at ``offset``, its log end offset; what it has is noted.
+
+        Args:
+            leader_epoch: the one that it is in; ``last_epoch``: that of its last batch, -1 if its log is empty.
+            log_start_offset: of its log.
+
+        Raises:
+            NotLeaderOrFollowerError, FencedLeaderEpochError, UnknownLeaderEpochError: see :meth:`check_leader`; also
+                if the node has no replica.
+            OffsetOutOfRangeError: ``offset`` is not in this log.
+            OSError: the disk could not be read.
+        """
+        self.check_leader(leader_epoch)
+        progress = self.followers.get(node_id)
+        if progress is None:
+            raise NotLeaderOrFollowerError(f"node {node_id} has no replica of {self.tp}")
+        if last_epoch >= 0:
+            diverging = self.diverging(last_epoch, offset)
+            if diverging is not None:
+                return ReplicaRead(diverging=diverging)
+        end = self.log.log_end_offset
+        records = self.log.read(offset, max_bytes, end, at_least_one=True)
+        moved_start = log_start_offset != progress.log_start_offset
+        progress.update(offset, log_start_offset, end, now)
+        if moved_start:
+            self._tell(0)
+        if node_id in self.isr:
+            if self._advance() and self.on_progress is not None:
+                self.on_progress(self)
+        elif offset >= self.high_watermark and offset >= self.epoch_start and self.on_isr is not None:
+            self.on_isr(self, (*self.isr, node_id))
+        return ReplicaRead(records, self.high_watermark, self.log.log_start_offset)
+
+    def diverging(self, last_epoch: int, end_offset: int) -> tuple[int, int] | None:
+        """Where another log, with a last batch of ``last_epoch`` before ``end_offset``, parts from this one.
+
+        Returns:
+            the greatest epoch that both may have, and where it ends here; None if the logs don't part.
+
+        Raises:
+            OffsetOutOfRangeError: that epoch is not known here.
+        """
+        epoch, end = self.log.epochs.end_offset(last_epoch, self.log.log_end_offset)
+        if end < 0:
+            raise OffsetOutOfRangeError(f"leader epoch {last_epoch} is not known")
+        if epoch < last_epoch or end < end_offset:
+            return epoch, end
+        return None
+
+    def lagging(self, now: float, lag_s: float) -> tuple[int, ...]:
+        """Followers in sync that have not caught up for longer than ``lag_s`` (rule 4)."""
+        end = self.log.log_end_offset
+        return tuple(
+            node
+            for node, progress in self.followers.items()
+            if node in self.isr and not progress.is_caught_up(end, now, lag_s)
+        )
+
+    def start_at(self, offset: int) -> None:
+        """As the leader, hide everything before ``offset``, which is not behind the high watermark."""
+        self.log.advance_log_start_offset(offset)
+        if self.on_progress is not None:
+            self.on_progress(self)
+
+    def starts_everywhere_at(self, offset: int) -> bool:
+        """Whether everything before ``offset`` is hidden on all replicas in sync."""
+        return self.log.log_start_offset >= offset and all(
+            progress.log_start_offset >= offset for progress in self._in_sync
+        )
+
+    # --- as a follower
+
+    def append_from_leader(self, records: Buffer) -> int:
+        """Append what the leader gave; return how many bytes. Errors as :meth:`PartitionLog.append_as_follower`."""
+        size = self.log.append_as_follower(records)
+        if size:
+            self._waiting.append((self.log.log_end_offset, size))
+        return size
+
+    def follow(self, high_watermark: int, log_start_offset: int) -> None:
+        """Take over bounds of the leader's log, as far as this one goes."""
+        end = self.log.log_end_offset
+        self._raise_high_watermark(min(high_watermark, end))
+        if log_start_offset > self.log.log_start_offset:
+            self.log.advance_log_start_offset(min(log_start_offset, end))
+            self.high_watermark = max(self.high_watermark, self.log.log_start_offset)
+
+    def truncate_to_divergence(self, epoch: int, end_offset: int) -> None:
+        """Cut the log back to where it parts from the leader's, which says where an epoch ends there (rule 5)."""
+        end = self.log.log_end_offset
+        _, own_end = self.log.epochs.end_offset(epoch, end)
+        self.truncate_to(min(end_offset, end if own_end < 0 else own_end))
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log so that it ends at ``offset`` at most."""
+        self.log.truncate_to(offset)
+        self._after_cut()
+
+    def restart_at(self, offset: int) -> None:
+        """Forget everything: the leader has nothing before ``offset``."""
+        self.log.restart_at(offset)
+        self._after_cut()
+
+    def _after_cut(self) -> None:
+        self._waiting.clear()
+        self._noted_from = self.log.log_end_offset
+        self.high_watermark = max(min(self.high_watermark, self.log.log_end_offset), self.log.log_start_offset)
+
+    # --- those who wait
 
     def close(self) -> None:
         """Let whoever waits look again: the partition is gone."""
-        self.leader = -1
+        self.leader = NO_LEADER
         self._tell(-1)
 
     def watch(self, watcher: Watcher) -> None:

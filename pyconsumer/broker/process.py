@@ -37,7 +37,8 @@ def run_broker(
     """Run a cluster in this process until SIGTERM or SIGINT, then stop it in good order, and return 0.
 
     Args:
-        host, port: where to listen; port 0 picks a free one.
+        host, port: where to listen; further brokers take the ports after it. Port 0 picks free ones.
+        brokers: how many, in this one process.
         data_dir: where data is kept. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
         config: broker settings by Kafka's names.
         advertised_host: what clients are told instead of ``host``.
@@ -56,7 +57,7 @@ def run_broker(
         config=dict(config or {}),
         host=host,
         advertised_host=advertised_host,
-        ports=[{"PLAINTEXT": port}],
+        ports=[{"PLAINTEXT": port + node if port else 0} for node in range(brokers)],
         flush_at_stop=data_dir is not None,
     )
     try:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.timer import Timer
+from pyconsumer.errors import RequestTimedOutError
 
-__all__ = ["DelayedFetch"]
+__all__ = ["Appended", "DelayedFetch", "DelayedProduce", "DelayedStart"]
 
 
 class DelayedFetch:
@@ -57,3 +59,119 @@ class DelayedFetch:
         for partition in self._partitions:
             partition.unwatch(self._on_bytes)
         self._partitions = []
+
+
+class Appended(NamedTuple):
+    """What waits for its replicas: where it ends, and the leader epoch in which it was appended."""
+
+    partition: Partition
+    end_offset: int
+    leader_epoch: int
+
+    @property
+    def outcome(self) -> int | None:
+        """See :meth:`Partition.replicated`."""
+        return self.partition.replicated(self.end_offset, self.leader_epoch)
+
+
+class _Delayed:
+    """Waits until nothing is left to wait for, or the time is up; ``_is_complete`` says which."""
+
+    def __init__(
+        self,
+        timer: Timer,
+        soon: Callable[[Callable[[], None]], None],
+        until: float,
+        partitions: Iterable[Partition],
+    ) -> None:
+        self._soon = soon
+        self._ending = False
+        self._partitions = set(partitions)
+        self._timer = timer.schedule(until, self._end)
+        for partition in self._partitions:
+            partition.watch(self._on_news)
+
+    def _on_news(self, size_bytes: int) -> None:
+        if not self._ending and self._is_complete():
+            self._ending = True
+            self._soon(self._end)
+
+    def _is_complete(self) -> bool:
+        raise NotImplementedError
+
+    def _set(self) -> None:
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        if self._partitions:
+            self.cancel()
+            self._set()
+
+    def cancel(self) -> None:
+        """Wait for nothing any more."""
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.unwatch(self._on_news)
+        self._partitions = set()
+
+
+class DelayedProduce(_Delayed):
+    """Appends with ``acks=all`` that wait until all replicas in sync have them.
+
+    ``deferred`` gets an error code for each: REQUEST_TIMED_OUT where the time was up first (the records stay), else as
+    :meth:`Partition.replicated`. What was decided once stays so: another election does not undo it.
+
+    Args:
+        soon: runs a call after the current one.
+        until: monotonic seconds.
+        appends: at least one; none of them needs to be waiting still.
+    """
+
+    def __init__(
+        self,
+        timer: Timer,
+        soon: Callable[[Callable[[], None]], None],
+        until: float,
+        appends: Sequence[Appended],
+    ) -> None:
+        self.deferred: Deferred[list[int]] = Deferred()
+        self._appends = appends
+        self._outcomes: list[int | None] = [None] * len(appends)
+        super().__init__(timer, soon, until, {append.partition for append in appends})
+        self._on_news(0)
+
+    def _is_complete(self) -> bool:
+        complete = True
+        for index, append in enumerate(self._appends):
+            if self._outcomes[index] is None:
+                self._outcomes[index] = outcome = append.outcome
+                complete = complete and outcome is not None
+        return complete
+
+    def _set(self) -> None:
+        timed_out = RequestTimedOutError.errno
+        self.deferred.set([timed_out if outcome is None else outcome for outcome in self._outcomes])
+
+
+class DelayedStart(_Delayed):
+    """Waits until nothing before an offset is to be had from any replica in sync."""
+
+    def __init__(
+        self,
+        timer: Timer,
+        soon: Callable[[Callable[[], None]], None],
+        until: float,
+        starts: Sequence[tuple[Partition, int]],
+    ) -> None:
+        self.deferred: Deferred[None] = Deferred()
+        self._starts = starts
+        super().__init__(timer, soon, until, {partition for partition, _ in starts})
+        self._on_news(0)
+
+    def _is_complete(self) -> bool:
+        return all(
+            not partition.is_leader or partition.starts_everywhere_at(offset) for partition, offset in self._starts
+        )
+
+    def _set(self) -> None:
+        self.deferred.set(None)

@@ -44,13 +44,21 @@ class BrokerServer:
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
 
-    def open(self, name: str, host: str, port: int) -> int:
-        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be had."""
+    def open(self, name: str, host: str, port: int, kept: socket.socket | None = None) -> int:
+        """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be had.
+
+        Args:
+            kept: a socket of :meth:`close_and_keep_ports` that holds the port.
+        """
         if name.endswith("SSL") and self._tls is None:
             self._tls = self._security.ssl_context()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
-        listener = socket.create_server((host, port), family=family, backlog=backlog)
+        if kept is None:
+            listener = socket.create_server((host, port), family=family, backlog=backlog)
+        else:
+            listener = kept
+            listener.listen(backlog)
         listener.setblocking(False)
         self._listeners.append(listener)
         self.addresses[name] = (host, listener.getsockname()[1])
@@ -105,6 +113,20 @@ class BrokerServer:
             if connection.last_active < limit and not connection.busy:
                 connection.close()
         self._schedule_idle_check()
+
+    def close_and_keep_ports(self) -> dict[str, socket.socket]:
+        """End as if the process had been killed, but keep the ports: clients are refused, and nobody else gets them.
+
+        Returns:
+            a bound socket for each listener, by name.
+        """
+        self.close(reset=True)
+        kept = {}
+        for name, (host, port) in self.addresses.items():
+            sock = kept[name] = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+        return kept
 
     def close(self, *, reset: bool = False) -> None:
         """Close listeners and connections; with ``reset`` as if the process had been killed."""

@@ -9,8 +9,12 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from typing import Final
 
 __all__ = ["Timer", "TimerHandle"]
+
+#: How many entries there are at least before cancelled ones are looked for.
+_SWEEP_AT: Final = 1024
 
 
 class TimerHandle:
@@ -44,16 +48,25 @@ class Timer:
     def __init__(self, on_earlier: Callable[[float], None] | None = None) -> None:
         self._heap: list[tuple[float, int, TimerHandle]] = []
         self._count = itertools.count()
+        self._sweep_at = _SWEEP_AT
         self.on_earlier = on_earlier
 
     def schedule(self, when: float, action: Callable[[], None]) -> TimerHandle:
         """Call ``action()`` at the monotonic time ``when`` (seconds)."""
         handle = TimerHandle(when, action)
+        if len(self._heap) >= self._sweep_at:
+            self._sweep()
         earliest = not self._heap or when < self._heap[0][0]
         heapq.heappush(self._heap, (when, next(self._count), handle))
         if earliest and self.on_earlier is not None:
             self.on_earlier(when)
         return handle
+
+    def _sweep(self) -> None:
+        """Drop what was cancelled: most requests that wait are answered long before their time is up."""
+        self._heap = [entry for entry in self._heap if entry[2].active]
+        heapq.heapify(self._heap)
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self._heap))
 
     def next_deadline(self) -> float | None:
         """When the next active timer is due, or None."""

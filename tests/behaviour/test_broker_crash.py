@@ -264,9 +264,10 @@ class TestMistakes:
         with pytest.raises(ConfigurationError, match=r"did you mean num\.partitions"):
             EmbeddedCluster(config={"num.partitionz": 1})
 
-    def test_more_than_one_broker_is_not_there_yet(self) -> None:
-        with pytest.raises(ConfigurationError, match="one broker for now"):
-            EmbeddedCluster(brokers=3)
+    @pytest.mark.parametrize("count", [0, -1, 101])
+    def test_a_number_of_brokers_that_cannot_be(self, count: int) -> None:
+        with pytest.raises(ConfigurationError, match="has 1 to 100 brokers"):
+            EmbeddedCluster(brokers=count)
 
     @pytest.mark.parametrize("in_thread", [False, True])
     def test_a_port_that_is_taken(self, in_thread: bool) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.purgatory import DelayedStart
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidTopicError,
     KafkaStorageError,
+    NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
     PolicyViolationError,
+    RequestTimedOutError,
 )
 from pyconsumer.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -19,6 +23,7 @@ from pyconsumer.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
@@ -27,15 +32,40 @@ _HIGH_WATERMARK = -1
 
 async def handle(broker: Broker, request: DeleteRecordsRequest, context: RequestContext) -> DeleteRecordsResponse:
     """Raise each log start offset; the answer holds what it is now."""
+    starts: list[tuple[Partition, int]] = []
     topics = [
-        DeleteRecordsTopicResult(topic.name, [_delete(broker, topic.name, wanted) for wanted in topic.partitions])
+        DeleteRecordsTopicResult(
+            topic.name, [_delete(broker, topic.name, wanted, starts) for wanted in topic.partitions]
+        )
         for topic in request.topics
     ]
     broker.logs.write_log_starts()
+    waiting = [start for start in starts if not start[0].starts_everywhere_at(start[1])]
+    if waiting:
+        # Or the records would be back if another replica led before it knew.
+        wait = DelayedStart(broker.timer, broker.soon, context.now + request.timeout_ms / 1000, waiting)
+        try:
+            await settle(wait.deferred)
+        finally:
+            wait.cancel()
+        late = {start[0].tp: _outcome(*start) for start in waiting}
+        for topic in topics:
+            for result in topic.partitions:
+                code = late.get(TopicPartition(topic.name, result.partition_index), 0)
+                if code and not result.error_code:
+                    result.error_code, result.low_watermark = code, -1
     return DeleteRecordsResponse(topics=topics)
 
 
-def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _outcome(partition: Partition, offset: int) -> int:
+    if not partition.is_leader:
+        return NotLeaderOrFollowerError.errno
+    return 0 if partition.starts_everywhere_at(offset) else RequestTimedOutError.errno
+
+
+def _delete(
+    broker: Broker, topic: str, wanted: DeleteRecordsPartition, starts: list[tuple[Partition, int]]
+) -> DeleteRecordsPartitionResult:
     try:
         if topic in INTERNAL_TOPICS:
             raise InvalidTopicError(f"records of the internal topic {topic} cannot be deleted")
@@ -45,7 +75,8 @@ def _delete(broker: Broker, topic: str, wanted: DeleteRecordsPartition) -> Delet
         offset = partition.high_watermark if wanted.offset == _HIGH_WATERMARK else wanted.offset
         if not 0 <= offset <= partition.high_watermark:
             raise OffsetOutOfRangeError(f"offset {offset} is not in {topic}-{wanted.partition_index}")
-        partition.log.advance_log_start_offset(offset)
+        partition.start_at(offset)
+        starts.append((partition, offset))
     except BrokerResponseError as error:
         return DeleteRecordsPartitionResult(wanted.partition_index, -1, error.errno)
     except OSError:

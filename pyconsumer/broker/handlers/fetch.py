@@ -10,7 +10,6 @@ from pyconsumer.broker.purgatory import DelayedFetch
 from pyconsumer.errors import (
     BrokerResponseError,
     KafkaStorageError,
-    OffsetOutOfRangeError,
     UnknownTopicIdError,
 )
 from pyconsumer.protocol.messages.fetch import (
@@ -27,6 +26,9 @@ from pyconsumer.protocol.messages.fetch import (
 __all__ = ["handle"]
 
 _READ_COMMITTED = 1
+_FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
+_NAMES_LEADERS = 12  # in each partition's answer (KIP-951)
+_BY_ID = 13
 _LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of it
 
 
@@ -79,9 +81,8 @@ def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: R
     read = _Read()
     room = min(request.max_bytes, broker.config.integer("fetch.max.bytes"))
     committed_only = request.isolation_level == _READ_COMMITTED
-    by_id = context.api_version >= 13
     for key, cached in fetch.partitions:
-        answer = _read_partition(broker, key, cached, by_id, room, committed_only, read)
+        answer = _read_partition(broker, key, cached, context.api_version, room, committed_only, read)
         if answer.records:
             size = len(answer.records)
             read.size_bytes += size
@@ -94,7 +95,7 @@ def _read_partition(
     broker: Broker,
     key: PartitionKey,
     cached: CachedPartition,
-    by_id: bool,
+    version: int,
     room: int,
     committed_only: bool,
     read: _Read,
@@ -102,27 +103,28 @@ def _read_partition(
     wanted = cached.wanted
     name: str | None = key[0]
     try:
-        if by_id:
+        if version >= _BY_ID:
             name = broker.topic_name(key[1])
             if name is None:
                 raise UnknownTopicIdError("there is no topic with this id")
         assert name is not None
-        partition = broker.partition(name, wanted.partition, wanted.current_leader_epoch)
+        find = broker.replica if version >= _FROM_FOLLOWERS else broker.partition
+        partition = find(name, wanted.partition, wanted.current_leader_epoch)
         if wanted.last_fetched_epoch >= 0:
-            diverging = _diverging(partition, wanted)
+            diverging = partition.diverging(wanted.last_fetched_epoch, wanted.fetch_offset)
             if diverging is not None:
                 read.complete = True
-                return _answer(partition, wanted, b"", committed_only, diverging)
+                return _answer(partition, wanted, b"", committed_only, EpochEndOffset(*diverging))
         end = partition.last_stable_offset if committed_only else partition.high_watermark
         records = partition.log.read(
             wanted.fetch_offset, min(wanted.partition_max_bytes, room), end, at_least_one=not read.size_bytes
         )
     except BrokerResponseError as error:
         read.complete = True
-        return _failed(broker, name, wanted, error)
+        return _failed(broker, name, wanted, error, version)
     except OSError as error:
         read.complete = True
-        return _failed(broker, name, wanted, KafkaStorageError(str(error)))
+        return _failed(broker, name, wanted, KafkaStorageError(str(error)), version)
     read.partitions.append(partition)
     if not records and wanted.fetch_offset < end:
         read.complete = True  # there is more than the limits let through
@@ -150,21 +152,14 @@ def _answer(
     return answer
 
 
-def _diverging(partition: Partition, wanted: FetchPartition) -> EpochEndOffset | None:
-    """Where the reader's log and this one part, None if they don't (KIP-595)."""
-    epoch, end = partition.log.epochs.end_offset(wanted.last_fetched_epoch, partition.log.log_end_offset)
-    if end < 0:
-        raise OffsetOutOfRangeError(f"leader epoch {wanted.last_fetched_epoch} is not known")
-    if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
-        return EpochEndOffset(epoch, end)
-    return None
-
-
-def _failed(broker: Broker, topic: str | None, wanted: FetchPartition, error: BrokerResponseError) -> PartitionData:
+def _failed(
+    broker: Broker, topic: str | None, wanted: FetchPartition, error: BrokerResponseError, version: int
+) -> PartitionData:
     answer = PartitionData(wanted.partition, error.errno, -1, records=b"")
     answer.aborted_transactions = None
     topics = broker.controller.topics
-    if error.errno in _LEADERSHIP_ERRORS and topic in topics and 0 <= wanted.partition < len(topics[topic].partitions):
+    named = error.errno in _LEADERSHIP_ERRORS and version >= _NAMES_LEADERS
+    if named and topic in topics and 0 <= wanted.partition < len(topics[topic].partitions):
         state = topics[topic].partitions[wanted.partition]
         answer.current_leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
     return answer

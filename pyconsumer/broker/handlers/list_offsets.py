@@ -5,7 +5,14 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.partition import Partition
-from pyconsumer.errors import BrokerResponseError, InvalidRequestError, KafkaStorageError, UnsupportedVersionError
+from pyconsumer.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    KafkaStorageError,
+    LeaderNotAvailableError,
+    OffsetNotAvailableError,
+    UnsupportedVersionError,
+)
 from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -50,6 +57,9 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
                 if context.api_version < 4:
                     found.leader_epoch = -1
                 answers.append(found)
+            except OffsetNotAvailableError:
+                code = OffsetNotAvailableError.errno if context.api_version >= 5 else LeaderNotAvailableError.errno
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
             except BrokerResponseError as error:
                 answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
             except OSError:
@@ -61,7 +71,12 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
 def _find(partition: Partition, wanted: ListOffsetsPartition, *, committed_only: bool) -> ListOffsetsPartitionResponse:
     log, index = partition.log, wanted.partition_index
     end = partition.last_stable_offset if committed_only else partition.high_watermark
+    # A leader that was just elected may not know yet how much its followers have. Until it does, the end would seem to
+    # have moved back (KIP-207).
+    unsure = end < partition.epoch_start
     if wanted.timestamp == LATEST:
+        if unsure:
+            raise OffsetNotAvailableError(f"{partition.tp} was just given a new leader")
         return ListOffsetsPartitionResponse(index, 0, -1, end, partition.leader_epoch)
     if wanted.timestamp in (EARLIEST, EARLIEST_LOCAL):
         epoch = log.epochs.epoch_of(log.log_start_offset)
@@ -75,5 +90,7 @@ def _find(partition: Partition, wanted: ListOffsetsPartition, *, committed_only:
     else:
         found = log.offset_for_timestamp(wanted.timestamp)
     if found is None or found.offset >= end:
+        if unsure and found is not None:
+            raise OffsetNotAvailableError(f"{partition.tp} was just given a new leader")
         return ListOffsetsPartitionResponse(index)
     return ListOffsetsPartitionResponse(index, 0, found.timestamp, found.offset, found.leader_epoch)

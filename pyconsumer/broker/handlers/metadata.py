@@ -106,7 +106,7 @@ def _topic(broker: Broker, topic: TopicState) -> MetadataResponseTopic:
                 state.leader if has_leader else -1,
                 state.leader_epoch,
                 list(state.replicas),
-                [node for node in state.isr if node in alive],
+                list(state.isr),
                 [node for node in state.replicas if node not in alive],
             )
         )

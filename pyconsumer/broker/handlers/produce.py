@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.purgatory import Appended, DelayedProduce
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRecordError,
@@ -36,31 +37,36 @@ _log = logging.getLogger(__name__)
 
 _LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of it
 _STAMPED_TRANSACTIONAL = 0x10
+_ALL = -1
+_NAMES_LEADERS = 10
 
 
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append to each partition. With acks=0 there is no answer; an error then closes the connection, as Kafka does."""
     responses = []
-    failed = False
+    waiting: list[tuple[PartitionProduceResponse, Appended]] = []
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, context.api_version)
         partitions = []
         for data in topic.partition_data:
-            answer = (
-                _append(broker, name, data, request, context)
-                if problem is None
-                else _failed(data.index, problem, None, broker)
-            )
-            failed = failed or answer.error_code != 0
+            if problem is not None:
+                partitions.append(_failed(data.index, problem, None, broker, context.api_version))
+                continue
+            answer, appended = _append(broker, name, data, request, context)
+            if appended is not None and request.acks == _ALL and appended.outcome != 0:
+                waiting.append((answer, appended))
             partitions.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
+    if waiting:
+        await _replicate(broker, waiting, context.now + request.timeout_ms / 1000, context.api_version)
+    failed = any(answer.error_code for topic in responses for answer in topic.partition_responses)
     if request.acks == 0:
         if failed:
             _log.info("closing the connection of %s: a produce request with acks=0 failed", context.client_id)
             context.session.close_after = True
         return None
     response = ProduceResponse(responses)
-    if failed and context.api_version >= 10:
+    if failed and context.api_version >= _NAMES_LEADERS:
         response.node_endpoints = _leaders(broker, response, context)
     return response
 
@@ -72,9 +78,24 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
     return (name, None) if name is not None else ("", UnknownTopicIdError("there is no topic with this id"))
 
 
+async def _replicate(
+    broker: Broker, waiting: list[tuple[PartitionProduceResponse, Appended]], until: float, version: int
+) -> None:
+    """Wait until the replicas in sync have what was appended; answers get an error where that did not come about."""
+    wait = DelayedProduce(broker.timer, broker.soon, until, [appended for _, appended in waiting])
+    try:
+        outcomes = await settle(wait.deferred)
+    finally:
+        wait.cancel()
+    for (answer, appended), code in zip(waiting, outcomes, strict=True):
+        if code:
+            answer.error_code = code
+            _name_leader(answer, broker, appended.partition.tp.topic, version)
+
+
 def _append(
     broker: Broker, topic: str, data: PartitionProduceData, request: ProduceRequest, context: RequestContext
-) -> PartitionProduceResponse:
+) -> tuple[PartitionProduceResponse, Appended | None]:
     try:
         records = data.records
         if request.acks not in (-1, 0, 1):
@@ -90,25 +111,35 @@ def _append(
         partition = broker.partition(topic, data.index)
         result = partition.append(records, acks=request.acks)
     except BrokerResponseError as error:
-        return _failed(data.index, error, topic, broker)
+        return _failed(data.index, error, topic, broker, context.api_version), None
     except OSError as error:
         _log.error("cannot write to %s-%d: %s", topic, data.index, error)
-        return _failed(data.index, KafkaStorageError(str(error)), topic, broker)
-    return PartitionProduceResponse(
+        return _failed(data.index, KafkaStorageError(str(error)), topic, broker, context.api_version), None
+    answer = PartitionProduceResponse(
         data.index, 0, result.first_offset, result.log_append_time_ms, partition.log.log_start_offset
     )
+    return answer, Appended(partition, result.last_offset + 1, partition.leader_epoch)
 
 
-def _failed(index: int, error: BrokerResponseError, topic: str | None, broker: Broker) -> PartitionProduceResponse:
+def _failed(
+    index: int, error: BrokerResponseError, topic: str | None, broker: Broker, version: int
+) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index, error.errno, -1, error_message=error.args[0] if error.args else None)
     if isinstance(error, InvalidRecordError):
         answer.record_errors = [BatchIndexAndErrorMessage(0, answer.error_message)]
-    if error.errno in _LEADERSHIP_ERRORS and topic is not None:
-        known = broker.controller.topics.get(topic)
-        if known is not None and 0 <= index < len(known.partitions):
-            state = known.partitions[index]
-            answer.current_leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
+    if topic is not None:
+        _name_leader(answer, broker, topic, version)
     return answer
+
+
+def _name_leader(answer: PartitionProduceResponse, broker: Broker, topic: str, version: int) -> None:
+    """Tell the producer of an error of leadership who leads (KIP-951)."""
+    if version < _NAMES_LEADERS or answer.error_code not in _LEADERSHIP_ERRORS:
+        return
+    known = broker.controller.topics.get(topic)
+    if known is not None and 0 <= answer.index < len(known.partitions):
+        state = known.partitions[answer.index]
+        answer.current_leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
 
 
 def _leaders(broker: Broker, response: ProduceResponse, context: RequestContext) -> list[NodeEndpoint]:

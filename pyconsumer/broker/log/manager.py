@@ -7,9 +7,10 @@ good order the marker ``.kafka_cleanshutdown``, which is removed at the next sta
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyconsumer.broker.config import TopicConfig
@@ -25,6 +26,7 @@ __all__ = ["LogManager"]
 
 _log = logging.getLogger(__name__)
 
+_TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
 _CLEAN_MARKER = ".kafka_cleanshutdown"
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _LOG_STARTS = "log-start-offset-checkpoint"
@@ -102,16 +104,24 @@ class LogManager:
             folder.rename(doomed)
             shutil.rmtree(doomed, ignore_errors=True)
 
-    def remove_strays(self, known: Callable[[str], bool]) -> None:
-        """Remove folders of partitions that don't exist any more (deleted just before a crash).
+    def remove_strays(self, known: Mapping[str, bytes]) -> None:
+        """Remove folders of partitions that don't exist any more, or belong to an earlier topic of the same name.
+
+        A topic may have been deleted just before a crash, or while this broker was down.
 
         Args:
-            known: says whether a folder's name is that of a partition.
+            known: topic ids by the names of the folders that partitions have.
         """
         if self.folder is None:
             return
         for folder in self.folder.iterdir():
-            if folder.is_dir() and (folder / "partition.metadata").exists() and not known(folder.name):
+            metadata = folder / "partition.metadata"
+            if not folder.is_dir() or not metadata.exists():
+                continue
+            topic_id = known.get(folder.name)
+            found = _TOPIC_ID.search(metadata.read_bytes())
+            another = found is not None and topic_id is not None and found[1].decode() != uuid_to_str(topic_id)
+            if topic_id is None or another:
                 _log.info("removing %s: there is no such partition any more", folder)
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
+from pyconsumer.broker.log.producer_recovery import load_producers, remove_snapshots
 from pyconsumer.broker.log.producer_state import ProducerState
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_name
@@ -20,7 +21,7 @@ from pyconsumer.broker.log.validation import check_batches, place, recompress
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
 from pyconsumer.protocol.records import iter_records
-from pyconsumer.protocol.records.batch import BatchInfo, scan
+from pyconsumer.protocol.records.batch import BatchInfo, check_crc, scan
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
@@ -60,6 +61,7 @@ class PartitionLog:
         config: the topic's settings; may be replaced at any time.
         log_start_offset: first offset that readers may see.
         recovery_point: everything before it is on disk for certain.
+        cuts: how often it was cut back.
         producers, epochs: what the batches say of idempotent producers and of leader epochs.
     """
 
@@ -83,6 +85,7 @@ class PartitionLog:
         self.epochs = epochs
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
+        self.cuts = 0
         self._clock = clock
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
@@ -142,6 +145,55 @@ class PartitionLog:
         return AppendResult(
             first_offset, placed[-1].last_offset, -1 if append_time_ms is None else append_time_ms, False, len(records)
         )
+
+    def append_as_follower(self, records: Buffer) -> int:
+        """Append batches as the leader has them: whole ones, with their offsets and leader epochs.
+
+        Returns:
+            the number of bytes that were stored: a last batch that is not whole is left out.
+
+        Raises:
+            CorruptRecordError: they are damaged, or don't follow what is there. Nothing was stored.
+            OSError: the disk refused. What went into a segment before the present one was stored.
+        """
+        now_ms, stored = self._clock.wall_ms(), 0
+        batches = scan(records)
+        view = memoryview(records)
+        expected = self.log_end_offset
+        for batch in batches:
+            if batch.base_offset < expected or not check_crc(records, batch):
+                problem = (
+                    f"the batch at offset {batch.base_offset} of {self.topic_partition}, where {expected} is next,"
+                )
+                raise CorruptRecordError(f"{problem} is damaged or does not follow", offset=batch.base_offset)
+            expected = batch.next_offset
+        start = 0
+        while start < len(batches):
+            end = self._fitting(batches, start, now_ms)
+            part = batches[start:end]
+            first, last = part[0], part[-1]
+            self._write(part, view[first.position : last.end_position], now_ms)
+            self.producers.add(part)
+            for batch in part:
+                if batch.partition_leader_epoch > self.epochs.latest:
+                    self.epochs.assign(batch.partition_leader_epoch, batch.base_offset)
+            stored += last.end_position - first.position
+            start = end
+        return stored
+
+    def _fitting(self, batches: list[BatchInfo], start: int, now_ms: int) -> int:
+        """Up to which batch they can be written at once: into the active segment or, if not even one, into the next."""
+        limit, active = self.config.segment_bytes, self._active
+        first = batches[start]
+        fresh = self._must_roll(first.size_bytes, first.last_offset, first.max_timestamp, now_ms)
+        base, size = (first.base_offset, 0) if fresh else (active.base_offset, active.size_bytes)
+        end = start
+        for batch in batches[start:]:
+            size += batch.size_bytes
+            if end > start and (size > limit or batch.last_offset - base > _MAX_RELATIVE_OFFSET):
+                break
+            end += 1
+        return end
 
     def _append_time(self, timestamp: int) -> int:
         return timestamp if self.config.log_append_time else -1
@@ -372,18 +424,39 @@ class PartitionLog:
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset`` or, within a batch, before that batch."""
-        while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
+        self.cuts += 1
+        if offset < self._bases[0]:
+            self.restart_at(offset)
+            return
+        while len(self._segments) > 1 and self._bases[-1] >= offset:
             self._segments.pop().remove()
             self._bases.pop()
         self._active = self._segments[-1]
         found = self._active.locate(offset)
         if found is not None:
             self._active.truncate_to_position(found[0])
-        self.epochs.truncate_from_end(self.log_end_offset)
-        self.recovery_point = min(self.recovery_point, self.log_end_offset)
-        self.producers.clear()
+        end = self.log_end_offset
+        self.epochs.truncate_from_end(end)
+        self.recovery_point = min(self.recovery_point, end)
+        self.log_start_offset = min(self.log_start_offset, end)
+        # Snapshots of what was cut off must go, even if no producer is known now: some day the log is as long again.
+        remove_snapshots(self.storage, end)
+        if len(self.producers):
+            self.producers = load_producers(self.storage, self._segments, end)
+        self.producers.next_offset = end
+
+    def restart_at(self, offset: int) -> None:
+        """Forget everything; the log begins and ends at ``offset``."""
+        self.cuts += 1
         for segment in self._segments:
-            self.producers.add(segment.headers())
+            segment.remove()
+        remove_snapshots(self.storage, -1)
+        self._active = Segment(self.storage, offset, self.config.index_interval_bytes, self._clock.wall_ms())
+        self._segments, self._bases = [self._active], [offset]
+        self.log_start_offset = self.recovery_point = offset
+        self.epochs.rebuild([])
+        self.producers.clear()
+        self.producers.next_offset = offset
 
     # --- safety on disk
 

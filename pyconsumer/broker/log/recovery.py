@@ -16,7 +16,7 @@ import logging
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.producer_state import ProducerState
+from pyconsumer.broker.log.producer_recovery import load_producers
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_bases, segment_name
 from pyconsumer.clock import Clock
@@ -29,8 +29,6 @@ __all__ = ["open_log"]
 _log = logging.getLogger(__name__)
 
 _PIECE_BYTES = 4 << 20
-#: How much of the tail is searched for the batches that a snapshot does not hold.
-_REFILL_BYTES = 4 << 20
 
 
 def open_log(
@@ -67,7 +65,7 @@ def open_log(
     epochs.truncate_from_end(end)
     if not clean:
         _complete_epochs(epochs, segments, recovery_point)
-    producers = _load_producers(storage, segments, end, clean)
+    producers = load_producers(storage, segments, end, clean=clean)
     start = max(log_start_offset, segments[0].base_offset)
     return PartitionLog(
         storage,
@@ -190,53 +188,3 @@ def _complete_epochs(epochs: LeaderEpochs, segments: list[Segment], recovery_poi
         for info in segment.headers():
             if info.partition_leader_epoch > epochs.latest:
                 epochs.assign(info.partition_leader_epoch, info.base_offset)
-
-
-# --- producers
-
-
-def _load_producers(storage: Storage, segments: list[Segment], end: int, clean: bool) -> ProducerState:
-    """The newest good snapshot, brought up to the end of the log."""
-    state = ProducerState()
-    offsets = sorted(int(name[:20]) for name in storage.names() if name.endswith(".snapshot") and name[:20].isdigit())
-    usable = [offset for offset in offsets if offset <= end]
-    for offset in offsets:
-        if offset > end:
-            storage.remove(segment_name(offset, "snapshot"))
-    while usable:
-        offset = usable.pop()
-        content = storage.read_small(segment_name(offset, "snapshot"))
-        try:
-            state.load(content or b"", offset)
-            break
-        except ValueError as error:
-            _log.warning("producer snapshot at offset %d is not used: %s", offset, error)
-            storage.remove(segment_name(offset, "snapshot"))
-            state.clear()
-    if clean and state.next_offset == 0 and not offsets:
-        return state  # closed in good order without a snapshot: there were no producers
-    known = state.next_offset
-    if len(state):
-        state.refill(info for info in _tail(segments, known) if info.last_offset < known)
-    for segment in segments:
-        if segment.next_offset > known:
-            state.add(info for info in segment.headers() if info.last_offset >= known)
-    state.next_offset = end
-    return state
-
-
-def _tail(segments: list[Segment], offset: int) -> list[BatchInfo]:
-    """Headers of the last few MiB before an offset."""
-    room = _REFILL_BYTES
-    pieces: list[list[BatchInfo]] = []
-    for segment in reversed(segments):
-        if room <= 0:
-            break
-        if segment.base_offset >= offset:
-            continue
-        found = segment.locate(offset)
-        end = found[0] if found is not None else segment.size_bytes
-        start = segment.offset_index.position_at_or_before(end - room) if end > room else 0
-        pieces.append(list(segment.headers(start)))
-        room -= end - start
-    return [info for piece in reversed(pieces) for info in piece]

@@ -154,6 +154,8 @@ class TestPartition:
 
     def test_acks_all_needs_min_insync_replicas(self) -> None:
         partition = led(min_insync_replicas=2)
+        partition.append(batch(b"a"), acks=-1)  # more than there are cannot be wanted
+        partition.lead(0, 3, (0, 1), (0,))
         with pytest.raises(NotEnoughReplicasError):
             partition.append(batch(b"a"), acks=-1)
         partition.append(batch(b"a"), acks=1)

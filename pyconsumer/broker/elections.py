@@ -1,0 +1,87 @@
+"""Who leads a partition and who is in sync: the rules of the controller, as functions of a partition's state.
+
+1. The leader is the first of the replicas, in the order in which they were assigned, that is in sync and alive.
+2. Whenever the leader changes, also to nobody, the leader epoch rises by one. A replica that leaves or enters the ISR
+   changes no epoch.
+3. A broker that dies leaves the ISR, except for the last one in it: it has everything that was acknowledged, so only
+   it can lead again. Until it is back the partition is offline.
+4. Only with ``unclean.leader.election.enable`` a replica out of sync leads a partition that would be offline; it is
+   alone in the ISR then, and what it did not have is lost.
+5. The preferred leader is the first replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+__all__ = ["NO_LEADER", "PartitionState", "after_death", "after_return", "moved_to"]
+
+NO_LEADER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Who has a partition: node ids of its replicas and of those in sync. ``leader`` is -1 without one."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+    @property
+    def preferred_leader(self) -> int:
+        """The first replica."""
+        return self.replicas[0]
+
+
+def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> PartitionState:
+    """The state with a leader that is alive, if there can be one (rules 1, 2, 4)."""
+    for node in state.replicas:
+        if node in state.isr and node in alive:
+            return replace(state, leader=node, leader_epoch=state.leader_epoch + 1)
+    if unclean:
+        for node in state.replicas:
+            if node in alive:
+                return replace(state, leader=node, leader_epoch=state.leader_epoch + 1, isr=(node,))
+    if state.leader == NO_LEADER:
+        return state
+    return replace(state, leader=NO_LEADER, leader_epoch=state.leader_epoch + 1)
+
+
+def after_death(
+    state: PartitionState, dead: Collection[int], alive: Collection[int], *, unclean: bool = False
+) -> PartitionState:
+    """The state when some brokers have died; the same object if nothing changes for the partition.
+
+    Args:
+        alive: those that are left.
+    """
+    left = tuple(node for node in state.isr if node not in dead)
+    if left != state.isr:
+        # The leader is the last one to go: nobody has more than it.
+        state = replace(state, isr=left or ((state.leader,) if state.leader in state.isr else state.isr[:1]))
+    if state.leader in dead:
+        return _elect(state, alive, unclean)
+    return state
+
+
+def after_return(
+    state: PartitionState, back: Collection[int], alive: Collection[int], *, unclean: bool = False
+) -> PartitionState:
+    """The state when some brokers are alive again; the same object if nothing changes for the partition.
+
+    A leader that comes back as such, because nobody noticed its absence, leads in a new epoch: what it remembered of
+    the old one is gone.
+
+    Args:
+        alive: all that are alive, those that came back included.
+    """
+    if state.leader in back:
+        return replace(state, leader_epoch=state.leader_epoch + 1)
+    return state if state.leader in alive else _elect(state, alive, unclean)
+
+
+def moved_to(state: PartitionState, node: int) -> PartitionState:
+    """The state with another leader, which must be in sync and alive."""
+    return replace(state, leader=node, leader_epoch=state.leader_epoch + 1)

@@ -1,0 +1,177 @@
+"""How a broker's replicas follow their leaders: it asks for what is missing, appends it, and asks again.
+
+Nobody looks again and again: a leader wakes its followers when it has something new, and then they fetch until they
+have it all. All of a broker's partitions take turns, in pieces, so that a broker that comes back with much to catch up
+on does not keep the others from serving clients.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.timer import Timer
+from pyconsumer.clock import Clock
+from pyconsumer.errors import KafkaError, OffsetOutOfRangeError
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.broker.broker import Broker
+
+__all__ = ["ReplicaFetcher"]
+
+_log = logging.getLogger(__name__)
+
+#: Bytes that are copied before others get their turn.
+_BYTES_AT_A_TIME: Final = 4 << 20
+#: After an error a partition is left alone so long.
+_BACKOFF_S: Final = 1.0
+
+
+class ReplicaFetcher:
+    """Keeps the followers on one broker up with their leaders.
+
+    Args:
+        peer: the broker with a node id, None if it is not alive.
+        soon: runs a call after the current one.
+        max_bytes: most bytes of one partition at a time (``replica.fetch.max.bytes``).
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        partitions: Mapping[TopicPartition, Partition],
+        peer: Callable[[int], Broker | None],
+        *,
+        clock: Clock,
+        timer: Timer,
+        soon: Callable[[Callable[[], None]], None],
+        max_bytes: int,
+    ) -> None:
+        self._node_id = node_id
+        self._partitions = partitions
+        self._peer = peer
+        self._clock = clock
+        self._timer = timer
+        self._soon = soon
+        self._max_bytes = max_bytes
+        self._wanted: dict[TopicPartition, None] = {}
+        self._scheduled = False
+        self._paused = False
+        self._stopped = False
+
+    @property
+    def paused(self) -> bool:
+        """Whether it was told to copy nothing."""
+        return self._paused
+
+    def pause(self) -> None:
+        """Copy nothing until :meth:`resume`: what a slow broker or a broken network looks like to the others."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """Go on, with all partitions."""
+        self._paused = False
+        for tp in self._partitions:
+            self._wanted[tp] = None
+        self._schedule()
+
+    def stop(self) -> None:
+        """Copy nothing any more."""
+        self._stopped = True
+        self._wanted.clear()
+
+    def wake(self, tp: TopicPartition) -> None:
+        """There may be something new for this replica."""
+        if not self._stopped:
+            self._wanted[tp] = None
+            if not self._scheduled:
+                self._schedule()
+
+    def _schedule(self) -> None:
+        if self._wanted and not (self._paused or self._scheduled or self._stopped):
+            self._scheduled = True
+            self._soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        if self._paused:
+            return
+        room = _BYTES_AT_A_TIME
+        leaders: dict[int, Broker] = {}
+        for tp in list(self._wanted):
+            if room <= 0:
+                break
+            del self._wanted[tp]
+            partition = self._partitions.get(tp)
+            leader = None if partition is None or partition.is_leader else self._peer(partition.leader)
+            if partition is None or leader is None:
+                continue  # it is woken when there is a leader
+            leaders[leader.node_id] = leader
+            try:
+                copied, complete = self._copy(partition, leader, min(room, self._max_bytes))
+            except (KafkaError, OSError) as error:
+                _log.warning("node %d cannot follow %s: %s", self._node_id, tp, error)
+                self._timer.schedule(self._clock.now() + _BACKOFF_S, lambda tp=tp: self.wake(tp))  # type: ignore[misc]
+                continue
+            room -= copied
+            if not complete:
+                self._wanted[tp] = None
+        for leader in leaders.values():
+            leader.propose_isrs()
+        self._schedule()
+
+    def _copy(self, partition: Partition, leader: Broker, max_bytes: int) -> tuple[int, bool]:
+        """Copy a piece; return its bytes, and whether the replica has everything now."""
+        source = leader.partition(partition.tp.topic, partition.tp.partition)
+        copied = 0
+        while True:
+            log = partition.log
+            try:
+                answer = source.read_for_follower(
+                    self._node_id,
+                    log.log_end_offset,
+                    leader_epoch=partition.leader_epoch,
+                    last_epoch=log.epochs.latest,
+                    log_start_offset=log.log_start_offset,
+                    max_bytes=max_bytes,
+                    now=self._clock.now(),
+                )
+            except OffsetOutOfRangeError:
+                self._move_into_range(partition, source)
+                continue
+            if answer.diverging is not None:
+                before, last_epoch = log.log_end_offset, log.epochs.latest
+                partition.truncate_to_divergence(*answer.diverging)
+                if (log.log_end_offset, log.epochs.latest) == (before, last_epoch):
+                    raise KafkaError(f"its log parts from the leader's at {answer.diverging}, but cannot be cut there")
+                if log.log_end_offset < before:
+                    _log.info(
+                        "node %d: %s parts from its leader's log: cut from offset %d to %d",
+                        self._node_id,
+                        partition.tp,
+                        before,
+                        log.log_end_offset,
+                    )
+                continue
+            size = partition.append_from_leader(answer.records) if answer.records else 0
+            partition.follow(answer.high_watermark, answer.log_start_offset)
+            if not size:
+                return copied, True
+            copied += size
+            if copied >= max_bytes:
+                return copied, False
+
+    def _move_into_range(self, partition: Partition, source: Partition) -> None:
+        """The leader has nothing at the end of this log: it has removed what comes there, or its log is shorter."""
+        start, end = source.log.log_start_offset, source.log.log_end_offset
+        before = partition.log.log_end_offset
+        if before < start:
+            partition.restart_at(start)
+        elif before > end:
+            partition.truncate_to(end)
+        else:
+            raise KafkaError(f"offset {before} is refused, but the leader's log goes from {start} to {end}")
+        _log.info("node %d: %s ended at %d, its leader has %d to %d", self._node_id, partition.tp, before, start, end)

@@ -1,0 +1,218 @@
+"""Where an embedded cluster runs: in a child process, or in a thread of its program."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import IO, Any, Final, Protocol
+
+from pyconsumer import errors
+from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.errors import BrokerStartError
+
+__all__ = ["ProcessRunner", "Runner", "ThreadRunner"]
+
+_START_TIMEOUT_S: Final = 60.0
+_COMMAND_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 20.0
+
+
+class Runner(Protocol):
+    def start(self, options: ClusterOptions) -> list[dict[str, int]]: ...
+
+    def command(self, name: str, arguments: Mapping[str, Any]) -> Any: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def log(self) -> str: ...
+
+
+class ThreadRunner:
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop
+        self._host: ClusterHost
+        self._thread: threading.Thread
+
+    def start(self, options: ClusterOptions) -> list[dict[str, int]]:
+        started: Future[list[dict[str, int]]] = Future()
+        self._loop = asyncio.new_event_loop()
+
+        def run() -> None:
+            try:
+                self._host = ClusterHost(options, self._loop)
+                self._host.start()
+            except BaseException as error:
+                self._loop.close()
+                started.set_exception(error)
+                return
+            started.set_result(self._host.ports())
+            try:
+                self._loop.run_forever()
+            finally:
+                self._loop.close()
+
+        self._thread = threading.Thread(target=run, name="pyconsumer-broker", daemon=True)
+        self._thread.start()
+        try:
+            return started.result(_START_TIMEOUT_S)
+        except BaseException:
+            self._thread.join(_STOP_TIMEOUT_S)
+            raise
+
+    def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        return self._call(lambda: self._host.command(name, arguments))
+
+    def _call(self, action: Any) -> Any:
+        done: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(action())
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(run)
+        return done.result(_COMMAND_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._end(lambda: self._host.stop())
+
+    def kill(self) -> None:
+        self._end(lambda: self._host.abandon())
+
+    def _end(self, action: Any) -> None:
+        try:
+            self._call(action)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_STOP_TIMEOUT_S)
+
+    def log(self) -> str:
+        return ""
+
+
+class ProcessRunner:
+    """The child reads commands from its standard input and answers on its standard output, a line of JSON each."""
+
+    def __init__(self, *, remove_folder: bool) -> None:
+        self._remove_folder = remove_folder
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes]
+        self._log: IO[bytes]
+        self._received = b""
+
+    def start(self, options: ClusterOptions) -> list[dict[str, int]]:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 (read until the end)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "pyconsumer.broker", "--control"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            bufsize=0,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        try:
+            answer = self._exchange(_options_to_json(options, self._remove_folder), _START_TIMEOUT_S)
+        except BaseException:
+            self.kill()
+            raise
+        return [dict(ports) for ports in answer]
+
+    def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        return self._exchange({"command": name, "arguments": dict(arguments)}, _COMMAND_TIMEOUT_S)
+
+    def _exchange(self, message: Mapping[str, Any], timeout_s: float) -> Any:
+        assert self._process.stdin is not None
+        with self._lock:
+            try:
+                self._process.stdin.write(json.dumps(message).encode() + b"\n")
+                answer = json.loads(self._read_line(timeout_s))
+            except (OSError, ValueError) as error:
+                raise BrokerStartError(f"the broker process has ended: {self._why()}") from error
+        if "error" in answer:
+            kind = getattr(errors, answer["error"], BrokerStartError)
+            raise kind(answer["message"])
+        return answer["result"]
+
+    def _read_line(self, timeout_s: float) -> bytes:
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._received:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
+                raise BrokerStartError(f"the broker process did not answer within {timeout_s:g} s: {self._why()}")
+            data = os.read(self._process.stdout.fileno(), 65536)
+            if not data:
+                raise OSError("the pipe is closed")
+            self._received += data
+        line, self._received = self._received.split(b"\n", 1)
+        return line
+
+    def _why(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        lines = self.log().strip().splitlines()
+        status = self._process.returncode
+        return f"status {status}" + (f", it said: {' | '.join(lines[-5:])}" if lines else "")
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(b'{"command": "stop"}\n')
+        try:
+            self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._close()
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._close()
+
+    def _close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self._log.close()
+
+    def log(self) -> str:
+        if self._log.closed:
+            return ""
+        size = self._log.seek(0, os.SEEK_END)
+        return os.pread(self._log.fileno(), size, 0).decode("utf-8", "replace")
+
+
+def _options_to_json(options: ClusterOptions, remove_folder: bool) -> dict[str, Any]:
+    security = options.security
+    return {
+        "brokers": options.brokers,
+        "data_dir": None if options.data_dir is None else os.path.abspath(options.data_dir),
+        "config": options.config,
+        "host": options.host,
+        "advertised_host": options.advertised_host,
+        "ports": [dict(ports) for ports in options.ports],
+        "listeners": list(options.listeners),
+        "security": {
+            "cert_file": security.cert_file,
+            "key_file": security.key_file,
+            "client_ca_file": security.client_ca_file,
+            "sasl_users": dict(security.sasl_users),
+        },
+        "flush_at_stop": options.flush_at_stop,
+        "remove_folder": remove_folder,
+    }
