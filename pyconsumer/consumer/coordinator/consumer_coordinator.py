@@ -192,6 +192,8 @@ class ConsumerCoordinator:
                 now = self._clock.now()
                 with self._lock:
                     self._core.on_poll(now)
+                if self._heartbeat is not None:
+                    self._start_heartbeat()
                 settled = yield from self._join(deadline if wait_for_join else min(deadline, now))
             self.maybe_auto_commit_async(self._clock.now())
         finally:
@@ -425,6 +427,7 @@ class ConsumerCoordinator:
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
 
     def _start_heartbeat(self) -> None:
+        """See to it that the heartbeat thread runs: one that failed is replaced, or the membership would lapse."""
         if self._heartbeat is not None and self._heartbeat.alive:
             return
         self._heartbeat = HeartbeatThread(

@@ -85,6 +85,7 @@ class Rebalancer:
         self._protocol = protocol
         self._rack_id = rack_id
         self._prepare_until: float | None = None
+        self._before: frozenset[TopicPartition] | None = None  # what was owned when the rebalance began
         self._commit: RequestFuture[None] | None = None
         self._commit_not_before = -math.inf
         self._commit_failures = 0
@@ -114,6 +115,8 @@ class Rebalancer:
 
     def _give_up(self) -> None:
         owned = self._owned()
+        if self._before is None:
+            self._before = frozenset(owned)
         if not self._core.generation.joined:
             if owned:
                 self._lose(owned, owned, "on_partitions_lost")
@@ -135,6 +138,7 @@ class Rebalancer:
     def drop_all(self, *, callbacks: bool = True) -> None:
         """Give up everything, because the member leaves."""
         self._forget_preparation()
+        self._before = None
         owned = self._owned()
         if not owned or not self._subscriptions.has_auto_assigned:
             return
@@ -364,7 +368,7 @@ class Rebalancer:
             report = core.on_completed()
         self._caught(errors, lambda: self._schedule(assignor))
         added = sorted(set(partitions) - set(owned))
-        self._log(report, step.generation, partitions, added, revoked)
+        self._log(report, step.generation, partitions)
         self._caught(errors, lambda: self._tell("on_partitions_assigned", added))
         if errors:
             raise errors[0]
@@ -387,9 +391,8 @@ class Rebalancer:
         report: RebalanceReport | None,
         generation: Generation,
         partitions: Collection[TopicPartition],
-        added: Collection[TopicPartition],
-        revoked: Collection[TopicPartition],
     ) -> None:
+        before, self._before = self._before or frozenset(), None
         now = self._link.clock.now()
         seconds = 0.0 if report is None else now - report.started_at
         self._core.metrics.rebalanced(seconds, now)
@@ -407,8 +410,8 @@ class Rebalancer:
             text,
             "" if report is None else report.reason,
             len(partitions),
-            ", ".join(map(str, added)) or "none",
-            ", ".join(map(str, revoked)) or "none",
+            ", ".join(map(str, sorted(set(partitions) - before))) or "none",
+            ", ".join(map(str, sorted(before - set(partitions)))) or "none",
         )
 
     # -- the application's code --------------------------------------------------------------------------------------

@@ -79,6 +79,10 @@ class Quiet(ConsumerCoordinator):
 
 
 class Bench:
+    """A coordinator, a network that the test plays, and what it needs beside. ``driver``: its class."""
+
+    driver: type[ConsumerCoordinator] = Quiet
+
     def __init__(self, **changes: Any) -> None:
         self.clock = ManualClock(100.0)
         self.network = FakeNetwork(self.clock)
@@ -87,7 +91,7 @@ class Bench:
         self.config = CONSUMER_SETTINGS.build(options | changes)
         self.metadata = Metadata.from_config(self.config)
         self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
-        self.coordinator = Quiet(
+        self.coordinator = self.driver(
             config=self.config,
             client=self.network,  # type: ignore[arg-type]
             metadata=self.metadata,
@@ -206,6 +210,7 @@ def test_polls_that_do_not_wait_join_step_by_step() -> None:
     assert bench.coordinator.next_due_at == math.inf
     identity = bench.coordinator.group_metadata()
     assert (identity.group_id, identity.generation_id, identity.member_id) == ("g", 4, "me")
+    assert isinstance(bench.coordinator, Quiet)
     assert bench.coordinator.started == 1
 
 
