@@ -31,7 +31,7 @@ def _run(protocol: str, seeds: Sequence[int], options: argparse.Namespace) -> in
     failed: list[int] = []
     faults: Counter[str] = Counter()
     callbacks: Counter[str] = Counter()
-    commits, seconds, recovery, free = 0, 0.0, 0.0, 0.0
+    commits, delays, seconds, recovery, free = 0, 0, 0.0, 0.0, 0.0
     started = time.process_time()
     for seed in seeds:
         world = World(protocol, seed, broken=options.broken)
@@ -47,14 +47,16 @@ def _run(protocol: str, seeds: Sequence[int], options: argparse.Namespace) -> in
         faults.update(world.faults)
         callbacks.update(world.callbacks)
         commits += world.rules.commits
+        delays += world.waiting.delayed
         seconds += world.clock.now() - 1000.0
         recovery = max(recovery, world.recovery)
         free = max(free, world.rules.longest_free)
     used = time.process_time() - started
+    waits = f" {delays} assignments with a delay;" if delays else ""
     print(
         f"{protocol}: {len(seeds)} schedules from seed {seeds[0]}, {len(failed)} failed {failed or ''};"
         f" {seconds:.0f} s of group life in {used:.1f} s of CPU, {len(seeds) / used:.1f} schedules/s;"
-        f" {commits} commits; longest without owner {free:.1f} s, longest until settled {recovery:.1f} s"
+        f" {commits} commits;{waits} longest without owner {free:.1f} s, longest until settled {recovery:.1f} s"
     )
     print(f"  callbacks: {_counts(callbacks)}\n  faults: {_counts(faults)}", flush=True)
     return len(failed)

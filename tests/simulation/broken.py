@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MethodType
 from typing import Any
 
+from pyconsumer.assignors import RebalanceProtocol, RoundRobinAssignor, Subscription
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
+from pyconsumer.consumer.coordinator.leader import divide
+from pyconsumer.consumer.coordinator.rebalance import Rebalancer
+from pyconsumer.consumer.coordinator.steps import CompleteJoin
+
+_ALL = ("eager", "static", "cooperative", "delayed")
+_KEEPING = ("cooperative", "delayed")
 
 RULES = {
     "no-fencing": "the coordinator stores commits of generations that are over",
-    "no-revoking": "a member keeps its partitions when it joins again under the eager protocol",
+    "no-revoking": "a member keeps what it has to give up: all under the eager protocol, what goes under the others",
     "no-expelling": "the coordinator does not notice that a session is over",
     "no-loading": "a new coordinator forgets offsets that were committed at the old one",
     "no-callback": "a member does not tell the listener of partitions that are lost",
+    "no-withholding": "the leader gives a partition away while somebody still has it",
+    "no-waiting": "the leader gives away at once what a vanished member had",
+    "no-follow-up": "members do not ask for a rebalance when the delay is over",
 }
+
+PROTOCOLS_OF = {
+    "no-withholding": _KEEPING,
+    "no-waiting": ("delayed",),
+    "no-follow-up": ("delayed",),
+}
+"""The protocols under which a rule can be broken; by default all."""
+
+CASES = [(rule, protocol) for rule in RULES for protocol in PROTOCOLS_OF.get(rule, _ALL)]
 
 
 def break_coordinator(coordinator: GroupCoordinator, rule: str | None) -> None:
@@ -39,9 +59,29 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
     rebalancer = coordinator._rebalancer
     if rule == "no-revoking":
         rebalancer._give_up = lambda: None  # type: ignore[method-assign]
+        if rebalancer._protocol is RebalanceProtocol.COOPERATIVE:
+            _keep_all(rebalancer)
+    elif rule == "no-withholding":
+        rebalancer._divide = lambda generation, subscriptions: _deal(rebalancer, subscriptions)  # type: ignore[method-assign]
     elif rule == "no-callback":
         tell = rebalancer._tell
         rebalancer._tell = lambda name, partitions: None if name == "on_partitions_lost" else tell(name, partitions)  # type: ignore[method-assign]
+
+
+def _keep_all(rebalancer: Rebalancer) -> None:
+    """What the assignment takes away stays, and the listener does not hear of it."""
+    complete, subscriptions = rebalancer.complete, rebalancer._subscriptions
+
+    def keeping(step: CompleteJoin) -> None:
+        before = subscriptions.assigned_list()
+        complete(step)
+        subscriptions.assign_from_subscribed({*subscriptions.assigned_list(), *before})
+
+    rebalancer.complete = keeping  # type: ignore[method-assign]
+
+
+def _deal(rebalancer: Rebalancer, members: Mapping[str, Subscription]) -> dict[str, bytes]:
+    return divide("g", RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members)
 
 
 def _store_all(self: GroupCoordinator, group_id: str, offsets: Any, **request: Any) -> Deferred[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.broker.timer import TimerHandle
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 TOPIC = "t"
+_COMMIT_INTERVAL = 2.5  # seconds
 _SPINS = 200  # resumptions at one moment that are taken for a busy loop
 
 
@@ -169,6 +170,7 @@ class Member(ConsumerRebalanceListener):
         self._commit_at = 0.0
         self._busy_until = -math.inf
         self._running = False
+        self._seen: tuple[object, object] = (None, None)
         self._wake: TimerHandle | None = None
         self._inbox: list[Callable[[], None]] = []
         self.network = SimulatedClient(world, name, self._deliver, lambda: self._deliver(_nothing))
@@ -178,12 +180,13 @@ class Member(ConsumerRebalanceListener):
                 "group_id": GROUP,
                 "group_instance_id": instance_id,
                 "enable_auto_commit": commits == "auto",
-                "auto_commit_interval_ms": 1500,
+                "auto_commit_interval_ms": round(_COMMIT_INTERVAL * 1000),
                 "session_timeout_ms": round(SESSION_TIMEOUT * 1000),
                 "max_poll_interval_ms": round(REBALANCE_TIMEOUT * 1000),
                 "heartbeat_interval_ms": 3000,
                 "request_timeout_ms": round(REQUEST_TIMEOUT * 1000),
-                "partition_assignment_strategy": [world.assignor],
+                "partition_assignment_strategy": [world.new_assignor()],
+                "rebalance_delay_ms": round(world.rebalance_delay * 1000),
             }
         )
         metadata = Metadata.from_config(config)
@@ -293,7 +296,10 @@ class Member(ConsumerRebalanceListener):
             world.fail(f"{self.name} ended with {error!r}\n{where}")
         finally:
             self._running = False
-        world.rules.check_owners()
+        seen = self.core.generation, self.subscriptions._assignment
+        if seen[0] != self._seen[0] or seen[1] is not self._seen[1]:
+            self._seen = seen
+            world.rules.check_owners()
 
     def _end(self) -> None:
         self.ended = True
@@ -303,7 +309,7 @@ class Member(ConsumerRebalanceListener):
 
     # -- its life ----------------------------------------------------------------------------------------------------
 
-    def _application(self) -> Steps[None]:
+    def _application(self) -> Generator[Wait | Busy, None, None]:
         """Poll, work, commit; in the end close."""
         world, coordinator, random = self.world, self.coordinator, self.world.random
         clock = world.clock
@@ -315,14 +321,14 @@ class Member(ConsumerRebalanceListener):
                     yield from coordinator.poll(now, wait_for_join=False)
                 if not self.subscriptions.has_all_fetch_positions:
                     yield from self._find_positions()
-                wait = min(clock.now() + random.uniform(0.05, 0.5), coordinator.next_due_at)
+                wait = min(clock.now() + random.uniform(0.1, 1.5), coordinator.next_due_at)
                 if wait > clock.now():
                     yield Wait(None, wait)
                 self._read()
-                work = clock.now() + random.uniform(0.01, 0.5)
-                yield Busy(max(work, self.stalled_until))  # type: ignore[misc]
+                work = clock.now() + random.uniform(0.01, 0.8)
+                yield Busy(max(work, self.stalled_until))
                 if self._commits != "auto" and clock.now() >= self._commit_at:
-                    self._commit_at = clock.now() + 1.5
+                    self._commit_at = clock.now() + _COMMIT_INTERVAL
                     yield from self._commit()
         except FencedInstanceIdError:
             world.note(self.name, "is fenced: somebody has its instance id")
@@ -330,7 +336,8 @@ class Member(ConsumerRebalanceListener):
         except KafkaError as error:
             world.fail(f"{self.name} was told of {error!r}")
         world.note(self.name, "closes")
-        yield from coordinator.close(clock.now() + 3.0, self.leave_group)
+        patience = random.choice([1.0, 3.0, 9.0]) if world.rebalance_delay else 3.0
+        yield from coordinator.close(clock.now() + patience, self.leave_group)
 
     def _find_positions(self) -> Steps[None]:
         wanted = self.subscriptions.missing_fetch_positions()

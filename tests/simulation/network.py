@@ -95,6 +95,7 @@ class Connection:
     def _answer(self, exchange: Exchange, response: Message) -> None:
         if self._serving is exchange:
             self._serving = None
+        response = self._world.carried(response, exchange.version)
         if self.open and not self.swallows:
             if self.loses_answer:
                 self.close(f"the answer to {exchange} is lost")
@@ -172,7 +173,8 @@ class SimulatedClient:
         link = self.connections.get((node_id, connection))
         if link is None:
             link = self.connections[node_id, connection] = Connection(self, broker)
-        exchange = Exchange(link, request if isinstance(request, Message) else request(version), version)
+        message = request if isinstance(request, Message) else request(version)
+        exchange = Exchange(link, self.world.carried(message, version), version)
         if not self.connected:
             self.world.after(0.01, lambda: self.finish(exchange, KafkaConnectionError("no network")))
         else:

@@ -1,13 +1,14 @@
 """What must hold, whatever happens. Each rule is checked when something happens that could break it.
 
 1. No partition has two owners among the members of the group's present generation.
-2. A partition without owner has one again within session timeout + rebalance timeout + 10 round trips of the last
-   fault.
+2. A partition without owner has one again within session timeout + rebalance timeout + delay + 10 round trips of the
+   last fault. The delay is that of the delayed assignor, and 0 with others.
 3. A commit that was acknowledged is in the log; what OffsetFetch answers is the last commit in the log; no commit of a
    generation that is over gets there; nobody but its own writer moves an offset back.
 4. A listener hears of a partition in turn that it is assigned and that it is revoked or lost; under the eager protocol
    all go before any comes; nothing is heard while a callback runs, nor after the end.
-5. When the faults are over, the group is stable in bounded time: all members in one generation.
+5. While the delay of a vanished member lasts, nobody is given what it had; see :mod:`.waiting`.
+6. When the faults are over, the group is stable in bounded time: all members in one generation.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Rules:
     @property
     def bound(self) -> float:
         """How long a partition may be without owner after the last fault, seconds."""
-        return SESSION_TIMEOUT + REBALANCE_TIMEOUT + 10 * 2 * self._world.slowest
+        return SESSION_TIMEOUT + REBALANCE_TIMEOUT + self._world.rebalance_delay + 10 * 2 * self._world.slowest
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
@@ -110,22 +111,23 @@ class Rules:
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
-    def check_owners(self) -> None:
+    def check_owners(self) -> Mapping[TopicPartition, Member]:
         """One owner for each partition in the present generation."""
+        owners: dict[TopicPartition, Member] = {}
         group = self._world.brokers.group()
         if group is None:
-            return
-        owners: dict[TopicPartition, Member] = {}
+            return owners
         for member in self._world.members:
             generation = member.core.generation
             if generation.generation_id != group.generation_id or not group.has(generation.member_id):
                 continue
-            for tp in member.owned:
+            for tp in member.subscriptions.assigned_list():
                 if tp in owners:
                     self._world.fail(
                         f"{tp} belongs to {owners[tp].name} and to {member.name} in generation {group.generation_id}"
                     )
                 owners[tp] = member
+        return owners
 
     def check_coverage(self) -> None:
         """Partitions without owner are not so for too long."""
@@ -133,16 +135,9 @@ class Rules:
         now = world.clock.now()
         if world.in_trouble:
             world.quiet_since = now
-        covered = set()
-        group = world.brokers.group()
-        for member in world.members if group is not None else ():
-            generation = member.core.generation
-            if (
-                group is not None
-                and generation.generation_id == group.generation_id
-                and group.has(generation.member_id)
-            ):
-                covered |= member.owned
+        covered = self.check_owners().keys()
+        if not self._free_since and len(covered) == len(world.partitions):
+            return
         for tp in world.partitions:
             if tp in covered or not world.members:
                 self._free_since.pop(tp, None)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from pyconsumer.assignors import (
     Assignor,
@@ -16,17 +18,23 @@ from pyconsumer.assignors import (
 )
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 from tests.simulation.brokers import Broker, Brokers
 from tests.simulation.member import TOPIC, Member
 from tests.simulation.rules import Rules
+from tests.simulation.waiting import Waiting, WatchedAssignor
 from tests.unit.assignors.cooperative import Sticky
 
-PROTOCOLS = ("eager", "static", "cooperative")
+PROTOCOLS = ("eager", "static", "cooperative", "delayed")
 _LINES = 250  # of the trace that a failure prints
 _MOST_MEMBERS = 6
 _SETTLED_FOR = 4.0  # seconds; a heartbeat tells everybody of a rebalance within 3
 _MOST_LOOKS = 100_000  # at the clock at one moment
+_TICK = 1.0  # seconds between two looks at who owns what
+_AS_BYTES = 10  # one schedule in so many
+
+M = TypeVar("M", bound=Message)
 
 
 class BrokenRule(AssertionError):
@@ -36,21 +44,22 @@ class BrokenRule(AssertionError):
 class WatchedClock(ManualClock):
     """A clock that notices when somebody turns in circles: it is asked again and again, and time does not pass."""
 
-    __slots__ = ("_asked", "_asked_at")
+    __slots__ = ("_asked",)
 
     def __init__(self, now: float) -> None:
         super().__init__(now)
         self._asked = 0
-        self._asked_at = now
 
     def now(self) -> float:
-        now = self._now
-        if now != self._asked_at:
-            self._asked, self._asked_at = 0, now
         self._asked += 1
         if self._asked > _MOST_LOOKS:
-            raise BrokenRule(f"somebody turns in circles at {now:.3f}")
-        return now
+            raise BrokenRule(f"somebody turns in circles at {self._now:.3f}")
+        return self._now
+
+    def advance_to(self, now: float) -> None:
+        if now > self._now:
+            self._now = now
+            self._asked = 0
 
 
 class World:
@@ -65,6 +74,8 @@ class World:
         quiet_since: when the last fault ended.
         nested: a callback of a member takes its time.
         faults: how often each happened.
+        as_bytes: messages go through the codec; it changes nothing else.
+        rebalance_delay: how long what a vanished member had waits for it, seconds.
         recovery: seconds from the last fault until the group was settled.
     """
 
@@ -73,6 +84,7 @@ class World:
         self.seed = seed
         self.broken = broken
         self.random = random.Random(f"{protocol} {seed}")
+        self.as_bytes = seed % _AS_BYTES == 0
         self.clock = WatchedClock(1000.0)
         self.timer = Timer()
         self.trace: list[tuple[float, str, str]] = []
@@ -82,17 +94,23 @@ class World:
         self.quiet_since = self.clock.now()
         self.recovery = 0.0
         self.nested = False
-        self.eager = protocol != "cooperative"
-        self.assignor: type[Assignor] = self.random.choice(
-            [RangeAssignor, RoundRobinAssignor, StickyAssignor] if self.eager else [CooperativeStickyAssignor, Sticky]
+        self.eager = protocol in ("eager", "static")
+        self._assignor: Callable[[], Assignor] = self.random.choice(
+            _ASSIGNORS["eager" if self.eager else "cooperative"]
         )
+        if protocol == "delayed":
+            self._assignor = lambda: WatchedAssignor(self)
+        self.rebalance_delay = self.random.choice([3.0, 10.0, 30.0]) if protocol == "delayed" else 0.0
+        self.static = protocol == "static" or (protocol == "delayed" and self.random.random() < 0.5)
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
         self.members: list[Member] = []
         self.rules = Rules(self)
+        self.waiting = Waiting(self)
         self._names = 0
         self._ids = 0
         self._instances = 0
+        self._coming = 0
         self.brokers = Brokers(self)
 
     # -- time --------------------------------------------------------------------------------------------------------
@@ -114,9 +132,17 @@ class World:
 
     # -- for everybody -----------------------------------------------------------------------------------------------
 
+    def carried(self, message: M, version: int) -> M:
+        """A message at the other end of a connection. In some schedules it goes as bytes, like in life."""
+        return type(message).decode(message.encode(version), version) if self.as_bytes else message
+
     def delay(self) -> float:
         """How long a message takes."""
         return self.random.uniform(self.slowest / 10, self.slowest)
+
+    def new_assignor(self) -> Assignor:
+        """For one member."""
+        return self._assignor()
 
     def new_id(self) -> str:
         self._ids += 1
@@ -165,7 +191,7 @@ class World:
 
     def join(self, instance_id: str | None = None) -> None:
         self._names += 1
-        if instance_id is None and self.protocol == "static":
+        if instance_id is None and self.static:
             self._instances += 1
             instance_id = f"i{self._instances}"
         member = Member(self, f"c{self._names}", instance_id, self.random.choice(["auto", "sync", "async"]))
@@ -179,7 +205,7 @@ class World:
         if len(self.members) < 2:
             name = "join"
         else:
-            name = draw.choice(_FAULTS + (_STATIC_FAULTS if self.protocol == "static" else ()))
+            name = draw.choice(_FAULTS + (_STATIC_FAULTS if self.static else ()))
         self.faults[name] = self.faults.get(name, 0) + 1
         self.quiet_since = self.clock.now()
         if name == "join":
@@ -256,7 +282,13 @@ class World:
             member.crash()
         else:
             member.close()
-        self.after(self.random.uniform(0.1, 14.0), lambda: self.join(instance_id))
+        self._coming += 1
+
+        def back() -> None:
+            self._coming -= 1
+            self.join(instance_id)
+
+        self.after(self.random.uniform(0.1, 14.0), back)
 
     def _takeover(self, member: Member) -> None:
         """A second process with the same instance id."""
@@ -291,12 +323,12 @@ class World:
 
     def _tick(self) -> None:
         self.rules.check_coverage()
-        self.after(0.5, self._tick)
+        self.after(_TICK, self._tick)
 
     def _heal(self) -> None:
         """No further faults; those that last end."""
         self.note("world", "the faults are over")
-        self.run(self.clock.now() + 15.0)  # brokers and bounced members come back
+        self.run(math.inf, lambda: not self._coming and all(broker.up for broker in self.brokers.by_id.values()))
         self.brokers.append_delay = 0.0
         for member in list(self.members):
             member.recover()
@@ -365,6 +397,10 @@ _FAULTS = (
     *("callback", "fenced", "enforce", "restart", "move", "append"),
 )
 _STATIC_FAULTS = ("bounce", "bounce", "bounce", "takeover")
+_ASSIGNORS: dict[str, list[type[Assignor]]] = {
+    "eager": [RangeAssignor, RoundRobinAssignor, StickyAssignor],
+    "cooperative": [CooperativeStickyAssignor, Sticky],
+}
 
 
 class _Faults(logging.Handler):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pyconsumer.broker.group.group_metadata import GroupMetadata
 from pyconsumer.broker.group.member import MemberMetadata
@@ -28,6 +29,7 @@ __all__ = [
 _NO_TIMESTAMP = -1
 
 
+@lru_cache(maxsize=4096)
 def java_hash(text: str) -> int:
     """Java's ``String.hashCode``: over UTF-16 units, in 32 bits with a sign."""
     value = 0

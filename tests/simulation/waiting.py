@@ -1,0 +1,102 @@
+"""The delayed assignor under observation: what a vanished member had is given to nobody before its delay is over.
+
+The assignor goes by what members bring along; the rule here goes by what happened: who was really given what, and when
+a leader first missed whom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyconsumer.assignors import Assignment, ClusterView, CooperativeStickyDelayedAssignor, Subscription
+from pyconsumer.assignors.delayed_data import decode
+from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+_CLOCKS_DIFFER = 0.01  # seconds; delays travel as whole milliseconds
+
+
+class Lost:
+    """What a member had that a leader misses."""
+
+    def __init__(self, instance_id: str | None, partitions: set[TopicPartition], since: float) -> None:
+        self.instance_id = instance_id
+        self.partitions = partitions
+        self.since = since
+
+
+class Waiting:
+    """The rule, for one group.
+
+    Attributes:
+        delayed: how often a leader let something wait.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._had: dict[int, dict[str, tuple[str | None, set[TopicPartition]]]] = {}
+        self._lost: dict[str, Lost] = {}
+        self.delayed = 0
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+        """A member was told what it has."""
+        had = self._had.setdefault(metadata.generation_id, {})
+        had[metadata.member_id] = metadata.group_instance_id, set(assignment.partitions)
+
+    def on_assign(self, subscriptions: Mapping[str, Subscription], given: Mapping[str, Assignment]) -> None:
+        """A leader decided."""
+        now = self._world.clock.now()
+        self._look(subscriptions, now)
+        dealt = {tp: member for member, assignment in given.items() for tp in assignment.partitions}
+        for member, lost in self._lost.items():
+            early = lost.partitions & dealt.keys()
+            over = lost.since + self._world.rebalance_delay
+            if early and now < over - _CLOCKS_DIFFER:
+                tp = min(early)
+                self._world.fail(
+                    f"{dealt[tp]} is given {tp}, which waits {over - now:.3f} s more for {member} to come back"
+                )
+            self.delayed += bool(lost.partitions - dealt.keys())
+
+    def _look(self, subscriptions: Mapping[str, Subscription], now: float) -> None:
+        memories = [decode(subscription.user_data) for subscription in subscriptions.values()]
+        newest = max(memory.generation_id for memory in memories)
+        for member, (instance_id, partitions) in self._had.get(newest, {}).items():
+            if member not in subscriptions and partitions and member not in self._lost:
+                self._lost[member] = Lost(instance_id, set(partitions), now)
+        known = {share.member_id for m in memories if m.generation_id == newest for share in m.shares}
+        instances = {subscription.group_instance_id for subscription in subscriptions.values()} - {None}
+        owned = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions}
+        for member, lost in list(self._lost.items()):
+            lost.partitions -= owned
+            back = member in subscriptions or lost.instance_id in instances
+            if back or member not in known or not lost.partitions:  # nobody knows: all who did are gone
+                del self._lost[member]
+
+
+class WatchedAssignor(CooperativeStickyDelayedAssignor):
+    """One member's."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
+        super().on_assignment(assignment, metadata)
+        self._world.waiting.on_assignment(assignment, metadata)
+
+    def rebalance_due_in(self) -> float:
+        return math.inf if self._world.broken == "no-follow-up" else super().rebalance_due_in()
+
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+        delay_ms = self._delay_ms
+        if self._world.broken == "no-waiting":
+            self._delay_ms = 0
+        given = super().assign(cluster, subscriptions)
+        self._delay_ms = delay_ms
+        self._world.waiting.on_assign(subscriptions, given)
+        return given
