@@ -257,7 +257,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             _RecordErrorPolicy(),
             "What to do with a record that cannot be deserialized: `raise`, `skip`, a function of the"
             " RecordDeserializationError that returns `'raise'` or `'skip'` (or None, to skip), or a dead-letter sink:"
-            " an object with a method `send(error)`.",
+            " an object with a method `send(error)`. A damaged batch is always raised, as CorruptRecordError.",
         ),
         Setting(
             "interceptors",
