@@ -206,7 +206,8 @@ def join_all(
             for tp in member.assignment:
                 owners[tp] = member
                 count += 1
-        same = len({member.generation for member in members}) == 1
+        generations = {member.generation for member in members}
+        same = len(generations) == 1 and -1 not in generations
         # A cooperative member that syncs has the new generation and its old share; who has just joined has nothing.
         idle = all_have_some and partitions >= len(members) and not all(member.assignment for member in members)
         return owners if count == len(owners) == partitions and same and not idle else None
