@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.admin import KafkaAdminClient, NewTopic
@@ -59,15 +60,18 @@ class RackAwareAssignor(Assignor):
     Members tell their rack in their user data, which :class:`PartitionAssignor` would not look at.
 
     Args:
-        rack: where this member runs, as the brokers' ``broker.rack`` has it; None if that is not known.
+        rack: where this member runs, as the brokers' ``broker.rack`` has it; by default the consumer's ``client_rack``.
     """
 
-    def __init__(self, rack: str | None) -> None:
+    def __init__(self, rack: str | None = None) -> None:
         self._rack = rack
 
     @property
     def name(self) -> str:
         return "rack-aware"
+
+    def configure(self, config: Any, clock: object) -> None:
+        self._rack = self._rack or config.client_rack
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
         return self._rack.encode() if self._rack else None

@@ -29,6 +29,13 @@ _OUTPUT = {
         "1000 clicks counted",
         "committed offsets add up to 1000",
     ),
+    "custom_assignors.py": (
+        r"random: member 0 has \[.*\], member 1 has \[.*\]",
+        r"by rack: member 0 has \[.*\], member 1 has \[.*\]",
+        r"to all: member 0 has \[0, 1, 2, 3, 4, 5\], member 1 has \[0, 1, 2, 3, 4, 5\]",
+        "read 60 records",
+        "read 3 records",
+    ),
     "rebalance_listener.py": (
         r"assigned \[0, 1, 2, 3\]",
         r"revoked \[0, 1, 2, 3\]",

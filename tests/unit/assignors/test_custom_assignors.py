@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from pyconsumer.assignors import Assignment, Assignor, PartitionAssignor, RebalanceProtocol, Subscription, resolve
+from pyconsumer.clock import ManualClock
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.coordinator.leader import divide
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
@@ -113,6 +115,18 @@ def test_members_tell_their_rack_in_user_data() -> None:
     assert not isinstance(assignor, PartitionAssignor), "that base never looks at user data"
     assert assignor.subscription_user_data(frozenset({"t"})) == b"rack1"
     assert RackAwareAssignor(None).subscription_user_data(frozenset({"t"})) is None
+
+
+@pytest.mark.parametrize(("own", "setting", "told"), [(None, "r1", b"r1"), ("r2", "r1", b"r2"), (None, None, None)])
+@pytest.mark.spec("transactions:CUS-03")
+def test_an_assignor_sees_the_settings_of_its_consumer(
+    own: str | None, setting: str | None, told: bytes | None
+) -> None:
+    settings = {"bootstrap_servers": "h:1"} | ({"client_rack": setting} if setting else {})
+    config = CONSUMER_SETTINGS.build(settings)
+    assignor = RackAwareAssignor(own)
+    assignor.configure(config, ManualClock())
+    assert assignor.subscription_user_data(frozenset({"t"})) == told
 
 
 @pytest.mark.spec("transactions:RCK-01", "transactions:RCK-02", "transactions:RCK-02b", "transactions:RCK-03")
