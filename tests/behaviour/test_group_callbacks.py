@@ -255,6 +255,33 @@ def test_a_cooperative_member_never_stops_reading_what_it_keeps(
         writer.join(30)
 
 
+def test_a_cooperative_member_can_commit_what_it_gives_up(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    """Also what it has read since the rebalance began, when nothing can be committed."""
+    topic = make_topic(4)
+    fill(cluster, topic, 40, 4)
+    refused: list[Exception] = []
+
+    def commit(partitions: list[TopicPartition]) -> None:
+        positions = {tp: a.consumer.position(tp) for tp in partitions}
+        try:
+            a.consumer.commit({tp: offset for tp, offset in positions.items() if offset is not None})
+        except errors.KafkaError as error:
+            refused.append(error)
+
+    listener = Listener(lambda what, partitions: commit(partitions) if what == "revoked" else None)
+    with running() as start:
+        a = cooperative(start, cluster, group_id, topic, listener=listener, enable_auto_commit=False)
+        eventually(lambda: len(a.read) == 40, "reading")
+        b = cooperative(start, cluster, group_id, topic, enable_auto_commit=False)
+        join_all([a, b], 4)
+        fill(cluster, topic, 4, 4)
+        eventually(lambda: len(a.read) + len(b.read) >= 44, "reading on")
+        assert refused == []
+        assert sorted(offset for _, offset in b.read) == [10, 10]
+
+
 @pytest.mark.spec("client:AS-50")
 def test_a_cooperative_assignor_that_moves_at_once_is_refused(
     cluster: Cluster, make_topic: MakeTopic, group_id: str

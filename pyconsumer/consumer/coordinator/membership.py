@@ -6,7 +6,7 @@ Invariants
    attempt, and an answer to an older one is dropped. So a join that ends after its member has left does nothing.
 2. A rebalance is prepared once, however often JoinGroup is repeated in it; losing the generation asks for it again.
 3. A generation counts for commits only after ``on_completed``: before, the application may hold partitions of the one
-   before it.
+   before it. While it is told which of them it gives up (``on_revoking``) it commits for the new one, as in Java.
 4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
    against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named.
 """
@@ -69,6 +69,7 @@ class _Attempt:
     sent_at: float = 0.0
     election: ComputeAssignment | None = None
     completed: CompleteJoin | None = None
+    revoking: bool = False
     failures: int = 0
     at_once: int = 0
     retry_at: float = -math.inf
@@ -175,7 +176,8 @@ class ClassicMembership(GroupMember):
     @property
     def may_commit(self) -> bool:
         """Whether offsets can be committed for the present generation."""
-        return self.state is MemberState.STABLE and self._attempt.completed is None
+        attempt = self._attempt
+        return self.state is MemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
     def due_at(self, now: float) -> float:
         """When :meth:`next_step` has something to do, seconds; infinite while only an answer can change that."""
@@ -330,9 +332,14 @@ class ClassicMembership(GroupMember):
         if self.state in _IN_REBALANCE and number == self._attempt.number and self._attempt.in_flight:
             self._step_failed(Reaction.REDISCOVER if error.retriable else Reaction.RAISE, error, now)
 
+    def on_revoking(self) -> None:
+        """The application hears what it gives up under the cooperative protocol, and may commit that."""
+        self._attempt.revoking = True
+
     def on_completed(self) -> RebalanceReport | None:
         """The application knows its new partitions; what to log about it comes back."""
         self._attempt.completed = None
+        self._attempt.revoking = False
         self._needs_prepare = True
         report, self.report = self.report, None
         return report

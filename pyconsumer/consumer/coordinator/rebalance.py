@@ -349,6 +349,8 @@ class Rebalancer:
         owned = self._owned()
         revoked = sorted(set(owned) - set(partitions))
         if self._protocol is RebalanceProtocol.COOPERATIVE and revoked:
+            with lock:
+                core.on_revoking()
             self._caught(errors, lambda: self._tell("on_partitions_revoked", revoked))
             with lock:
                 core.request_rejoin("need to revoke partitions and re-join")

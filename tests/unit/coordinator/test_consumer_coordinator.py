@@ -751,6 +751,35 @@ def test_unsubscribing_leaves_and_subscribing_joins_anew() -> None:
     assert bench.network.take(JoinGroupRequest).request.member_id == ""
 
 
+def test_what_a_cooperative_member_gives_up_can_be_committed_for_the_new_generation() -> None:
+    """As in Java: the others get it in the next round only, and begin where this commit says."""
+    bench = Bench(partition_assignment_strategy=[Sticky()])
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    for generation, share in ((1, [T0, T1]), (2, [T0])):
+        bench.answer_join(generation, protocol_name="test-cooperative")
+        bench.network.take(SyncGroupRequest).answer(SyncGroupResponse(assignment=encode_assignment(share)))
+        if generation == 1:
+            bench.poll()
+            bench.core.request_rejoin("because")
+            bench.poll()
+    outcome: list[object] = []
+
+    def hook(what: str) -> None:
+        if what == "revoked":
+            call = Call(bench.coordinator.commit({T1: OffsetAndMetadata(7)}, 160.0), bench.clock)
+            request = bench.answer_commit().request
+            outcome.extend([call.resume().done, request.generation_id_or_member_epoch])
+
+    bench.listener.hook = hook
+    bench.poll()
+    assert bench.listener.calls[-2:] == [("revoked", [T1]), ("assigned", [])]
+    assert outcome == [True, 2]
+
+
 def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
     """Between JoinGroup and SyncGroup nobody can say whose the partitions are."""
     bench = Bench(partition_assignment_strategy=[Sticky()])

@@ -49,6 +49,8 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     assert isinstance(completed, CompleteJoin)
     assert completed.assignment == b"share"
     assert not core.may_commit, "the application does not know its partitions yet"
+    core.on_revoking()
+    assert core.may_commit, "what it is about to give up is its own still"
     core.on_completed()
     assert core.may_commit
     assert core.next_step(0.0) is None
