@@ -62,8 +62,9 @@ class _Lazy(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from pyconsumer import __version__
+        from pyconsumer.protocol.records import describe
 
-        click.echo(f"pyconsumer {__version__}, record decoder: pure Python")
+        click.echo(f"pyconsumer {__version__}, record decoder: {describe()}")
         ctx.exit()
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.protocol.records import Columns, ConsumerRecord, Cursor
+from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["CompletedFetch", "FetchBuffer"]
@@ -134,7 +134,12 @@ class CompletedFetch:
             raw = self.cursor.take(count)
         if convert is None or not raw:
             return raw
-        records, used, error = convert(raw)
+        offset = raw[0].offset
+        try:
+            records, used, error = convert(raw)
+        except BaseException:
+            self._restart(offset)  # Ctrl-C in a deserializer: none of them is delivered
+            raise
         if used < len(raw):
             self._raw[:0] = raw[used:]
         if error is not None and not records and used == 0:
@@ -151,11 +156,11 @@ class CompletedFetch:
             self._ready = ready
         return self._ready.pop()
 
-    def take_columns(self, max_records: int, max_bytes: int, *, with_headers: bool) -> Columns:
-        """Records as columns; raises as take."""
+    def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
+        """Append records to columns; how many. Raises as take."""
         if self._ready or self._raw:
-            self._restart()
-        return self.cursor.take_columns(max_records, max_bytes, with_headers=with_headers)
+            self._restart(self.next_offset)
+        return self.cursor.take_into(columns, max_records, max_bytes)
 
     def detach(self) -> None:
         """Keep only this partition's bytes of the frame that it came in."""
@@ -163,18 +168,10 @@ class CompletedFetch:
         if isinstance(buffer, memoryview) and buffer.nbytes * 2 < memoryview(buffer.obj).nbytes and not self.exhausted:
             offset = self.next_offset
             self._buffer = bytes(buffer)
-            self._raw, self._ready = [], []
-            self.cursor = Cursor(
-                self.topic_partition,
-                self._buffer,
-                fetch_offset=offset,
-                check_crcs=self._check_crcs,
-                aborted=self._aborted,
-            )
+            self._restart(offset)
 
-    def _restart(self) -> None:
-        """Put decoded records back."""
-        offset = self.next_offset
+    def _restart(self, offset: int) -> None:
+        """Begin again at an offset; records decoded ahead are dropped."""
         self._raw, self._ready = [], []
         self.cursor = Cursor(
             self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
@@ -294,13 +291,19 @@ class FetchBuffer:
                 return record
         return None
 
-    def collect_columns(self, max_records: int, max_bytes: int, *, with_headers: bool) -> list[Columns]:
-        """Like :meth:`collect`, but as columns, several for a partition; ``max_bytes`` of keys and values or so."""
-        collected: list[Columns] = []
+    def collect_columns(
+        self, columns: ColumnsBuilder, max_records: int, max_bytes: int
+    ) -> list[tuple[TopicPartition, int]]:
+        """Like :meth:`collect`, but into columns, up to ``max_bytes`` of them or so.
+
+        Returns:
+            Whose rows they are: partitions with numbers of rows, in the order of the rows.
+        """
+        collected: list[tuple[TopicPartition, int]] = []
         self._moved.clear()
-        records = size = 0
+        first = len(columns)
         queue = self._queue
-        while queue and records < max_records and size < max_bytes:
+        while queue and len(columns) - first < max_records and columns.weight < max_bytes:
             fetch = queue[0]
             if not self._is_turn_of(fetch):
                 continue
@@ -310,16 +313,16 @@ class FetchBuffer:
                 self._raise_error(fetch)
                 continue
             try:
-                columns = fetch.take_columns(max_records - records, max_bytes - size, with_headers=with_headers)
+                count = fetch.take_into(columns, max_records - (len(columns) - first), max_bytes - columns.weight)
             except Exception:
                 if collected:
                     break
                 self._pass_turn(fetch)
                 raise
-            if self._advance(fetch) and len(columns):
-                collected.append(columns)
-                records += len(columns)
-                size += columns.size_bytes
+            # Nobody else's code has run, so the answer still counts.
+            self._advance(fetch)
+            if count:
+                collected.append((fetch.topic_partition, count))
         return collected
 
     def roll_back(self) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.protocol.records import BinaryColumn, Columns, HeaderColumn
+from pyconsumer.protocol.records.columns import Numbers, bitmap_of
 from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.schema import arrow_schema
 from pyconsumer.structs import TopicPartition
@@ -32,17 +32,17 @@ def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.Rec
     return batch if count == len(columns) else batch.slice(0, count)
 
 
-def _binary(pa: Any, column: BinaryColumn, kind: Any) -> Any:
-    bitmap = column.validity_bitmap()
+def _binary(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
+    assert column is not None
     buffers = [
-        None if bitmap is None else pa.py_buffer(bitmap),
+        None if column.bitmap is None else pa.py_buffer(column.bitmap),
         pa.py_buffer(column.offsets),
         pa.py_buffer(column.data),
     ]
     return pa.Array.from_buffers(kind, len(column), buffers, column.null_count)
 
 
-def _numbers(pa: Any, numbers: array[int], kind: Any) -> Any:
+def _numbers(pa: Any, numbers: Numbers, kind: Any) -> Any:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
@@ -72,10 +72,12 @@ def _headers(pa: Any, columns: Columns) -> Any:
     offsets = column.offsets
     # A record without headers has null, not an empty list.
     present = bytes([begin < end for begin, end in pairwise(offsets)])
-    bitmap = BinaryColumn(offsets, b"", present).validity_bitmap()
-    assert bitmap is not None
     return pa.Array.from_buffers(
-        kind, len(columns), [pa.py_buffer(bitmap), pa.py_buffer(offsets)], present.count(0), children=[items]
+        kind,
+        len(columns),
+        [pa.py_buffer(bitmap_of(present)), pa.py_buffer(offsets)],
+        present.count(0),
+        children=[items],
     )
 
 

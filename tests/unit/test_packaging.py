@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -27,7 +29,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "tox.ini"):
         shutil.copy(ROOT / name, copy)
     for name in ("pyconsumer", "tests", ".ci"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     return copy
 
 
@@ -47,11 +49,33 @@ def _build(what: str, tree: Path, into: Path) -> Path:
 def test_the_wheel_holds_every_module(tree: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(_build("wheel", tree, tmp_path)) as wheel:
         shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    expected = {"pyconsumer/py.typed"}
+    compiled = {name for name in shipped if name.endswith(".so")}
+    assert [Path(name).name.partition(".")[0] for name in compiled] == ["_native"] * _has_compiler()
+    shipped -= compiled
+    expected = {"pyconsumer/py.typed", "pyconsumer/protocol/records/_native.pyi"}
     for path in (ROOT / "pyconsumer").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
         expected.add(name.replace("pyconsumer/spark/autoload/", "pyspark_pyconsumer/"))
     assert shipped == expected
+
+
+def _has_compiler() -> bool:
+    """Whether C can be compiled here, Python's headers included; the decoder is compiled then."""
+    names = sysconfig.get_config_vars()
+    compiler = os.environ.get("CC", names.get("CC") or "cc").split()[0]
+    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    return bool(shutil.which(compiler)) and headers.exists() and not names.get("Py_GIL_DISABLED")
+
+
+def test_a_build_without_a_compiler_gives_the_decoder_in_python(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", str(tmp_path / "no-such-compiler"))
+    shutil.rmtree(tree / "build", ignore_errors=True)
+    with zipfile.ZipFile(_build("wheel", tree, tmp_path)) as wheel:
+        names = wheel.namelist()
+    assert not [name for name in names if name.endswith(".so")]
+    assert "pyconsumer/protocol/records/cursor.py" in names
 
 
 def test_the_sdist_is_enough_to_build_and_test(tree: Path, tmp_path: Path) -> None:
@@ -62,3 +86,5 @@ def test_the_sdist_is_enough_to_build_and_test(tree: Path, tmp_path: Path) -> No
         wanted = {path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py")}
         assert wanted <= names
     assert "tests/vectors/messages.jsonl.gz" in names
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "pyconsumer/protocol/records/native").iterdir()}
+    assert sources <= names

@@ -26,13 +26,22 @@ from pyconsumer.protocol.records.control import (
     decode_end_transaction_marker,
     encode_end_transaction_marker,
 )
-from pyconsumer.protocol.records.cursor import Cursor, iter_records, read_control_record
-from pyconsumer.protocol.records.record import ConsumerRecord, DeserializedRecord, SimpleRecord
+from pyconsumer.protocol.records.cursor import iter_records, read_control_record
+from pyconsumer.protocol.records.decoder import (
+    IMPLEMENTATION,
+    ColumnsBuilder,
+    ConsumerRecord,
+    Cursor,
+    convert,
+    describe,
+)
+from pyconsumer.protocol.records.record import SimpleRecord
 
 __all__ = [
     "BATCH_OVERHEAD",
     "CREATE_TIME",
     "DEFAULT_MAX_DECOMPRESSED_BYTES",
+    "IMPLEMENTATION",
     "LOG_APPEND_TIME",
     "NO_TIMESTAMP_TYPE",
     "BatchBuilder",
@@ -40,17 +49,19 @@ __all__ = [
     "BinaryColumn",
     "Codec",
     "Columns",
+    "ColumnsBuilder",
     "ConsumerRecord",
     "ControlRecordType",
     "Cursor",
-    "DeserializedRecord",
     "EndTransactionMarker",
     "HeaderColumn",
     "SimpleRecord",
     "build_end_transaction_marker",
     "check_crc",
+    "convert",
     "decode_control_type",
     "decode_end_transaction_marker",
+    "describe",
     "encode_end_transaction_marker",
     "iter_records",
     "patch_batch",

@@ -8,6 +8,7 @@ error: an index beyond the data, a record that goes beyond it, or fields that do
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -22,9 +23,9 @@ from pyconsumer.protocol.records.batch import (
     Buffer,
 )
 from pyconsumer.protocol.records.compression import decompress
-from pyconsumer.protocol.records.record import ConsumerRecord, Header, RecordOrigin
+from pyconsumer.protocol.records.record import ConsumerRecord, Header, RecordOrigin, make_record
 
-__all__ = ["decode_message_set", "decode_records", "open_batch"]
+__all__ = ["check_count", "decode_message_set", "decode_records", "open_batch"]
 
 #: A record has at least: length, attributes, two deltas, key length, value length, count of headers.
 _MIN_RECORD_BYTES: Final = 7
@@ -32,6 +33,8 @@ _CUT_OFF: Final = "a record is cut off"
 _BAD_LENGTH: Final = "a record's length is negative or goes beyond the batch"
 _BAD_FIELDS: Final = "a record's fields do not fit into its length"
 _NO_HEADERS: Final[tuple[Header, ...]] = ()
+#: While timestamps and their deltas are not larger, no sum of two is too large for 64 bits.
+_LIKELY: Final = 2**62
 
 
 def open_batch(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bytes:
@@ -46,11 +49,20 @@ def open_batch(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> 
         payload = decompress(info.attributes & CODEC_MASK, view, max_decompressed_bytes)
     else:
         payload = bytes(view)
-    if info.record_count * _MIN_RECORD_BYTES > len(payload):
-        raise DamageError(f"{info.record_count} records do not fit into {len(payload)} bytes")
-    if not info.record_count and payload:
-        raise DamageError(f"no records, but {len(payload)} bytes")
+    check_count(info.record_count, len(payload))
     return payload
+
+
+def check_count(record_count: int, size_bytes: int) -> None:
+    """See whether a batch's records can be as many as its header says.
+
+    Raises:
+        DamageError: they cannot.
+    """
+    if record_count * _MIN_RECORD_BYTES > size_bytes:
+        raise DamageError(f"{record_count} records do not fit into {size_bytes} bytes")
+    if not record_count and size_bytes:
+        raise DamageError(f"no records, but {size_bytes} bytes")
 
 
 def decode_records(
@@ -81,6 +93,8 @@ def decode_records(
     base_timestamp = info.first_timestamp
     log_append_time = info.max_timestamp if origin.timestamp_type == LOG_APPEND_TIME else None
     start = position
+    first = len(records)
+    wide = not -_LIKELY <= base_timestamp <= _LIKELY
     try:
         for _ in range(count):
             start = position
@@ -115,6 +129,7 @@ def decode_records(
                         position += 4
                     else:
                         b, position = read_raw_varint(data, position + 1)
+                        wide = wide or b > _LIKELY
             timestamp = base_timestamp + (-(b + 1 >> 1) if b & 1 else b >> 1)
 
             # offset delta: negative ones come out as an offset below the lowest
@@ -200,6 +215,10 @@ def decode_records(
         return start, lowest, _CUT_OFF
     except DamageError as exc:
         return start, lowest, str(exc)
+    finally:
+        if wide:
+            for record in records[first:]:  # as in Java a sum may wrap round
+                record.timestamp = (record.timestamp + 2**63) % 2**64 - 2**63
     return position, lowest, None
 
 
@@ -258,8 +277,13 @@ def decode_message_set(
     check_crcs: bool,
     max_decompressed_bytes: int,
     origin: RecordOrigin,
+    make: Callable[[RecordOrigin, int, int, bytes | None, bytes | None], ConsumerRecord] = make_record,
 ) -> tuple[list[ConsumerRecord], str | None]:
     """Decode a message of format v0 or v1, or the set that a compressed one carries.
+
+    Args:
+        lowest: the next offset; records below it are passed over.
+        make: makes a record of its origin, offset, timestamp, key and value.
 
     Returns:
         The records from offset ``lowest`` on, and what is wrong with the one after them, or None. The outer
@@ -289,17 +313,14 @@ def decode_message_set(
                 raise DamageError(damage or "the offsets inside a compressed message do not fit its own")
             messages = [(first + m[0], *m[1:]) for m in messages]
     records = []
-    make = ConsumerRecord
-    topic, partition, leader_epoch, timestamp_type = origin
+    timestamp_type = origin.timestamp_type
     for offset, _, timestamp, key, value in messages:
         if timestamp_type == LOG_APPEND_TIME:
             timestamp = info.max_timestamp
         elif timestamp_type == NO_TIMESTAMP_TYPE:
             timestamp = -1
         if offset >= lowest:
-            record = make(topic, partition, offset, timestamp, timestamp_type, key, value, (), leader_epoch)
-            record.origin = origin
-            records.append(record)
+            records.append(make(origin, offset, timestamp, key, value))
             lowest = offset + 1
     return records, damage
 

@@ -25,6 +25,7 @@ __all__ = [
     "LOG_APPEND_TIME",
     "NO_TIMESTAMP_TYPE",
     "BatchInfo",
+    "batch_error",
     "check_crc",
     "patch_batch",
     "scan",
@@ -242,6 +243,22 @@ def _damaged(buffer: Buffer, position: int, reason: str, topic_partition: TopicP
         f"the header of the batch at byte {position} is damaged: {reason}",
         topic_partition=topic_partition,
         offset=offset,
+    )
+
+
+def batch_error(
+    topic_partition: TopicPartition | None,
+    base_offset: int,
+    last_offset: int,
+    magic: int,
+    next_offset: int,
+    reason: str,
+) -> CorruptRecordError:
+    """What a reader at ``next_offset`` raises when it comes to a damaged batch."""
+    return CorruptRecordError(
+        f"the record batch of offsets {base_offset} to {last_offset} is damaged: {reason}",
+        topic_partition=topic_partition,
+        offset=max(next_offset, base_offset) if magic >= 2 else next_offset,
     )
 
 

@@ -1,7 +1,8 @@
 """Records as columns: flat buffers in the layout of Arrow, without needing Arrow.
 
 A reader with pyarrow makes arrays of them without copying: ``pyarrow.Array.from_buffers(pyarrow.binary(), len(column),
-[bitmap, offsets, data])``, each of the three wrapped by ``pyarrow.py_buffer`` (the bitmap may be None).
+[bitmap, offsets, data])``, each of the three wrapped by ``pyarrow.py_buffer`` (the bitmap may be None). The pure
+decoder makes them of ``array`` and ``bytes``, the compiled one of memoryviews.
 """
 
 from __future__ import annotations
@@ -9,13 +10,24 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyconsumer.protocol.records.record import ConsumerRecord, Header
 
-__all__ = ["BinaryColumn", "Columns", "ColumnsBuilder", "HeaderColumn"]
+__all__ = ["BinaryColumn", "Columns", "ColumnsBuilder", "HeaderColumn", "Numbers", "bitmap_of"]
 
 _AS_DIGITS: Final = bytes([0x30, 0x31]) + bytes(254)
+
+
+Numbers: TypeAlias = "array[int] | memoryview"
+"""What columns of numbers are: these have the buffer protocol, the item's size of their type, and an index."""
+
+
+def bitmap_of(validity: bytes) -> bytes:
+    """Bytes 0 and 1 as bits, lowest bit first."""
+    # Read as a number in base 2, most significant digit first: much faster than a loop over bits.
+    number = int(validity.translate(_AS_DIGITS)[::-1] or b"0", 2)
+    return number.to_bytes((len(validity) + 7) // 8, "little")
 
 
 class BinaryColumn:
@@ -24,15 +36,17 @@ class BinaryColumn:
     Attributes:
         offsets: n + 1 32-bit offsets into ``data``; string i is ``data[offsets[i]:offsets[i + 1]]``.
         data: all strings, one after the other.
-        validity: n bytes, 1 where there is a string and 0 where there is none; None if all are there.
+        bitmap: a bit for each string, lowest bit first, 1 where there is one; None if all are there. As in Arrow.
+        null_count: how many are not there.
     """
 
-    __slots__ = ("data", "offsets", "validity")
+    __slots__ = ("bitmap", "data", "null_count", "offsets")
 
-    def __init__(self, offsets: array[int], data: bytes, validity: bytes | None) -> None:
+    def __init__(self, offsets: Numbers, data: bytes | memoryview, bitmap: bytes | None, null_count: int) -> None:
         self.offsets = offsets
         self.data = data
-        self.validity = validity
+        self.bitmap = bitmap
+        self.null_count = null_count
 
     @classmethod
     def of(cls, strings: Sequence[bytes | None]) -> BinaryColumn:
@@ -41,35 +55,25 @@ class BinaryColumn:
         Raises:
             OverflowError: the strings have 2 GiB or more together.
         """
-        validity = None
+        bitmap = None
+        nulls = 0
         present: Sequence[bytes]
         if None in strings:
             validity = bytes([string is not None for string in strings])
+            bitmap, nulls = bitmap_of(validity), validity.count(0)
             present = [string or b"" for string in strings]
         else:
             present = strings  # type: ignore[assignment]
-        return cls(array("i", accumulate(map(len, present), initial=0)), b"".join(present), validity)
+        return cls(array("i", accumulate(map(len, present), initial=0)), b"".join(present), bitmap, nulls)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    @property
-    def null_count(self) -> int:
-        return 0 if self.validity is None else self.validity.count(0)
-
-    def validity_bitmap(self) -> bytes | None:
-        """The validity as Arrow has it, one bit a string, lowest bit first; None if all are there."""
-        if self.validity is None:
-            return None
-        # Read as a number in base 2, most significant digit first: much faster than a loop over bits.
-        number = int(self.validity.translate(_AS_DIGITS)[::-1] or b"0", 2)
-        return number.to_bytes((len(self.validity) + 7) // 8, "little")
-
     def to_list(self) -> list[bytes | None]:
         """The strings as Python objects."""
-        offsets, data, validity = self.offsets, self.data, self.validity
+        offsets, data, bitmap = self.offsets, bytes(self.data), self.bitmap
         return [
-            None if validity is not None and not validity[i] else data[offsets[i] : offsets[i + 1]]
+            None if bitmap is not None and not bitmap[i >> 3] >> (i & 7) & 1 else data[offsets[i] : offsets[i + 1]]
             for i in range(len(self))
         ]
 
@@ -79,7 +83,7 @@ class HeaderColumn:
 
     __slots__ = ("names", "offsets", "values")
 
-    def __init__(self, offsets: array[int], names: BinaryColumn, values: BinaryColumn) -> None:
+    def __init__(self, offsets: Numbers, names: BinaryColumn, values: BinaryColumn) -> None:
         self.offsets = offsets
         self.names = names
         self.values = values
@@ -106,7 +110,7 @@ class Columns:
         offsets, timestamps: 64-bit; timestamps in ms since the epoch.
         timestamp_types: 32-bit, 0 CreateTime, 1 LogAppendTime, -1 none.
         leader_epochs: 32-bit, -1 if unknown.
-        keys, values: raw bytes. headers: None unless they were asked for.
+        keys, values: raw bytes. headers. None what was not asked for.
     """
 
     __slots__ = (
@@ -125,12 +129,12 @@ class Columns:
         self,
         topic: str,
         partition: int,
-        offsets: array[int],
-        timestamps: array[int],
-        timestamp_types: array[int],
-        leader_epochs: array[int],
-        keys: BinaryColumn,
-        values: BinaryColumn,
+        offsets: Numbers,
+        timestamps: Numbers,
+        timestamp_types: Numbers,
+        leader_epochs: Numbers,
+        keys: BinaryColumn | None,
+        values: BinaryColumn | None,
         headers: HeaderColumn | None = None,
     ) -> None:
         self.topic = topic
@@ -149,24 +153,40 @@ class Columns:
     @property
     def size_bytes(self) -> int:
         """Bytes of keys and values."""
-        return len(self.keys.data) + len(self.values.data)
+        return sum([len(column.data) for column in (self.keys, self.values) if column is not None])
 
 
 class ColumnsBuilder:
-    """Makes columns of records that come in lists, none of which it keeps."""
+    """Makes columns of records that come in lists, none of which it keeps.
 
-    __slots__ = ("_epochs", "_headers", "_keys", "_offsets", "_timestamps", "_types", "_values", "size_bytes")
+    Args:
+        with_keys, with_values, with_headers: which columns to make besides those of numbers.
+    """
 
-    def __init__(self, *, with_headers: bool = False) -> None:
+    __slots__ = (
+        "_epochs",
+        "_headers",
+        "_keys",
+        "_offsets",
+        "_timestamps",
+        "_types",
+        "_values",
+        "size_bytes",
+        "weight",
+    )
+
+    def __init__(self, *, with_keys: bool = True, with_values: bool = True, with_headers: bool = False) -> None:
         self._offsets = array("q")
         self._timestamps = array("q")
         self._types = array("i")
         self._epochs = array("i")
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
+        self._keys: list[bytes | None] | None = [] if with_keys else None
+        self._values: list[bytes | None] | None = [] if with_values else None
         self._headers: list[tuple[Header, ...]] | None = [] if with_headers else None
         #: Bytes of keys and values so far.
         self.size_bytes = 0
+        #: Those, and what headers weigh: what the limit of a take counts.
+        self.weight = 0
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -179,17 +199,24 @@ class ColumnsBuilder:
             count = len(list(run))
             self._types.extend([origin.timestamp_type] * count)
             self._epochs.extend([origin.leader_epoch] * count)
-        for strings, column in (
-            ([record.key for record in records], self._keys),
-            ([record.value for record in records], self._values),
-        ):
-            column += strings
-            self.size_bytes += sum([len(string) for string in strings if string])
+        size = 0
+        if self._keys is not None:
+            keys = [record.key for record in records]
+            self._keys += keys
+            size += sum([len(key) for key in keys if key])
+        if self._values is not None:
+            values = [record.value for record in records]
+            self._values += values
+            size += sum([len(value) for value in values if value])
+        self.size_bytes += size
+        self.weight += size
         if self._headers is not None:
-            self._headers += [record._headers for record in records]
+            headers = [record._headers for record in records]
+            self._headers += headers
+            self.weight += sum([len(n.encode()) + len(v or b"") + 8 for pairs in headers if pairs for n, v in pairs])
 
-    def build(self, topic: str, partition: int) -> Columns:
-        """The columns of all records added.
+    def build(self, topic: str = "", partition: int = -1) -> Columns:
+        """The columns of all records added; the builder cannot be used afterwards.
 
         Raises:
             OverflowError: keys or values have 2 GiB or more together.
@@ -201,7 +228,7 @@ class ColumnsBuilder:
             self._timestamps,
             self._types,
             self._epochs,
-            BinaryColumn.of(self._keys),
-            BinaryColumn.of(self._values),
+            None if self._keys is None else BinaryColumn.of(self._keys),
+            None if self._values is None else BinaryColumn.of(self._values),
             None if self._headers is None else HeaderColumn.of(self._headers),
         )

@@ -8,17 +8,19 @@ from typing import Final
 from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecError
 from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
 from pyconsumer.protocol.records._varint import DamageError
-from pyconsumer.protocol.records.batch import BatchInfo, Buffer, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import BatchInfo, Buffer, batch_error, check_crc, scan_until_damage
 from pyconsumer.protocol.records.columns import Columns, ColumnsBuilder
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from pyconsumer.protocol.records.control import ControlRecordType, decode_control_type
 from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Cursor", "iter_records", "read_control_record"]
+__all__ = ["Cursor", "aborts", "iter_records", "read_control_record"]
 
 #: Bytes of keys and values that one call of :meth:`Cursor.take_columns` aims at.
 DEFAULT_COLUMN_BYTES: Final = 8 * 1024 * 1024
+#: It has no more rows than this allows in its bytes, however small they are: a row costs memory, too.
+_BYTES_PER_ROW: Final = 16
 _FIRST_CHUNK: Final = 16
 _CHUNK: Final = 500
 
@@ -176,9 +178,18 @@ class Cursor:
             As :meth:`take` does.
         """
         columns = ColumnsBuilder(with_headers=with_headers)
-        while (count := len(columns)) < max_records and (size := columns.size_bytes) < max_bytes:
+        self.take_into(columns, max_records, max_bytes)
+        return columns.build(*self.topic_partition)
+
+    def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES) -> int:
+        """Append to columns, which may have rows of other partitions already. Returns how many rows; else as
+        :meth:`take_columns`.
+        """
+        first, lightest = len(columns), columns.weight
+        max_records = min(max_records, max_bytes // _BYTES_PER_ROW + 1)
+        while (count := len(columns) - first) < max_records and (weight := columns.weight - lightest) < max_bytes:
             # Towards the limit ever fewer at a time, by the mean size so far.
-            fitting = (max_bytes - size) * count // size + 1 if size else _FIRST_CHUNK
+            fitting = (max_bytes - weight) * count // weight + 1 if weight else _FIRST_CHUNK
             try:
                 chunk = self.take(min(max_records - count, fitting, _CHUNK))
             except KafkaError:
@@ -188,7 +199,7 @@ class Cursor:
             if not chunk:
                 break
             columns.add(chunk)
-        return columns.build(*self.topic_partition)
+        return len(columns) - first
 
     def skip_batch(self) -> int:
         """Give up the batch that is damaged or being read and go on after it. Returns :attr:`next_offset`.
@@ -312,10 +323,8 @@ class Cursor:
         self._remaining = 0
 
     def _fail(self, info: BatchInfo, reason: str) -> None:
-        self._error = CorruptRecordError(
-            f"the record batch of offsets {info.base_offset} to {info.last_offset} is damaged: {reason}",
-            topic_partition=self.topic_partition,
-            offset=max(self._next_offset, info.base_offset) if info.magic >= 2 else self._next_offset,
+        self._error = batch_error(
+            self.topic_partition, info.base_offset, info.last_offset, info.magic, self._next_offset, reason
         )
 
     # --- batches that are not delivered
@@ -353,13 +362,11 @@ class Cursor:
         if info.producer_id not in self._aborting:
             return True
         try:
-            record = read_control_record(self._buffer, info, self._max_decompressed_bytes)
-            # A batch whose marker was compacted away ends nothing: its transaction is gone as well.
-            if record is not None and decode_control_type(record.key) is ControlRecordType.ABORT:
+            if aborts(self._buffer, info, self._max_decompressed_bytes):
                 self._aborting.discard(info.producer_id)
             return True
-        except (DamageError, CorruptRecordError) as exc:
-            self._fail(info, exc.args[0])
+        except DamageError as exc:
+            self._fail(info, str(exc))
         except UnsupportedCodecError as exc:
             self._error = UnsupportedCodecError(f"{self.topic_partition} at offset {self._next_offset}: {exc}")
         return False
@@ -367,6 +374,21 @@ class Cursor:
 
 def _first_offset(aborted: tuple[int, int]) -> int:
     return aborted[1]
+
+
+def aborts(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bool:
+    """Whether a control batch ends a transaction by aborting it.
+
+    Raises:
+        DamageError: it is damaged.
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    try:
+        record = read_control_record(buffer, info, max_decompressed_bytes)
+        # A batch whose marker was compacted away ends nothing: its transaction is gone as well.
+        return record is not None and decode_control_type(record.key) is ControlRecordType.ABORT
+    except CorruptRecordError as exc:
+        raise DamageError(exc.args[0]) from None
 
 
 def read_control_record(

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["ConsumerRecord", "DeserializedRecord", "RecordOrigin", "SimpleRecord"]
+__all__ = [
+    "ConsumerRecord",
+    "DeserializedRecord",
+    "RecordOrigin",
+    "SimpleRecord",
+    "make_record",
+    "rebuild_record",
+    "record_fields",
+    "record_repr",
+    "same_record",
+]
 
 Header = tuple[str, bytes | None]
 
@@ -40,6 +50,46 @@ def _size(data: Any) -> int:
     return len(data) if isinstance(data, bytes) else -1
 
 
+# What both kinds of records, these and the compiled ones, do in the same way.
+
+
+def record_fields(record: Any) -> tuple[Any, ...]:
+    """What a record is made of, in the order of its constructor."""
+    topic, partition, leader_epoch, timestamp_type = record.origin
+    return (
+        topic,
+        partition,
+        record.offset,
+        record.timestamp,
+        timestamp_type,
+        record.key,
+        record.value,
+        record._headers,
+        leader_epoch,
+    )
+
+
+def same_record(one: Any, other: Any) -> bool:
+    """Whether two records are equal."""
+    return bool(
+        record_fields(one) == record_fields(other)
+        and one.serialized_key_size == other.serialized_key_size
+        and one.serialized_value_size == other.serialized_value_size
+    )
+
+
+def record_repr(record: Any) -> str:
+    """A record as text, with all of it."""
+    return f"ConsumerRecord({', '.join(f'{name}={getattr(record, name)!r}' for name in _REPR_FIELDS)})"
+
+
+def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
+    """A pickled record, of the kind that is in use here: the one who reads it may have no compiled decoder."""
+    from pyconsumer.protocol.records import ConsumerRecord as Chosen
+
+    return Chosen(*fields)._sized(*sizes)
+
+
 class ConsumerRecord:
     """A record as it was consumed.
 
@@ -54,7 +104,8 @@ class ConsumerRecord:
         serialized_key_size, serialized_value_size: in bytes as they were sent, -1 for None.
 
     Records are equal if all of this is. They pickle. They hold no part of the buffer they were read from. Treat them
-    as read-only.
+    as read-only. This is the class of the pure decoder; that of the compiled one does the same, cannot be changed, and
+    is unknown to the garbage collector as long as key and value are bytes, text, numbers or None.
     """
 
     __slots__ = ("_headers", "key", "offset", "origin", "timestamp", "value")
@@ -130,37 +181,27 @@ class ConsumerRecord:
         record._sizes = (self.serialized_key_size, self.serialized_value_size)
         return record
 
-    def _fields(self) -> tuple[Any, ...]:
-        topic, partition, leader_epoch, timestamp_type = self.origin
-        return (
-            topic,
-            partition,
-            self.offset,
-            self.timestamp,
-            timestamp_type,
-            self.key,
-            self.value,
-            self._headers,
-            leader_epoch,
-        )
+    def _sized(self, key_size: int, value_size: int) -> ConsumerRecord:
+        """This record, or a like one whose key and value had these sizes as they were sent."""
+        if (self.serialized_key_size, self.serialized_value_size) == (key_size, value_size):
+            return self
+        record = self.deserialized(self.key, self.value)
+        record._sizes = (key_size, value_size)
+        return record
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConsumerRecord):
             return NotImplemented
-        return (
-            self._fields() == other._fields()
-            and self.serialized_key_size == other.serialized_key_size
-            and self.serialized_value_size == other.serialized_value_size
-        )
+        return same_record(self, other)
 
     def __hash__(self) -> int:
         return hash((self.origin.topic, self.origin.partition, self.offset))
 
     def __repr__(self) -> str:
-        return f"ConsumerRecord({', '.join(f'{name}={getattr(self, name)!r}' for name in _REPR_FIELDS)})"
+        return record_repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ConsumerRecord, self._fields())
+        return rebuild_record, (record_fields(self), (self.serialized_key_size, self.serialized_value_size))
 
 
 class DeserializedRecord(ConsumerRecord):
@@ -178,13 +219,18 @@ class DeserializedRecord(ConsumerRecord):
     def serialized_value_size(self) -> int:
         return self._sizes[1]
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild_deserialized, (self._fields(), self._sizes))
 
-
-def _rebuild_deserialized(fields: tuple[Any, ...], sizes: tuple[int, int]) -> DeserializedRecord:
-    record = DeserializedRecord(*fields)
-    record._sizes = sizes
+def make_record(
+    origin: RecordOrigin, offset: int, timestamp: int, key: bytes | None, value: bytes | None
+) -> ConsumerRecord:
+    """A record without headers."""
+    record = ConsumerRecord.__new__(ConsumerRecord)
+    record.origin = origin
+    record.offset = offset
+    record.timestamp = timestamp
+    record.key = key
+    record.value = value
+    record._headers = ()
     return record
 
 

@@ -14,7 +14,7 @@ from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import CorruptRecordError, RecordDeserializationError
-from pyconsumer.protocol.records import ControlRecordType, build_end_transaction_marker
+from pyconsumer.protocol.records import ColumnsBuilder, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from tests.unit.consumer.builders import batch, batches, offsets_of
 
@@ -398,9 +398,10 @@ def test_columns_move_the_position_too() -> None:
     desk.add(A, batch(0, 10))
     desk.add(B, batch(0, 5))
 
-    columns = desk.buffer.collect_columns(12, 1 << 20, with_headers=False)
+    columns = ColumnsBuilder()
+    assert desk.buffer.collect_columns(columns, 12, 1 << 20) == [(A, 10), (B, 2)]
 
-    assert [len(c) for c in columns] == [10, 2]
+    assert list(columns.build().offsets) == [*range(10), 0, 1]
     assert (desk.position(A), desk.position(B)) == (10, 2)
 
 
@@ -409,9 +410,10 @@ def test_columns_after_iteration_begin_at_the_position() -> None:
     desk.add(A, batch(0, 10))
     desk.buffer.next_record(500)
 
-    (columns,) = desk.buffer.collect_columns(100, 1 << 20, with_headers=False)
+    columns = ColumnsBuilder()
+    assert desk.buffer.collect_columns(columns, 100, 1 << 20) == [(A, 9)]
 
-    assert len(columns) == 9
+    assert list(columns.build().offsets) == list(range(1, 10))
 
 
 # -- deserializers ---------------------------------------------------------------------------------------------------

@@ -5,8 +5,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from pyconsumer.protocol.records import BatchBuilder, ConsumerRecord, Cursor
+from pyconsumer.protocol.records import BatchBuilder, ConsumerRecord, Cursor, columns, conversion, record
+from pyconsumer.protocol.records import cursor as pure_cursor
 from pyconsumer.protocol.records.compression import compress
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
@@ -14,6 +16,34 @@ from pyconsumer.structs import TopicPartition
 TP = TopicPartition("events", 2)
 TIME = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class Decoder(NamedTuple):
+    """One of the twins."""
+
+    name: str
+    Cursor: Any
+    ConsumerRecord: Any
+    ColumnsBuilder: Any
+    convert: Any
+
+
+PURE = Decoder("pure", pure_cursor.Cursor, record.ConsumerRecord, columns.ColumnsBuilder, conversion.convert)
+
+
+def decoder_named(name: str) -> Decoder | None:
+    """One of the twins, None if it was not built here."""
+    if name == "pure":
+        return PURE
+    try:
+        from pyconsumer.protocol.records import _native
+    except ImportError:
+        return None
+    return Decoder("native", _native.Cursor, _native.ConsumerRecord, _native.ColumnsBuilder, _native.convert)
+
+
+#: What :func:`cursor` and its like use; the fixture ``decoder`` sets it.
+current = PURE
 
 
 def batch(
@@ -91,11 +121,12 @@ def message_set(
 
 
 def cursor(data: bytes | bytearray | memoryview, fetch_offset: int = 0, **options: object) -> Cursor:
-    return Cursor(TP, data, fetch_offset=fetch_offset, **options)  # type: ignore[arg-type]
+    made: Cursor = current.Cursor(TP, data, fetch_offset=fetch_offset, **options)
+    return made
 
 
 def take_all(data: bytes | Cursor, size: int = 500, **options: object) -> list[ConsumerRecord]:
-    reader = data if isinstance(data, Cursor) else cursor(data, **options)  # type: ignore[arg-type]
+    reader = cursor(data, **options) if isinstance(data, bytes) else data  # type: ignore[arg-type]
     records: list[ConsumerRecord] = []
     while not reader.exhausted:
         records += reader.take(size)

@@ -8,6 +8,8 @@ from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.records import LOG_APPEND_TIME, NO_TIMESTAMP_TYPE, scan
 from tests.unit.records.helpers import TIME, batch, cursor, message, message_set, offsets, take_all
 
+pytestmark = pytest.mark.usefixtures("decoder")
+
 SET_CODECS = {"gzip": 1, "snappy": 2, "lz4": 3}
 
 

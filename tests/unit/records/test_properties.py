@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyconsumer.errors import CorruptRecordError, UnsupportedCodecError
-from pyconsumer.protocol.records import BatchBuilder, Cursor, iter_records, scan
+from pyconsumer.protocol.records import BatchBuilder, iter_records, scan
 from tests.unit.records.helpers import CODECS, TP, batch, cursor, message, message_set, take_all
+
+pytestmark = pytest.mark.usefixtures("decoder")
 
 maybe_bytes = st.none() | st.binary(max_size=300)
 header = st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=100))
@@ -34,14 +36,14 @@ def test_what_is_built_is_read(
         assert builder.try_append(time, key, value, headers, relative_offset=delta) == delta
         expected.append((base_offset + delta, time, key, value, headers))
     data = builder.build(base_offset)
-    found = take_all(Cursor(TP, data, fetch_offset=base_offset), size)
+    found = take_all(cursor(data, base_offset), size)
     assert [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found] == expected
     (info,) = scan(data)
     assert (info.record_count, info.last_offset, info.size_bytes) == (len(records), base_offset + delta, len(data))
     if codec == "none":
         assert builder.estimated_size == len(data)
     middle = expected[len(expected) // 2][0]
-    later = take_all(Cursor(TP, data, fetch_offset=middle), size)
+    later = take_all(cursor(data, middle), size)
     assert [r.offset for r in later] == [offset for offset, *_ in expected if offset >= middle]
 
 

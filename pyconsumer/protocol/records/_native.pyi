@@ -1,0 +1,23 @@
+"""The compiled decoder, see ``native/_native.pyx``: the names of the pure one, with the same meaning."""
+
+from pyconsumer.protocol.records.columns import ColumnsBuilder as ColumnsBuilder
+from pyconsumer.protocol.records.conversion import convert as convert
+from pyconsumer.protocol.records.cursor import Cursor as Cursor
+from pyconsumer.protocol.records.record import ConsumerRecord as ConsumerRecord
+from pyconsumer.protocol.records.record import DeserializedRecord as TrackedRecord
+from pyconsumer.protocol.records.record import make_record as make_record
+
+__all__ = [
+    "REVISION",
+    "ColumnsBuilder",
+    "ConsumerRecord",
+    "Cursor",
+    "TrackedRecord",
+    "convert",
+    "crc32c",
+    "make_record",
+]
+
+REVISION: int
+
+def crc32c(data: bytes | bytearray | memoryview, before: int = 0, *, by_tables: bool = False) -> int: ...

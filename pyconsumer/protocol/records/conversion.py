@@ -1,0 +1,51 @@
+"""Applying deserializers to the records of a batch: the loop alone. What to do about errors is the consumer's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyconsumer.protocol.records.record import ConsumerRecord
+
+__all__ = ["Converter", "convert"]
+
+Converter = Callable[[bytes], Any] | tuple[Callable[[ConsumerRecord, bytes], Any], bool] | None
+"""A function of the bytes; or of record and bytes, in a pair with True; or None, to keep the bytes."""
+
+
+def convert(
+    raw: list[ConsumerRecord], start: int, key: Converter, value: Converter, good: list[ConsumerRecord]
+) -> tuple[int, str, Exception | None]:
+    """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
+
+    A key or value that is None stays None. The records in ``raw`` belong to the caller alone: they may be changed.
+
+    Returns:
+        The index of the record that failed (else ``len(raw)``), whether at ``"key"`` or ``"value"``, and the error.
+    """
+    to_key = _of_record(key)
+    to_value = _of_record(value)
+    index, origin = start, "key"
+    try:
+        for record in raw[start:] if start else raw:
+            origin = "key"
+            new_key = record.key
+            if to_key is not None and new_key is not None:
+                new_key = to_key(record, new_key)
+            origin = "value"
+            new_value = record.value
+            if to_value is not None and new_value is not None:
+                new_value = to_value(record, new_value)
+            good.append(record.deserialized(new_key, new_value))
+            index += 1
+    except Exception as error:
+        return index, origin, error
+    return index, "", None
+
+
+def _of_record(converter: Converter) -> Callable[[ConsumerRecord, bytes], Any] | None:
+    if converter is None:
+        return None
+    if isinstance(converter, tuple):
+        return converter[0]
+    return lambda _, data: converter(data)

@@ -1,0 +1,66 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: embedsignature=False, auto_pickle=False
+"""The compiled decoder: what ``cursor``, ``record`` and ``columns`` do in Python, record by record in C.
+
+Its parts, one file each:
+
+* ``parse.pxi``: headers and records of format v2. Touches no Python object, allocates nothing, reads only what it was
+  given. Whatever is here decides whether bytes are a record; *what* is wrong with others the pure decoder says, so that
+  both have the same words.
+* ``record.pxi``: ``ConsumerRecord`` and its tracked subclass.
+* ``cursor.pxi``: ``Cursor``.
+* ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
+* ``crc32c.h``: checksums.
+
+Rules
+
+1. A byte is read only after its index was compared with the end of what is there; a length is compared with what is
+   left before anything of that size is made.
+2. Records own copies. Nothing made here, except the cursor, refers to the receive buffer.
+3. Whatever happens once a batch, or only when something is wrong, is left to Python.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject, PyTypeObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from pyconsumer.errors import UnsupportedCodecError
+from pyconsumer.protocol.records._pure import check_count, decode_message_set, decode_records
+from pyconsumer.protocol.records._varint import DamageError
+from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
+from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
+from pyconsumer.protocol.records.cursor import aborts
+from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, record_fields, record_repr, same_record
+from pyconsumer.structs import TopicPartition
+
+#: Changes with what the Python modules expect of this one: a build of an older source is not used.
+REVISION = 1
+
+cdef extern from "crc32c.h":
+    void crc32c_init() noexcept nogil
+    uint32_t crc32c_of(const uint8_t *data, size_t size, uint32_t before, int may_use_hardware) noexcept nogil
+
+crc32c_init()
+
+
+def crc32c(data, uint32_t before=0, *, bint by_tables=False):
+    """CRC-32C of a bytes-like object, going on from that of what came before."""
+    cdef Py_buffer view
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        return crc32c_of(<const uint8_t *>view.buf, view.len, before, not by_tables)
+    finally:
+        PyBuffer_Release(&view)
+
+
+include "parse.pxi"
+include "record.pxi"
+include "memory.pxi"
+include "columns.pxi"
+include "cursor.pxi"

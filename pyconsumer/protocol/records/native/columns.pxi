@@ -1,0 +1,262 @@
+# Records as columns, in the layout of Arrow. The objects that come out are those of columns.py, with memoryviews inside.
+
+from pyconsumer.protocol.records.columns import BinaryColumn, Columns, HeaderColumn
+
+cdef Py_ssize_t MOST_BYTES = 0x7FFFFFFF  # offsets have 32 bits
+
+
+@cython.final
+cdef class ByteStrings:
+    """Grows into a ``BinaryColumn``."""
+
+    cdef Memory offsets  # where each string ends, after a 0
+    cdef Memory data
+    cdef Memory bits  # whether there is a string, lowest bit first
+    cdef int32_t *ends
+    cdef char *bytes
+    cdef uint8_t *valid
+    cdef Py_ssize_t size
+    cdef Py_ssize_t count
+    cdef Py_ssize_t nulls
+    cdef Py_ssize_t capacity  # strings
+
+    def __cinit__(self):
+        self.size = self.count = self.nulls = self.capacity = 0
+        self.offsets = new_memory(64)
+        self.data = new_memory(64)
+        self.bits = new_memory(64)
+        self.bytes = self.data.start
+        self.valid = <uint8_t *>self.bits.start
+        self.ends = <int32_t *>self.offsets.start
+        self.ends[0] = 0
+
+    cdef int reserve(self, Py_ssize_t more) except -1:
+        """Room for so many more strings, not for their bytes."""
+        cdef Py_ssize_t wanted = self.count + more
+        if wanted > self.capacity:
+            wanted = max(wanted, 2 * self.capacity)
+            self.offsets.resize(4 * (wanted + 1), 4 * (self.count + 1))
+            self.ends = <int32_t *>self.offsets.start
+            self.bits.resize(wanted // 8 + 1, self.count // 8 + 1 if self.capacity else 0)
+            self.valid = <uint8_t *>self.bits.start
+            self.capacity = wanted
+        return 0
+
+    cdef int grow(self, Py_ssize_t more) except -1:
+        """Room for so many more bytes, and then some."""
+        self.data.resize(max(self.size + more, 2 * self.data.capacity), self.size)
+        self.bytes = self.data.start
+        return 0
+
+    cdef inline int append(self, const uint8_t *start, Py_ssize_t length) except -1:
+        """Room for one more string must have been reserved. -1 is null."""
+        cdef Py_ssize_t row = self.count
+        if row & 7 == 0:
+            self.valid[row >> 3] = 0
+        if length < 0:
+            self.nulls += 1
+        else:
+            if length > self.data.capacity - self.size:
+                self.grow(length)
+            memcpy(self.bytes + self.size, start, length)
+            self.size += length
+            self.valid[row >> 3] |= <uint8_t>(1 << (row & 7))
+        self.count = row + 1
+        self.ends[row + 1] = <int32_t>self.size
+        return 0
+
+    cdef object build(self):
+        """The column. Nothing may be appended afterwards."""
+        cdef object bitmap = None
+        cdef Py_ssize_t nulls = self.nulls
+        if nulls:
+            bitmap = PyBytes_FromStringAndSize(<char *>self.valid, (self.count + 7) // 8)
+        return BinaryColumn(
+            self.offsets.finish(4 * (self.count + 1), "i"), self.data.finish(self.size, "B"), bitmap, nulls
+        )
+
+
+@cython.final
+cdef class ColumnsBuilder:
+    cdef Memory offsets
+    cdef Memory timestamps
+    cdef Memory types
+    cdef Memory epochs
+    cdef Memory header_offsets
+    cdef ByteStrings keys
+    cdef ByteStrings values
+    cdef ByteStrings header_names
+    cdef ByteStrings header_values
+    cdef Py_ssize_t count
+    cdef Py_ssize_t capacity
+    cdef bint is_built
+
+    def __init__(self, *, bint with_keys=True, bint with_values=True, bint with_headers=False):
+        if self.offsets is not None:
+            raise TypeError("a builder is made once")
+        self.offsets = new_memory(64)
+        self.timestamps = new_memory(64)
+        self.types = new_memory(64)
+        self.epochs = new_memory(64)
+        self.count = self.capacity = 0
+        if with_keys:
+            self.keys = ByteStrings()
+        if with_values:
+            self.values = ByteStrings()
+        if with_headers:
+            self.header_offsets = new_memory(64)
+            (<int32_t *>self.header_offsets.start)[0] = 0
+            self.header_names = ByteStrings()
+            self.header_values = ByteStrings()
+
+    def __len__(self):
+        return self.count
+
+    @property
+    def size_bytes(self):
+        return self.size()
+
+    @property
+    def weight(self):
+        return self.heaviness()
+
+    cdef inline Py_ssize_t size(self) noexcept:
+        return (0 if self.keys is None else self.keys.size) + (0 if self.values is None else self.values.size)
+
+    cdef inline Py_ssize_t heaviness(self) noexcept:
+        """Bytes that count for the limit of a take."""
+        cdef Py_ssize_t size = self.size()
+        if self.header_names is not None:
+            size += self.header_names.size + self.header_values.size + 8 * self.header_names.count
+        return size
+
+    cdef int reserve(self, Py_ssize_t more) except -1:
+        cdef Py_ssize_t wanted = self.count + more
+        if self.is_built or self.offsets is None:
+            raise ValueError("these columns are built")  # and their memory belongs to whoever has them
+        if wanted > self.capacity:
+            wanted = max(wanted, 2 * self.capacity)
+            self.offsets.resize(8 * wanted, 8 * self.count)
+            self.timestamps.resize(8 * wanted, 8 * self.count)
+            self.types.resize(4 * wanted, 4 * self.count)
+            self.epochs.resize(4 * wanted, 4 * self.count)
+            if self.header_offsets is not None:
+                self.header_offsets.resize(4 * (wanted + 1), 4 * (self.count + 1))
+            self.capacity = wanted
+        if self.keys is not None:
+            self.keys.reserve(more)
+        if self.values is not None:
+            self.values.reserve(more)
+        return 0
+
+    cdef inline bint has_room(self, const RecordView *record) noexcept:
+        """Whether the offsets of the columns can count the record's bytes."""
+        if self.keys is not None and record.key_length > MOST_BYTES - self.keys.size:
+            return False
+        if self.values is not None and record.value_length > MOST_BYTES - self.values.size:
+            return False
+        if self.header_names is not None:
+            # A byte that is replaced becomes three, and a header takes two bytes at least.
+            if 3 * record.headers_length > MOST_BYTES - self.header_names.size:
+                return False
+            if record.headers_length > MOST_BYTES - self.header_values.size:
+                return False
+            if record.headers_length > MOST_BYTES - self.header_names.count:
+                return False
+        return True
+
+    cdef int add_headers(self, const uint8_t *at, Py_ssize_t length) except -1:
+        """Headers that ``read_record`` found to be sound."""
+        cdef const uint8_t *end = at + length
+        cdef const uint8_t *start
+        cdef uint64_t count = 0, number = 0
+        cdef Py_ssize_t i, size
+        cdef bytes name
+        if not length:
+            return 0
+        at = read_varint32(at, end, &count)
+        count >>= 1
+        self.header_names.reserve(<Py_ssize_t>count)
+        self.header_values.reserve(<Py_ssize_t>count)
+        while count and at is not NULL:
+            at = read_varint32(at, end, &number)
+            if at is NULL or number >> 1 > <uint64_t>(end - at):
+                break
+            size = <Py_ssize_t>(number >> 1)
+            for i in range(size):
+                if at[i] >= 0x80:
+                    # Whatever is not UTF-8 is replaced, as in a record's headers.
+                    name = PyUnicode_DecodeUTF8(<const char *>at, size, "replace").encode()
+                    self.header_names.append(<const uint8_t *>PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name))
+                    break
+            else:
+                self.header_names.append(at, size)
+            at = read_nullable(at + size, end, &start, &size)
+            if at is NULL:
+                break
+            self.header_values.append(start, size)
+            count -= 1
+        return 0
+
+    cdef inline void add_numbers(
+        self, int64_t offset, int64_t timestamp, int32_t timestamp_type, int32_t epoch
+    ) noexcept:
+        (<int64_t *>self.offsets.start)[self.count] = offset
+        (<int64_t *>self.timestamps.start)[self.count] = timestamp
+        (<int32_t *>self.types.start)[self.count] = timestamp_type
+        (<int32_t *>self.epochs.start)[self.count] = epoch
+
+    cdef inline void end_row(self) noexcept:
+        self.count += 1
+        if self.header_offsets is not None:
+            (<int32_t *>self.header_offsets.start)[self.count] = <int32_t>self.header_names.count
+
+    def add(self, list records):
+        """Append records, whose keys and values are bytes or None; see ``columns.ColumnsBuilder``."""
+        cdef ConsumerRecord record
+        self.reserve(len(records))
+        for record in records:
+            self.add_numbers(record.offset_, record.timestamp_, record.timestamp_type, record.leader_epoch)
+            if self.keys is not None:
+                append_object(self.keys, record.key_)
+            if self.values is not None:
+                append_object(self.values, record.value_)
+            if self.header_offsets is not None:
+                for name, value in record._headers:
+                    self.header_names.reserve(1)
+                    self.header_values.reserve(1)
+                    append_object(self.header_names, name.encode())
+                    append_object(self.header_values, value)
+            self.end_row()
+
+    def build(self, topic="", partition=-1):
+        """The columns; the builder cannot be used afterwards."""
+        cdef object headers = None
+        self.reserve(0)
+        self.is_built = True
+        if self.header_offsets is not None:
+            headers = HeaderColumn(
+                self.header_offsets.finish(4 * (self.count + 1), "i"),
+                self.header_names.build(),
+                self.header_values.build(),
+            )
+        return Columns(
+            topic,
+            partition,
+            self.offsets.finish(8 * self.count, "q"),
+            self.timestamps.finish(8 * self.count, "q"),
+            self.types.finish(4 * self.count, "i"),
+            self.epochs.finish(4 * self.count, "i"),
+            None if self.keys is None else self.keys.build(),
+            None if self.values is None else self.values.build(),
+            headers,
+        )
+
+
+cdef int append_object(ByteStrings column, bytes data) except -1:
+    """Append bytes or None."""
+    if data is None:
+        return column.append(NULL, -1)
+    if PyBytes_GET_SIZE(data) > MOST_BYTES - column.size:
+        raise OverflowError("a column has 2 GiB or more")
+    return column.append(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

@@ -1,0 +1,511 @@
+# Cursor: the same steps as in cursor.py, with which it shares every error's words.
+
+cdef Py_ssize_t DEFAULT_COLUMN_BYTES = 8 * 1024 * 1024
+cdef Py_ssize_t BYTES_PER_ROW = 16  # a take of columns has no more rows than this allows in its bytes
+
+
+@cython.final
+cdef class Cursor:
+    cdef readonly object topic_partition
+    cdef readonly int64_t fetch_offset
+    cdef readonly Py_ssize_t size_bytes
+    cdef readonly Py_ssize_t batch_count
+    cdef readonly int64_t end_offset
+    cdef readonly bint has_incomplete_batch
+    cdef int64_t next
+    cdef int32_t leader_epoch
+    cdef bint check_crcs
+    cdef object max_decompressed_bytes
+    # The record set.
+    cdef object buffer
+    cdef Py_buffer view
+    cdef bint has_view
+    cdef const uint8_t *data
+    cdef Py_ssize_t place  # of the next batch to open
+    cdef Py_ssize_t end  # of the last complete batch
+    cdef BatchHeader head  # of the batch at `place`, if there is one
+    # Transactions still to come, the earliest last, and the producers whose batches are skipped now.
+    cdef list aborted
+    cdef set aborting
+    # The batch being read: a v2 batch decodes record by record, a message set is decoded at once.
+    cdef bint is_open
+    cdef BatchHeader current
+    cdef object payload
+    cdef const uint8_t *at
+    cdef const uint8_t *limit
+    cdef int32_t remaining
+    cdef bint delivering
+    cdef object origin
+    cdef list pending
+    cdef object damage  # of the header after the complete batches
+    cdef object failure  # what the next take raises
+    cdef bint is_busy
+
+    def __cinit__(self):
+        self.has_view = False
+
+    def __init__(
+        self,
+        topic_partition,
+        buffer,
+        *,
+        int64_t fetch_offset,
+        bint check_crcs=True,
+        aborted=None,
+        max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES,
+    ):
+        if self.has_view:
+            raise TypeError("a cursor is made once")
+        PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
+        self.has_view = True
+        self.data = <const uint8_t *>self.view.buf
+        self.buffer = buffer
+        self.topic_partition = topic_partition
+        self.fetch_offset = self.next = fetch_offset
+        self.check_crcs = check_crcs
+        self.max_decompressed_bytes = max_decompressed_bytes
+        self.aborted = sorted(aborted or (), key=first_offset, reverse=True)
+        self.aborting = set()
+        self.leader_epoch = -1
+        self.payload = b""
+        self.pending = []
+        self.scan()
+
+    def __dealloc__(self):
+        if self.has_view:
+            PyBuffer_Release(&self.view)
+
+    cdef int scan(self) except -1:
+        cdef BatchHeader header
+        cdef Py_ssize_t position = 0, total = self.view.len
+        cdef int found = read_header(self.data, total, 0, &header)
+        self.end_offset = self.fetch_offset
+        while found == GOOD:
+            position += header.size
+            self.batch_count += 1
+            self.end_offset = header.last_offset + 1
+            found = read_header(self.data, total, position, &header)
+        if found == DAMAGED:
+            self.damage = scan_until_damage(self.buffer, self.topic_partition)[1]
+        self.end_offset = max(self.end_offset, self.fetch_offset)
+        self.size_bytes = self.end = position
+        self.has_incomplete_batch = self.damage is None and position < total
+        return 0
+
+    @property
+    def next_offset(self):
+        return self.next
+
+    @property
+    def last_leader_epoch(self):
+        return self.leader_epoch
+
+    @property
+    def exhausted(self):
+        return not self.is_open and self.place >= self.end and self.failure is None and self.damage is None
+
+    @property
+    def error(self):
+        return self.failure
+
+    @property
+    def decompressed_bytes(self):
+        return len(self.payload)
+
+    def take(self, Py_ssize_t max_records):
+        cdef list records = []
+        self.enter()
+        try:
+            while len(records) < max_records and self.failure is None:
+                if not self.is_open:
+                    if not self.open_next():
+                        break
+                elif self.pending:
+                    self.take_pending(records, max_records - len(records))
+                else:
+                    self.decode(records, max_records - len(records))
+            self.after_take(len(records), max_records)
+        finally:
+            self.is_busy = False
+        return records
+
+    def take_into(self, ColumnsBuilder columns not None, max_records, max_bytes=DEFAULT_COLUMN_BYTES):
+        cdef Py_ssize_t before = columns.count
+        cdef Py_ssize_t most_bytes = min(max_bytes, <Py_ssize_t>1 << 60)
+        cdef Py_ssize_t most_rows = min(max_records, <Py_ssize_t>1 << 60, most_bytes // BYTES_PER_ROW + 1)
+        cdef Py_ssize_t most = columns.heaviness() + most_bytes
+        cdef Py_ssize_t room
+        cdef list records
+        cdef bint is_full = False
+        cdef Py_ssize_t expected = -1
+        self.enter()
+        try:
+            columns.reserve(0)
+            while not is_full and self.failure is None:
+                room = most_rows - (columns.count - before)
+                if room <= 0 or columns.heaviness() >= most:
+                    break
+                if not self.is_open:
+                    if not self.open_next():
+                        break
+                elif self.pending:
+                    records = []
+                    self.take_pending(records, min(room, 100))
+                    columns.add(records)
+                else:
+                    if self.place > expected:
+                        expected = self.end if not self.payload else self.place
+                        self.expect(columns, most - columns.heaviness())
+                    is_full = self.decode_columns(columns, room, most)
+            self.after_take(columns.count - before, most_rows)
+        finally:
+            self.is_busy = False
+        return columns.count - before
+
+    def take_columns(self, max_records, max_bytes=DEFAULT_COLUMN_BYTES, *, with_headers=False):
+        columns = ColumnsBuilder(with_headers=with_headers)
+        self.take_into(columns, max_records, max_bytes)
+        return columns.build(*self.topic_partition)
+
+    def skip_batch(self):
+        self.enter()
+        try:
+            if not self.is_open and self.place < self.end:
+                self.read_head()
+                self.current = self.head
+                self.is_open = True
+                self.place += self.head.size
+            if self.is_open:
+                self.finish_batch()
+            else:
+                self.damage = None
+            self.failure = None
+        finally:
+            self.is_busy = False
+        return self.next
+
+    def close(self):
+        self.enter()
+        self.end = self.place
+        self.release()
+        self.is_open = False
+        self.payload = b""
+        self.damage = self.failure = None
+        self.pending = []
+        self.remaining = 0
+        self.is_busy = False
+
+    # --- the buffer
+
+    cdef int enter(self) except -1:
+        # Memory is read without the interpreter's help, so it must not be released meanwhile: not by another thread,
+        # nor by what a decompressor, or the garbage collector, may call.
+        if self.is_busy:
+            raise RuntimeError("this cursor is in use")
+        self.is_busy = True
+        return 0
+
+    cdef void release(self) noexcept:
+        self.buffer = b""
+        self.data = NULL
+        if self.has_view:
+            # __init__ must not take another one, so has_view stays; a released view may be released again.
+            PyBuffer_Release(&self.view)
+
+    cdef int after_take(self, Py_ssize_t taken, Py_ssize_t wanted) except -1:
+        if self.failure is not None:
+            if not taken and wanted > 0:
+                raise self.failure.with_traceback(None)
+        elif not self.is_open and wanted > 0:
+            self.pass_hidden()
+            if self.exhausted:
+                self.release()
+        return 0
+
+    cdef int read_head(self) except -1:
+        """Read the header of the batch at ``place``, which was good when the record set was scanned."""
+        if read_header(self.data, self.end, self.place, &self.head) != GOOD:
+            raise RuntimeError("a record set changed while it was read")
+        return 0
+
+    cdef object info(self, const BatchHeader *header):
+        """The header as Python has it."""
+        cdef object part = memoryview(self.buffer)[header.position : header.position + header.size]
+        return scan_until_damage(part)[0][0]._replace(position=header.position)
+
+    cdef bint has_right_crc(self, const BatchHeader *header) except -1:
+        if header.magic < 2:
+            return check_crc(self.buffer, self.info(header))
+        return (
+            crc32c_of(self.data + header.position + CRC_START, header.size - CRC_START, 0, True) == header.crc
+        )
+
+    # --- one batch
+
+    cdef bint open_next(self) except -1:
+        """Make the next visible batch the current one. False at the end, or with ``failure`` set."""
+        cdef const BatchHeader *head = &self.head
+        self.pass_hidden()
+        if self.failure is not None or self.place >= self.end:
+            if self.failure is None:
+                self.failure = self.damage
+            return False
+        if self.check_crcs and not self.has_right_crc(head):
+            self.fail(head, "its checksum is wrong")
+            return False
+        origin = self.origin_of(head)
+        try:
+            if head.magic == 2:
+                self.open_batch(head)
+            else:
+                self.open_message_set(head, origin)
+        except DamageError as error:
+            self.fail(head, str(error))
+            return False
+        except UnsupportedCodecError as error:
+            self.fail_unsupported(error)
+            return False
+        self.place += head.size
+        self.current = head[0]
+        self.is_open = True
+        self.origin = origin
+        self.delivering = False
+        self.leader_epoch = head.leader_epoch
+        if not self.remaining and not self.pending:
+            self.finish_batch()
+        return True
+
+    cdef int open_batch(self, const BatchHeader *head) except -1:
+        cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
+        cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
+        if head.attributes & CODEC_MASK and head.record_count:
+            packed = memoryview(self.buffer)[head.position + BATCH_OVERHEAD : head.position + head.size]
+            payload = decompress(head.attributes & CODEC_MASK, packed, self.max_decompressed_bytes)
+            if type(payload) is not bytes:
+                raise TypeError("a decompressor gave something else than bytes")
+            check_count(head.record_count, PyBytes_GET_SIZE(payload))
+            self.payload = payload
+            start = <const uint8_t *>PyBytes_AS_STRING(payload)
+            size = PyBytes_GET_SIZE(payload)
+        elif <int64_t>head.record_count * 7 > size or not head.record_count and size:
+            check_count(head.record_count, size)
+        self.at = start
+        self.limit = start + size
+        self.remaining = head.record_count
+        return 0
+
+    cdef int open_message_set(self, const BatchHeader *head, origin) except -1:
+        records, damage = decode_message_set(
+            self.buffer,
+            self.info(head),
+            self.next,
+            self.check_crcs,
+            self.max_decompressed_bytes,
+            origin,
+            make_record,
+        )
+        if damage is not None:
+            raise DamageError(damage)
+        records.reverse()
+        self.pending = records
+        self.remaining = 0
+        return 0
+
+    cdef object origin_of(self, const BatchHeader *head):
+        """What the records of this batch share, the same object as for the batch before if possible."""
+        cdef object origin = self.origin
+        cdef int timestamp_type = timestamp_type_of(head)
+        if (
+            origin is None
+            or <int32_t>(<object>PyTuple_GET_ITEM(origin, 2)) != head.leader_epoch
+            or <int>(<object>PyTuple_GET_ITEM(origin, 3)) != timestamp_type
+        ):
+            topic, partition = self.topic_partition
+            origin = RecordOrigin(topic, partition, head.leader_epoch, timestamp_type)
+        return origin
+
+    cdef int take_pending(self, list records, Py_ssize_t room) except -1:
+        cdef list pending = self.pending
+        while room > 0 and pending:
+            records.append(pending.pop())
+            room -= 1
+        self.next = (<ConsumerRecord>records[len(records) - 1]).offset_ + 1
+        if not pending:
+            self.finish_batch()
+        return 0
+
+    cdef int decode(self, list records, Py_ssize_t room) except -1:
+        """Take up to so many records out of the open batch."""
+        cdef RecordView found
+        cdef ConsumerRecord record
+        cdef const BatchHeader *head = &self.current
+        cdef bint has_append_time = timestamp_type_of(head) == 1
+        cdef object origin = self.origin
+        cdef int result
+        while room > 0 and self.remaining > 0:
+            result = read_record(&self.at, self.limit, head, self.next, not self.delivering, &found)
+            if result == DAMAGED:
+                return self.fail_at_record()
+            room -= 1
+            self.remaining -= 1
+            if result == PASSED:
+                continue
+            record = ConsumerRecord.__new__(ConsumerRecord)
+            record.origin_ = origin
+            record.offset_ = found.offset
+            record.timestamp_ = head.max_timestamp if has_append_time else found.timestamp
+            if found.key_length >= 0:
+                record.key_ = PyBytes_FromStringAndSize(<const char *>found.key, found.key_length)
+            record.key_size = <int32_t>found.key_length
+            if found.value_length >= 0:
+                record.value_ = PyBytes_FromStringAndSize(<const char *>found.value, found.value_length)
+            record.value_size = <int32_t>found.value_length
+            if found.headers_length:
+                record.headers_ = PyBytes_FromStringAndSize(<const char *>found.headers, found.headers_length)
+            records.append(record)
+            self.delivering = True
+            self.next = found.offset + 1
+        if self.remaining == 0:
+            self.end_batch()
+        return 0
+
+    cdef int expect(self, ColumnsBuilder columns, Py_ssize_t most_bytes) except -1:
+        """Make room at once for what the record set is likely to give: growing step by step moves it several times."""
+        cdef Py_ssize_t size = self.limit - self.at
+        cdef Py_ssize_t count = self.remaining
+        cdef Py_ssize_t bytes_per_record = size // max(count, 1) + 1
+        if not self.payload:
+            size += self.end - self.place  # the batches that follow are likely to be of the same kind
+        size = min(size, most_bytes + 2 * bytes_per_record)
+        if columns.values is not None and size > columns.values.data.capacity - columns.values.size:
+            columns.values.grow(size)
+        columns.reserve(min(size // bytes_per_record + 16, most_bytes // BYTES_PER_ROW + 1))
+        return 0
+
+    cdef bint decode_columns(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) except -1:
+        """The same into columns. True if they can take no more."""
+        cdef RecordView found
+        cdef const BatchHeader *head = &self.current
+        cdef bint has_append_time = timestamp_type_of(head) == 1
+        cdef int32_t timestamp_type = timestamp_type_of(head)
+        cdef ByteStrings keys = columns.keys, values = columns.values
+        cdef bint has_headers = columns.header_offsets is not None
+        cdef const uint8_t *before
+        cdef int result
+        room = min(room, self.remaining)
+        columns.reserve(room)
+        while room > 0 and columns.heaviness() < most:
+            before = self.at
+            result = read_record(&self.at, self.limit, head, self.next, not self.delivering, &found)
+            if result == DAMAGED:
+                self.fail_at_record()
+                return True
+            if result == GOOD:
+                if not columns.has_room(&found):
+                    self.at = before
+                    return True
+                columns.add_numbers(
+                    found.offset,
+                    head.max_timestamp if has_append_time else found.timestamp,
+                    timestamp_type,
+                    head.leader_epoch,
+                )
+                if keys is not None:
+                    keys.append(found.key, found.key_length)
+                if values is not None:
+                    values.append(found.value, found.value_length)
+                if has_headers:
+                    columns.add_headers(found.headers, found.headers_length)
+                columns.end_row()
+                self.delivering = True
+                self.next = found.offset + 1
+            room -= 1
+            self.remaining -= 1
+        if self.remaining == 0:
+            self.end_batch()
+        return False
+
+    cdef int end_batch(self) except -1:
+        """All of its records are read."""
+        if self.at == self.limit:
+            self.finish_batch()
+        else:
+            self.fail(&self.current, f"{self.limit - self.at} bytes are left after its last record")
+        return 0
+
+    cdef int finish_batch(self) except -1:
+        self.next = max(self.next, self.current.last_offset + 1)
+        self.leader_epoch = self.current.leader_epoch
+        self.is_open = False
+        self.payload = b""
+        self.at = self.limit = NULL
+        self.pending = []
+        self.remaining = 0
+        return 0
+
+    # --- damage
+
+    cdef int fail(self, const BatchHeader *head, reason) except -1:
+        self.failure = batch_error(
+            self.topic_partition, head.base_offset, head.last_offset, head.magic, self.next, reason
+        )
+        return 0
+
+    cdef int fail_unsupported(self, error) except -1:
+        self.failure = UnsupportedCodecError(f"{self.topic_partition} at offset {self.next}: {error}")
+        return 0
+
+    cdef int fail_at_record(self) except -1:
+        """The next record is damaged: the pure decoder says how."""
+        cdef bytes rest = PyBytes_FromStringAndSize(<const char *>self.at, self.limit - self.at)
+        damage = decode_records(rest, 0, 1, self.info(&self.current), self.next, not self.delivering, self.origin, [])[2]
+        return self.fail(&self.current, damage or "a record is damaged")
+
+    # --- batches that are not delivered
+
+    cdef int pass_hidden(self) except -1:
+        """Move past batches that a user never sees, and past those below the wanted offset."""
+        cdef const BatchHeader *head = &self.head
+        while self.place < self.end and self.failure is None:
+            self.read_head()
+            if head.producer_id >= 0 and self.aborted:
+                self.start_aborting(head.last_offset)
+            if is_control(head):
+                if not self.pass_control(head):
+                    return 0
+            elif head.last_offset >= self.next:
+                if not (self.aborting and is_transactional(head) and head.producer_id in self.aborting):
+                    return 0
+                if self.check_crcs and not self.has_right_crc(head):
+                    self.fail(head, "its checksum is wrong")
+                    return 0
+            self.place += head.size
+            if head.last_offset >= self.next:
+                self.next = head.last_offset + 1
+                self.leader_epoch = head.leader_epoch
+        return 0
+
+    cdef int start_aborting(self, int64_t last_offset) except -1:
+        while self.aborted and self.aborted[len(self.aborted) - 1][1] <= last_offset:
+            self.aborting.add(self.aborted.pop()[0])
+        return 0
+
+    cdef bint pass_control(self, const BatchHeader *head) except -1:
+        if self.check_crcs and not self.has_right_crc(head):
+            self.fail(head, "its checksum is wrong")
+            return False
+        if not self.aborting or head.producer_id not in self.aborting:
+            return True
+        try:
+            if aborts(self.buffer, self.info(head), self.max_decompressed_bytes):
+                self.aborting.discard(head.producer_id)
+            return True
+        except DamageError as error:
+            self.fail(head, str(error))
+        except UnsupportedCodecError as error:
+            self.fail_unsupported(error)
+        return False
+
+
+def first_offset(aborted):
+    return aborted[1]
