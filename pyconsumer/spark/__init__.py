@@ -1,4 +1,4 @@
-"""Apache Spark reads Kafka topics: ``spark.read.format("pyconsumer")``, without a jar.
+"""Apache Spark reads and writes Kafka topics: ``spark.readStream.format("pyconsumer")`` and so on, without a jar.
 
 ::
 
@@ -12,7 +12,8 @@
         .load()
     )
 
-Options, columns and offsets are those of Spark's own Kafka connector. A session of your own takes :func:`register`;
+Options, columns, offsets and checkpoints are those of Spark's own Kafka connector; :func:`lag` tells how far a
+streaming query is behind. A session of your own takes :func:`register`;
 where pyconsumer is installed beside Spark, the format is known without a call.
 """
 
@@ -24,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyconsumer.spark.java import java_home as java_home
     from pyconsumer.spark.launch import session as session
+    from pyconsumer.spark.query_lag import lag as lag
     from pyconsumer.spark.shipping import register as register
 
-__all__ = ["java_home", "register", "session"]
+__all__ = ["java_home", "lag", "register", "session"]
 
 for _needed in ("pyspark", "pyarrow"):
     if find_spec(_needed) is None:
@@ -40,6 +42,10 @@ def __getattr__(name: str) -> Any:
         from pyconsumer.spark.java import java_home
 
         return java_home
+    if name == "lag":
+        from pyconsumer.spark.query_lag import lag
+
+        return lag
     if name == "session":
         from pyconsumer.spark.launch import session
 

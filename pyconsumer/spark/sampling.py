@@ -28,6 +28,7 @@ __all__ = ["density", "sample"]
 
 _SAMPLE_BYTES: Final = 65_536
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
+_MOST_ALONE: Final = 16  # partitions that are asked alone, one batch of each
 _LAST_VERSION_WITH_NAMES: Final = 12
 _HEAD: Final = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 _BEFORE_LENGTH_COUNTS: Final = 12
@@ -42,16 +43,25 @@ def sample(
         leader = metadata.leader(tp)
         if leader is not None and leader.leader >= 0:
             by_node.setdefault(leader.leader, {})[tp] = position
-    sent = [_send(client, metadata, node, group) for node, group in by_node.items()]
-    names = {metadata.topic_id(tp.topic): tp.topic for tp in positions}
+    found = yield from _ask(client, metadata, list(by_node.items()))
+    # A batch larger than what was asked for comes only if it is the answer's first.
+    missing = [(node, {tp: at}) for node, group in by_node.items() for tp, at in group.items() if tp not in found]
+    return found | (yield from _ask(client, metadata, missing[:_MOST_ALONE]))
+
+
+def _ask(
+    client: ConsumerNetworkClient, metadata: Metadata, groups: list[tuple[int, dict[TopicPartition, int]]]
+) -> Steps[dict[TopicPartition, float]]:
+    sent = [(_send(client, metadata, node, group), group) for node, group in groups]
     found: dict[TopicPartition, float] = {}
-    for future in sent:
+    for future, group in sent:
         while not future.done:
             yield Wait(future, math.inf)
         if future.exception is not None:
             continue
         response = future.value.message
         assert isinstance(response, FetchResponse)
+        names = {metadata.topic_id(tp.topic): tp.topic for tp in group}
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:

@@ -67,9 +67,11 @@ def transact(servers: str, topic: str, transactional_id: str, *parts: tuple[list
         end(60)
 
 
-def reader(spark: Any, servers: str, options: Mapping[str, object], *, format: str = "pyconsumer") -> Any:
-    """A DataFrameReader with options."""
-    found = spark.read.format(format).option("kafka.bootstrap.servers", servers)
+def reader(
+    spark: Any, servers: str, options: Mapping[str, object], *, format: str = "pyconsumer", stream: bool = False
+) -> Any:
+    """A DataFrameReader with options, or with ``stream`` a DataStreamReader."""
+    found = (spark.readStream if stream else spark.read).format(format).option("kafka.bootstrap.servers", servers)
     for name, value in options.items():
         found = found.option(name.replace("__", "."), str(value).lower() if isinstance(value, bool) else str(value))
     return found

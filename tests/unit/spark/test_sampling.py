@@ -72,9 +72,16 @@ class Leaders:
         topics = [
             FetchableTopicResponse(
                 topic_id=topic.topic_id,
-                partitions=[PartitionData(partition_index=p.partition, records=answer) for p in topic.partitions],
+                partitions=[
+                    PartitionData(
+                        partition_index=p.partition,
+                        # What is larger than asked for comes only if it is the first.
+                        records=answer if len(answer) <= p.partition_max_bytes or not number + place else b"",
+                    )
+                    for place, p in enumerate(topic.partitions)
+                ],
             )
-            for topic in request.topics
+            for number, topic in enumerate(request.topics)
         ]
         future.complete(SimpleNamespace(message=FetchResponse(responses=topics)))
         return future
@@ -101,3 +108,11 @@ def test_one_small_fetch_to_each_leader() -> None:
 def test_what_fails_is_left_out() -> None:
     leaders = Leaders({0: batch(1, 1), 1: NotLeaderOrFollowerError("moved")})
     assert set(look(leaders, ("a", 0), ("a", 1), ("a", 9))) == {("a", 0)}
+
+
+def test_large_batches_are_asked_for_alone() -> None:
+    records = batch(100, 1000)
+    leaders = Leaders({0: records, 1: records})
+    expected = pytest.approx(len(records) / 100)
+    assert look(leaders, ("a", 0), ("a", 2), ("a", 4), ("a", 1)) == {("a", n): expected for n in (0, 1, 2, 4)}
+    assert len(leaders.requests) == 4
