@@ -18,12 +18,13 @@ What is not obvious
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import math
 import os
 import random as _random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from pyconsumer.clock import Clock, SystemClock
@@ -67,6 +68,10 @@ class NetworkClient:
         max_in_flight: most requests that wait for an answer on one connection; None for any number.
         selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` makes the mechanism of each
             authentication.
+        correlation_ids: numbers of the requests; clients that are one client to the broker share them.
+
+    Attributes:
+        correlation_ids: see above. A request is known in the broker's log by client id and this number.
 
     Raises:
         ConfigurationError: a certificate or key cannot be used.
@@ -84,7 +89,9 @@ class NetworkClient:
         open_socket: Callable[[int], Any] | None = None,
         random: Callable[[], float] = _random.random,
         sasl: Callable[[], SaslMechanism] | None = None,
+        correlation_ids: Iterator[int] | None = None,
     ) -> None:
+        self.correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
         self.config = config
         self.metadata = metadata
         self.clock: Clock = clock or SystemClock()
@@ -98,6 +105,7 @@ class NetworkClient:
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
             random=random,
+            correlation_ids=self.correlation_ids,
             **sockets,
         )
         idle_ms = config.connections_max_idle_ms

@@ -24,9 +24,10 @@ Rules
 from __future__ import annotations
 
 import enum
+import itertools
 import random as _random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from pyconsumer import errors
@@ -109,6 +110,7 @@ class Connection:
         tls: encrypt by this session.
         sasl: makes the mechanism of each authentication.
         random: numbers in [0, 1), for the moment of re-authentication.
+        correlation_ids: what requests are numbered by, growing by one; its own numbers by default.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Connection:
         tls: TlsSession | None = None,
         sasl: Callable[[], SaslMechanism] | None = None,
         random: Callable[[], float] = _random.random,
+        correlation_ids: Iterator[int] | None = None,
     ) -> None:
         self.address = address
         self.state = State.CONNECTING
@@ -136,7 +139,7 @@ class Connection:
         self._mechanism: SaslMechanism | None = None
         self._random = random
         self._reader = FrameReader(_EARLY_FRAME_BYTES)
-        self._next_correlation_id = 0
+        self._correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
         self._answered = False
         self._out: deque[memoryview] = deque()
         self._queued_bytes = 0
@@ -296,9 +299,8 @@ class Connection:
         self.state = state
 
     def _send(self, message: Message, version: int, token: Any, now: float, expect_response: bool = True) -> None:
-        correlation_id = self._next_correlation_id
+        correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
         buffers = encode_request(message, version, correlation_id, self._client_id)
-        self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
         if self._tls is None:
             for buffer in buffers:
                 self._out.append(memoryview(buffer))

@@ -7,11 +7,12 @@ it serves it until it breaks. Its methods raise when it is over; who owns it clo
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,7 @@ class LinkSettings:
     receive_buffer_bytes: int = -1
     random: Callable[[], float] = field(default=lambda: 0.5)
     open_socket: Callable[[int], Any] = field(default=lambda family: socket.socket(family, socket.SOCK_STREAM))
+    correlation_ids: Iterator[int] = field(default_factory=itertools.count)
 
 
 class Link:
@@ -185,6 +187,7 @@ class Link:
             tls=tls,
             sasl=settings.sasl,
             random=settings.random,
+            correlation_ids=settings.correlation_ids,
         )
         sock = self._socket = settings.open_socket(endpoint.family)
         sock.setblocking(False)

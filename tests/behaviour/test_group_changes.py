@@ -69,12 +69,21 @@ def test_from_eager_to_cooperative_in_two_rounds_of_restarts(
 
 
 @pytest.mark.concurrent
-def test_a_cooperative_newcomer_costs_two_generations(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+@pytest.mark.spec("client:IC-04", "client:IC-09")
+def test_a_cooperative_newcomer_costs_two_generations(
+    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
+) -> None:
     topic = make_topic(4)
+
+    def lookups() -> int:
+        return sum(len(proxy.events(api, "request")) for api in (ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS))
+
     with running() as start:
-        a = start(cluster, group_id, [topic], partition_assignment_strategy=COOPERATIVE)
+        a = start(proxy.bootstrap_servers, group_id, [topic], partition_assignment_strategy=COOPERATIVE)
         join_all([a], 4)
-        generation = a.generation
+        fill(cluster, topic, 4, 4)
+        eventually(lambda: len(a.read) == 4, "reading")
+        generation, looked_up, joined = a.generation, lookups(), len(proxy.events(ApiKey.JOIN_GROUP, "request"))
         b = start(cluster, group_id, [topic], partition_assignment_strategy=COOPERATIVE)
         join_all([a, b], 4)
         assert a.generation == generation + 2, (
@@ -83,6 +92,10 @@ def test_a_cooperative_newcomer_costs_two_generations(cluster: Cluster, make_top
         assert b.listener.calls[0] == ("assigned", []), "nothing is free yet in the first"
         assert [len(partitions) for partitions in b.listener.of("assigned")] == [0, 2]
         assert b.listener.of("revoked") == []
+        assert len(proxy.events(ApiKey.JOIN_GROUP, "request")) == joined + 2, "told once, and once for what it gave up"
+        fill(cluster, topic, 4, 4)
+        eventually(lambda: len(a.read) + len(b.read) == 8, "reading on, each record once")
+        assert lookups() == looked_up, "a went on from its own positions"
 
 
 @pytest.mark.concurrent

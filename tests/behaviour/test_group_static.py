@@ -193,6 +193,28 @@ def test_a_restart_that_changes_the_chosen_strategy_starts_a_rebalance(
     assert alone.heartbeat() == codes.FENCED_INSTANCE_ID
 
 
+@pytest.mark.spec("client:SM-16")
+@pytest.mark.parametrize("parked", ["join", "sync"])
+def test_what_is_parked_under_a_replaced_id_is_answered_as_fenced(connect: Connect, group_id: str, parked: str) -> None:
+    leader, second = static_pair(connect, group_id)
+    newcomer = Member(connect, group_id, instance="c")
+    newcomer.send_join()
+    second.until_told_to_rejoin()
+    second.send_join()
+    if parked == "sync":
+        leader.until_told_to_rejoin()
+        leader.join()
+        second.receive_join()
+        newcomer.receive_join()
+        second.send_sync()
+        assert leader.heartbeat() == 0
+    assert not second.client.answered()
+    again = Member(connect, group_id, instance="b")
+    again.send_join()
+    assert second.client.receive()[1].error_code == codes.FENCED_INSTANCE_ID
+    assert second.heartbeat() == codes.FENCED_INSTANCE_ID
+
+
 # With our own members
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pyconsumer import KafkaConsumer
 from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
@@ -253,3 +254,22 @@ def test_a_refused_connection_costs_no_more_than_its_backoff_once_the_broker_is_
     seen = metadata.request_update()
     poll_until(client, lambda: metadata.update_count > seen)
     client.poll(-math.inf)
+
+
+@pytest.mark.spec("client:WF-04")
+def test_a_consumers_requests_are_counted_over_all_its_connections(
+    cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str
+) -> None:
+    """A broker's log names a request by client id and number, so no two of a client may have the same."""
+    with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers, group_id=group_id, client_id="me") as consumer:
+        deadline = time.monotonic() + 30
+        while not proxy.events(ApiKey.FETCH, "response") or not proxy.events(ApiKey.HEARTBEAT, "response"):
+            consumer.poll(100)
+            assert time.monotonic() < deadline
+    events = proxy.events(direction="request")
+    assert {event.client_id for event in events} == {"me"}
+    assert len({event.connection for event in events}) >= 3, "to the leader, to the coordinator, for heartbeats"
+    assert sorted(event.correlation_id for event in events) == list(range(len(events)))
+    for connection in {event.connection for event in events}:
+        numbers = [event.correlation_id for event in events if event.connection == connection]
+        assert numbers == sorted(numbers)

@@ -553,6 +553,7 @@ def test_a_member_id_that_was_given_is_named_in_the_next_join() -> None:
 # What the members' bytes carry
 
 
+@pytest.mark.spec("client:IC-05")
 @pytest.mark.parametrize("version", range(4))
 def test_subscriptions_are_kafkas_bytes(version: int) -> None:
     owned = [TopicPartition("t", 0), TopicPartition("t", 2)]

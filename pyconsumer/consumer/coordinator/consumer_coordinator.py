@@ -433,7 +433,9 @@ class ConsumerCoordinator:
         self._heartbeat = HeartbeatThread(
             self._core,
             self._lock,
-            make_client=lambda: NetworkClient(self._config, clock=self._clock),
+            make_client=lambda: NetworkClient(
+                self._config, clock=self._clock, correlation_ids=self._client.client.correlation_ids
+            ),
             clock=self._clock,
             changed=self._changed_in_background,
         )

@@ -372,6 +372,7 @@ class SimulatedMember:
                     session_timeout_ms=request.session_timeout_ms,
                     protocol_type=request.protocol_type,
                     protocols=tuple((p.name, p.metadata) for p in request.protocols),
+                    reason=request.reason,
                 )
             ).on_done(answer)
 

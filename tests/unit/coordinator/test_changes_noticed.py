@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.consumer.coordinator.steps import SendLeave
 from pyconsumer.protocol.consumer_protocol import decode_subscription, encode_assignment, owned_partitions
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest
 from pyconsumer.protocol.messages.metadata import (
@@ -17,7 +18,7 @@ from pyconsumer.protocol.messages.metadata import (
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import TopicPartition
 from tests.unit.assignors.cooperative import Sticky
-from tests.unit.coordinator.network import Sent
+from tests.unit.coordinator.network import Call, Sent
 from tests.unit.coordinator.script import NODE
 from tests.unit.coordinator.test_consumer_coordinator import T0, T1, Bench
 
@@ -57,6 +58,25 @@ def test_a_member_works_out_itself_what_is_revoked() -> None:
     again = bench.network.take(JoinGroupRequest)
     assert again.request.reason == "need to revoke partitions and re-join"
     assert owned_in(again) == [T0]
+
+
+@pytest.mark.spec("client:SM-08")
+@pytest.mark.parametrize("how", ["close", "unsubscribe", "poll timeout"])
+@pytest.mark.parametrize("instance_id", ["place-1", None])
+def test_a_static_member_never_says_goodbye_by_itself(how: str, instance_id: str | None) -> None:
+    bench = Bench(group_instance_id=instance_id, max_poll_interval_ms=10_000)
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+    if how == "close":
+        Call(bench.coordinator.close(bench.clock.now()), bench.clock)
+    elif how == "unsubscribe":
+        Call(bench.coordinator.on_unsubscribe(bench.clock.now() + 30), bench.clock)
+    else:
+        bench.clock.advance(10.0)
+    step = bench.core.next_background(bench.clock.now())
+    assert isinstance(step, SendLeave) is (instance_id is None)
+    assert not bench.core.generation.joined, "it is no member any more, whether it says so or not"
 
 
 def leader(**settings: Any) -> Bench:

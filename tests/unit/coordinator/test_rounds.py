@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +15,9 @@ from pyconsumer.assignors import (
     RangeAssignor,
     Subscription,
 )
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.join import JoinRequest
+from pyconsumer.broker.group.results import JoinResult
 from pyconsumer.consumer.coordinator.state import MemberState
 from pyconsumer.structs import TopicPartition
 from tests.unit.coordinator.simulation import GROUP, SimulatedMember, Simulation
@@ -30,12 +33,25 @@ class Round(NamedTuple):
 
 
 class Group:
-    """A simulated group whose rounds are noted and whose owners are looked at every few milliseconds."""
+    """A simulated group whose rounds are noted and whose owners are looked at every few milliseconds.
+
+    Attributes:
+        rounds: of the leaders, in order.
+        joins: member's name and reason of each JoinGroup, in order of arrival at the coordinator.
+    """
 
     def __init__(
-        self, assignor: type[Assignor], members: int = 2, *, names: Sequence[str] = (), **settings: Any
+        self,
+        assignor: type[Assignor],
+        members: int = 2,
+        *,
+        names: Sequence[str] = (),
+        partitions: int = 12,
+        one_by_one: bool = False,
+        **settings: Any,
     ) -> None:
         self.rounds: list[Round] = []
+        self.joins: list[tuple[str, str | None]] = []
         rounds = self.rounds
 
         class Noting(assignor):  # type: ignore[misc, valid-type]
@@ -51,12 +67,21 @@ class Group:
                 )
                 return result
 
-        self.sim = Simulation(7, Noting)
+        self.sim = Simulation(7, Noting, partitions=partitions)
+        join_group = self.sim.world.coordinator.join_group
+
+        def noted(request: JoinRequest) -> Deferred[JoinResult]:
+            self.joins.append((request.client_id, request.reason))
+            return join_group(request)
+
+        self.sim.world.coordinator.join_group = noted  # type: ignore[method-assign]
         for name in names or [None] * members:
             self.sim.add(group_instance_id=name, **settings)
+            self.watch(20.0 if one_by_one else 0.0)
         self.watch(20.0)
         self.sim.assert_settled()
         rounds.clear()
+        self.joins.clear()
 
     @property
     def members(self) -> list[SimulatedMember]:
@@ -106,7 +131,7 @@ def test_eager_members_all_stand_still_until_the_assignment_is_there() -> None:
     assert not any(only.owned.values())
 
 
-@pytest.mark.spec("client:IC-01", "client:IC-02")
+@pytest.mark.spec("client:IC-01", "client:IC-02", "client:IC-14", "client:IC-15")
 def test_cooperative_members_converge_in_small_steps_and_never_stand_still() -> None:
     group = Group(CooperativeStickyAssignor, members=3)
     generation, before = group.generation, group.owned()
@@ -186,3 +211,75 @@ def test_a_rebalance_divides_anew_whenever_the_group_or_the_topic_changes(what: 
     assert group.generation == generation + 1
     assert sum(len(member.owned) for member in group.members) == (20 if what == "more partitions" else 12)
     assert max(len(m.owned) for m in group.members) - min(len(m.owned) for m in group.members) <= 1
+
+
+# Worked example A: c1 owns P1 P2 P3, c2 owns P4 P5 P6, and c3 joins
+
+
+class ExampleA:
+    """The example from beginning to end. ``moments``: what c1, c2 and c3 owned, whenever that changed."""
+
+    def __init__(self) -> None:
+        self.group = group = Group(CooperativeStickyAssignor, partitions=6, one_by_one=True)
+        self.c1, self.c2 = group.members
+        self.before = [owned_by(self.c1), owned_by(self.c2)]
+        self.generation = group.generation
+        self.c3 = group.sim.add()
+        self.moments: list[list[str]] = []
+        group.watch(20.0, self.look)
+        group.sim.assert_settled()
+        self.first, self.second = (self.named(one) for one in group.rounds)
+
+    def look(self) -> None:
+        now = [owned_by(self.c1), owned_by(self.c2), owned_by(self.c3)]
+        if not self.moments or now != self.moments[-1]:
+            self.moments.append(now)
+
+    def named(self, one: Round) -> tuple[list[str], list[str]]:
+        """What was owned and what was given in a round, by c1, c2 and c3."""
+        ids = [member.core.generation.member_id for member in (self.c1, self.c2, self.c3)]
+        return [shown(one.owned[m]) for m in ids], [shown(one.given[m]) for m in ids]
+
+    def reasons(self, member: SimulatedMember) -> list[str | None]:
+        """Why a member joined each time."""
+        return [reason for name, reason in self.group.joins if name == member.name]
+
+
+def shown(partitions: Collection[TopicPartition]) -> str:
+    """Partitions as the example numbers them."""
+    return " ".join(f"P{tp.partition + 1}" for tp in sorted(partitions))
+
+
+def owned_by(member: SimulatedMember) -> str:
+    return shown(member.owned)
+
+
+TOLD = "group is already rebalancing"
+LOSES = "need to revoke partitions and re-join"
+
+
+@pytest.mark.spec("client:IC-20", "client:IC-21", "client:IC-22", "client:IC-23")
+def test_example_a_round_1() -> None:
+    run = ExampleA()
+    assert run.before == ["P1 P2 P3", "P4 P5 P6"]
+    assert [run.reasons(member)[0] for member in (run.c1, run.c2)] == [TOLD, TOLD], "by their heartbeats"
+    owned, given = run.first
+    assert owned == ["P1 P2 P3", "P4 P5 P6", ""]
+    assert run.c1.core.is_leader
+    assert given == ["P1 P2", "P4 P5", ""]
+    assert run.moments[0] == owned, "all six are consumed until an assignment takes one away"
+    assert ["P1 P2", "P4 P5", ""] in run.moments
+
+
+@pytest.mark.spec("client:IC-24", "client:IC-25", "client:IC-26", "client:IC-27", "client:IC-10")
+def test_example_a_round_2() -> None:
+    run = ExampleA()
+    assert run.moments[-1] == ["P1 P2", "P4 P5", "P3 P6"]
+    assert [run.reasons(member) for member in (run.c1, run.c2)] == [[TOLD, LOSES], [TOLD, LOSES]]
+    assert run.reasons(run.c3)[-1] == TOLD, "it lost nothing, and takes part because it is told"
+    owned, given = run.second
+    assert owned == ["P1 P2", "P4 P5", ""]
+    assert given == ["P1 P2", "P4 P5", "P3 P6"]
+    assert run.c1.core.is_leader
+    assert run.group.generation == run.generation + 2, "two generations, and nothing more to revoke"
+    assert len(run.group.rounds) == 2

@@ -14,6 +14,7 @@ from pyconsumer.protocol.api import API, ApiKey, BrokerVersions
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
@@ -28,7 +29,7 @@ def test_the_table_of_apis_equals_the_declarations(key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-@pytest.mark.spec("client:WF-01", "client:WF-02", "client:WF-03", "client:WF-04", "client:WF-05")
+@pytest.mark.spec("client:WF-05")
 def test_a_request_frame_is_read_back(version: int) -> None:
     request = HeartbeatRequest(group_id="g", generation_id=2, member_id="m")
     frame = b"".join(api.encode_request(request, version, 77, "me"))
@@ -45,6 +46,46 @@ def test_the_request_header_of_flexible_versions_has_tagged_fields() -> None:
 
     assert plain[4:].startswith(b"\0\x0c\0\3\0\0\0\1\0\1c")
     assert flexible[4:].startswith(b"\0\x0c\0\4\0\0\0\1\0\1c\0")
+
+
+@pytest.mark.spec("client:WF-01")
+@pytest.mark.parametrize(("version", "request_tags", "response_tags"), [(5, b"", b""), (6, b"\0", b"\0")])
+def test_the_version_of_a_header_shows_in_its_layout_alone(
+    version: int, request_tags: bytes, response_tags: bytes
+) -> None:
+    """Header 2 of requests and 1 of responses, from JoinGroup 6 on, has tagged fields; its number is not sent."""
+    request, response = JoinGroupRequest(), JoinGroupResponse()
+    asked = b"".join(api.encode_request(request, version, 1, "c"))[4:]
+    assert asked == b"\0\x0b" + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\1c" + request_tags + request.encode(
+        version
+    )
+    told = b"".join(api.encode_response(response, version, 1))[4:]
+    assert told == b"\0\0\0\1" + response_tags + response.encode(version)
+
+
+@pytest.mark.spec("client:WF-02")
+def test_the_header_begins_with_the_kind_of_request() -> None:
+    kinds = {"Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8, "OffsetFetch": 9, "FindCoordinator": 10}
+    kinds |= {"JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13, "SyncGroup": 14, "OffsetForLeaderEpoch": 23}
+    found = {info.name: int(key) for key, info in API.items() if info.name in kinds}
+    assert found == kinds
+    for key in found.values():
+        request = load(ApiKey(key))[0]()
+        frame = b"".join(api.encode_request(request, request.MAX_VERSION, 1, "c"))
+        assert frame[4:6] == key.to_bytes(2, "big")
+
+
+@pytest.mark.spec("client:WF-03")
+@pytest.mark.parametrize(("brokers", "chosen"), [(9, 9), (7, 7), (12, 9)])
+def test_then_comes_the_newest_version_that_both_sides_know(brokers: int, chosen: int) -> None:
+    version = BrokerVersions.of([(ApiKey.JOIN_GROUP, 0, brokers)]).choose(ApiKey.JOIN_GROUP)
+    assert version == chosen
+    frame = b"".join(api.encode_request(JoinGroupRequest(reason="because"), version, 1, "c"))
+    assert frame[6:8] == chosen.to_bytes(2, "big")
+    assert (b"because" in frame) is (chosen >= 8)
+    assert len(JoinGroupResponse().encode(9)) - len(JoinGroupResponse().encode(8)) == 1, (
+        "whether to skip the assignment"
+    )
 
 
 @pytest.mark.spec("client:WF-06")
