@@ -80,6 +80,7 @@ class Broker:
             timer=timer,
             soon=soon,
             max_bytes=config.integer("replica.fetch.max.bytes"),
+            write_log_starts=self.logs.write_log_starts,
         )
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         settings = {name: config.value(name) for name in BROKER_SETTINGS}

@@ -37,6 +37,8 @@ class ReplicaFetcher:
         peer: the broker with a node id, None if it is not alive.
         soon: runs a call after the current one.
         max_bytes: most bytes of one partition at a time (``replica.fetch.max.bytes``).
+        write_log_starts: called when logs begin later than before, as their leaders' do: what was deleted must not come
+            back after a crash.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class ReplicaFetcher:
         timer: Timer,
         soon: Callable[[Callable[[], None]], None],
         max_bytes: int,
+        write_log_starts: Callable[[], None],
     ) -> None:
         self._node_id = node_id
         self._partitions = partitions
@@ -57,6 +60,8 @@ class ReplicaFetcher:
         self._timer = timer
         self._soon = soon
         self._max_bytes = max_bytes
+        self._write_log_starts = write_log_starts
+        self._starts_moved = False
         self._wanted: dict[TopicPartition, None] = {}
         self._scheduled = False
         self._paused = False
@@ -121,6 +126,9 @@ class ReplicaFetcher:
                 self._wanted[tp] = None
         for leader in leaders.values():
             leader.propose_isrs()
+        if self._starts_moved:
+            self._starts_moved = False
+            self._write_log_starts()
         self._schedule()
 
     def _copy(self, partition: Partition, leader: Broker, max_bytes: int) -> tuple[int, bool]:
@@ -157,8 +165,11 @@ class ReplicaFetcher:
                     )
                 continue
             size = partition.append_from_leader(answer.records) if answer.records else 0
+            start = log.log_start_offset
             partition.follow(answer.high_watermark, answer.log_start_offset)
-            if not size:
+            if log.log_start_offset != start:
+                self._starts_moved = True
+            elif not size:
                 return copied, True
             copied += size
             if copied >= max_bytes:
