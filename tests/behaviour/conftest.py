@@ -90,13 +90,47 @@ def new_cluster(certificates: Certificates) -> Iterator[Callable[..., Cluster]]:
     def start(kind: str, **options: Any) -> Cluster:
         if kind != "embedded":
             options["config"] = _SOON_GIVEN_UP | options.get("config", {})
-        made = start_cluster(kind, certificates, **options)
+        made = start_cluster(kind, certificates, brief=True, **options)
         started.append(made)
         return made
 
     yield start
     for made in reversed(started):
         made.stop()
+
+
+@pytest.fixture(scope="module")
+def victim(cluster_kind: str, certificates: Certificates) -> Iterator[Cluster]:
+    """A cluster of one broker for the tests of one module that kill it or stop it; they let it live again."""
+    config = {} if cluster_kind == "embedded" else _SOON_GIVEN_UP
+    made = start_cluster(cluster_kind, certificates, brief=True, config=config)
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def _nodes(certificates: Certificates) -> Iterator[Callable[[str], Cluster]]:
+    """Started clusters of three brokers by kind, each for the rest of the run."""
+    running: dict[str, Cluster] = {}
+
+    def get(kind: str) -> Cluster:
+        if kind not in running:
+            running[kind] = start_cluster(kind, certificates, brokers=3)
+        return running[kind]
+
+    yield get
+    for cluster in running.values():
+        cluster.stop()
+
+
+@pytest.fixture
+def nodes(cluster_kind: str, _nodes: Callable[[str], Cluster]) -> Iterator[Cluster]:
+    """A cluster of three brokers, whole again before each test: kill and restart any of them. Mark it ``cluster``."""
+    cluster = _nodes(cluster_kind)
+    yield cluster
+    for node in sorted(cluster.down):
+        cluster.restart(node)
+    cluster.wait_in_sync()
 
 
 @pytest.fixture

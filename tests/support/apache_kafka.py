@@ -1,4 +1,4 @@
-"""A real Apache Kafka for tests: one node in KRaft mode, started on free ports and never left behind."""
+"""A real Apache Kafka for tests: one node in KRaft mode, or several, started on free ports and never left behind."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.support.certificates import Certificates
 from tests.support.java import KafkaTools, properties, tools
 from tests.support.process import GuardedProcess
 
-__all__ = ["LISTENERS", "ApacheKafka", "Credentials"]
+__all__ = ["LISTENERS", "ApacheKafka", "ApacheKafkaNodes", "Credentials"]
 
 #: What clients may connect to. All are always there; the last two ask for SASL PLAIN.
 LISTENERS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -42,6 +43,8 @@ class ApacheKafka:
         config: broker settings, added to (and stronger than) those that make one small node.
         folder: where data, settings and log go; a temporary one by default, removed by :meth:`stop`.
         certificates: for the TLS listeners; without them there are only the plain ones.
+        node_id: of this node.
+        small: a JVM that starts fast and needs little, for one node of several.
     """
 
     def __init__(
@@ -52,7 +55,12 @@ class ApacheKafka:
         folder: Path | None = None,
         certificates: Certificates | None = None,
         credentials: Credentials | None = None,
+        node_id: int = 1,
+        small: bool = False,
     ) -> None:
+        self.node_id = node_id
+        self._small = small
+        self.quorum: _Quorum | None = None  # of several nodes
         self.tools: KafkaTools = tools(version) if version else tools()
         self.version = self.tools.version
         self.config = dict(config or {})
@@ -63,6 +71,7 @@ class ApacheKafka:
         self.log_file = self.folder / "server.log"
         self.data_folder = self.folder / "data"
         self.ports: dict[str, int] = {}
+        self._log_start = 0
         self._process: GuardedProcess | None = None
 
     def __enter__(self) -> ApacheKafka:
@@ -101,21 +110,35 @@ class ApacheKafka:
         raise AssertionError("not reached")
 
     def _start(self) -> None:
+        self.format()
+        self.launch()
+        self.wait_until_ready()
+
+    def format(self) -> None:
+        """Write the settings, and the data folder's beginning if there is none."""
         self.folder.mkdir(parents=True, exist_ok=True)
         settings = self.folder / "server.properties"
         settings.write_text(properties(self._settings()))
         if not (self.data_folder / "meta.properties").exists():
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            self.tools.run("StorageTool", "format", "--standalone", f"--cluster-id={cluster_id}", "-c", str(settings))
-        log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+            quorum = self.quorum.initial_controllers if self.quorum else "--standalone"
+            cluster_id = self.quorum.cluster_id if self.quorum else _fresh_id()
+            self.tools.run("StorageTool", "format", quorum, f"--cluster-id={cluster_id}", "-c", str(settings))
+
+    def launch(self) -> None:
+        """Start the process, and wait for nothing."""
+        self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        heap = ("-Xms64m", "-Xmx384m") if self._small else ("-Xms256m", "-Xmx1g")
         command = [
-            *self.tools.java("-Xms256m", "-Xmx1g", quick=False, log_level="INFO", log_to="SYSTEM_OUT"),
+            *self.tools.java(*heap, quick=self._small, log_level="INFO", log_to="SYSTEM_OUT"),
             "kafka.Kafka",
-            str(settings),
+            str(self.folder / "server.properties"),
         ]
         self._process = GuardedProcess(command, output=self.log_file, grace_s=20.0)
+
+    def wait_until_ready(self) -> None:
+        """Wait until a process that was launched answers requests."""
         try:
-            self._wait_until_ready(log_start)
+            self._wait_until_ready(self._log_start)
         except BaseException:
             self.kill()
             raise
@@ -160,6 +183,11 @@ class ApacheKafka:
             self._process.kill()
             self._process = None
 
+    def signal(self, number: int) -> None:
+        """Send its process a signal, such as SIGSTOP."""
+        if self._process is not None:
+            self._process.signal(number)
+
     def _free_ports(self) -> dict[str, int]:
         names = [*self.listeners, "CONTROLLER"]
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
@@ -178,8 +206,10 @@ class ApacheKafka:
         user = self.credentials
         settings: dict[str, object] = {
             "process.roles": "broker,controller",
-            "node.id": 1,
-            "controller.quorum.bootstrap.servers": f"localhost:{self.ports['CONTROLLER']}",
+            "node.id": self.node_id,
+            "controller.quorum.bootstrap.servers": (
+                self.quorum.bootstrap_servers if self.quorum else f"localhost:{self.ports['CONTROLLER']}"
+            ),
             "controller.listener.names": "CONTROLLER",
             "listeners": ",".join(f"{name}://localhost:{port}" for name, port in self.ports.items()),
             "advertised.listeners": ",".join(f"{name}://localhost:{self.ports[name]}" for name in names),
@@ -218,6 +248,127 @@ class ApacheKafka:
                 "ssl.client.auth": "none",
             }
         return settings | self.config
+
+
+@dataclass(frozen=True)
+class _Quorum:
+    """What the nodes of one cluster must agree on."""
+
+    cluster_id: str
+    bootstrap_servers: str
+    initial_controllers: str  #: option of ``format``: all of them, each with the id of its folder
+
+
+class ApacheKafkaNodes:
+    """A Kafka cluster of several nodes, each broker and controller in a small JVM of its own; a context manager.
+
+    Args:
+        nodes: how many; their ids count from 0.
+        config, folder, certificates, credentials: as :class:`ApacheKafka` has them. Topics have as many replicas as
+            there are nodes, and a dead node is given up after 3 s.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: int = 3,
+        config: Mapping[str, object] | None = None,
+        folder: Path | None = None,
+        certificates: Certificates | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="apache-kafka-nodes-"))
+        self._own_folder = folder is None
+        own = {
+            "offsets.topic.replication.factor": nodes,
+            "transaction.state.log.replication.factor": nodes,
+            "transaction.state.log.min.isr": 2,
+            "default.replication.factor": nodes,
+            "min.insync.replicas": 2,
+            "broker.heartbeat.interval.ms": 500,
+            "broker.session.timeout.ms": 3000,
+            "replica.lag.time.max.ms": 5000,
+            "num.recovery.threads.per.data.dir": 1,
+        }
+        self.nodes = {
+            number: ApacheKafka(
+                config=own | dict(config or {}),
+                folder=self.folder / f"node-{number}",
+                certificates=certificates,
+                credentials=credentials,
+                node_id=number,
+                small=True,
+            )
+            for number in range(nodes)
+        }
+
+    def __enter__(self) -> ApacheKafkaNodes:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port`` of every node's plain listener, separated by commas."""
+        return self.address("PLAINTEXT")
+
+    def address(self, listener: str) -> str:
+        """The same of one of :data:`LISTENERS`."""
+        return ",".join(node.address(listener) for node in self.nodes.values())
+
+    def start(self) -> None:
+        """Start all nodes, and wait until every one answers."""
+        for attempt in range(5):
+            try:
+                self._start()
+                return
+            except PortTakenError:
+                if attempt == 4:
+                    raise
+                self.kill()
+                for node in self.nodes.values():
+                    shutil.rmtree(node.data_folder, ignore_errors=True)
+        raise AssertionError("not reached")
+
+    def _start(self) -> None:
+        controllers = {}
+        for number, node in self.nodes.items():
+            node.ports = node._free_ports()
+            controllers[number] = f"localhost:{node.ports['CONTROLLER']}"
+        voters = ",".join(f"{number}@{address}:{_fresh_id()}" for number, address in controllers.items())
+        quorum = _Quorum(_fresh_id(), ",".join(controllers.values()), f"--initial-controllers={voters}")
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            for node in self.nodes.values():
+                node.quorum = quorum
+            list(pool.map(ApacheKafka.format, self.nodes.values()))
+        try:
+            for node in self.nodes.values():
+                node.launch()
+            for node in self.nodes.values():
+                node.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End all nodes at once."""
+        for node in self.nodes.values():
+            node.kill()
+
+    def stop(self) -> None:
+        """End it. Nobody reads its data afterwards, so in no good order; a folder of its own is removed."""
+        self.kill()
+        if self._own_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _fresh_id() -> str:
+    """An id in Kafka's text form, which doesn't begin with a dash."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
 
 
 class PortTakenError(Exception):

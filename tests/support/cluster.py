@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from pyconsumer.broker import EmbeddedCluster
-from tests.support.apache_kafka import LISTENERS, ApacheKafka, Credentials
+from pyconsumer.protocol.messages.metadata import MetadataRequest
+from tests.support.apache_kafka import LISTENERS, ApacheKafka, ApacheKafkaNodes, Credentials
 from tests.support.certificates import Certificates
 from tests.support.java import OLD_VERSION, VERSION
+from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
 __all__ = ["COMMON_CONFIG", "KINDS", "Cluster", "start_cluster"]
@@ -24,13 +28,23 @@ COMMON_CONFIG: dict[str, object] = {
     "group.min.session.timeout.ms": 500,
 }
 
+#: Of clusters of several brokers: whatever one of them holds survives it.
+NODES_CONFIG: dict[str, object] = {
+    "offsets.topic.replication.factor": 3,
+    "default.replication.factor": 3,
+    "min.insync.replicas": 2,
+}
+
 
 class Cluster:
     """A running cluster.
 
     Attributes:
         kind: ``embedded``, ``apache`` or ``apache_old``.
-        server: the :class:`EmbeddedCluster` or the :class:`ApacheKafka` itself, for what only that one can do.
+        server: the :class:`EmbeddedCluster`, :class:`ApacheKafka` or :class:`ApacheKafkaNodes` itself, for what only
+            that one can do.
+        node_ids: of its brokers.
+        down: those that were killed and not started again.
         certificates: the authority and certificates of its TLS listeners.
         credentials: the user that the SASL listeners know.
     """
@@ -40,6 +54,13 @@ class Cluster:
         self.server = server
         self.certificates = certificates
         self.credentials = Credentials()
+        self.down: set[int] = set()
+        if isinstance(server, ApacheKafkaNodes):
+            self.node_ids = tuple(server.nodes)
+        elif isinstance(server, ApacheKafka):
+            self.node_ids = (server.node_id,)
+        else:
+            self.node_ids = tuple(range(len(self.bootstrap_servers.split(","))))
 
     def __repr__(self) -> str:
         return f"<{self.kind} at {self.bootstrap_servers}>"
@@ -58,8 +79,10 @@ class Cluster:
         return self.kind == "embedded"
 
     def raw(self, *, timeout_s: float = 30.0) -> RawClient:
-        """A new raw connection to the first broker; close it."""
-        return RawClient(self.bootstrap_servers, timeout_s=timeout_s)
+        """A new raw connection to the first broker that is there; close it."""
+        addresses = self.bootstrap_servers.split(",")
+        living = [address for node, address in zip(self.node_ids, addresses, strict=True) if node not in self.down]
+        return RawClient((living or addresses)[0], timeout_s=timeout_s)
 
     def create_topic(
         self,
@@ -79,19 +102,66 @@ class Cluster:
         with closing(self.raw()) as client:
             client.delete_topic(name)
 
-    def kill(self) -> None:
-        """End the (only) broker as ``kill -9`` does; its files and its address stay."""
+    def kill(self, node: int | None = None) -> None:
+        """End a broker (by default the only one) as ``kill -9`` does; its files and its address stay."""
+        node = self._node(node)
         if isinstance(self.server, EmbeddedCluster):
-            self.server.kill_broker(0)
+            self.server.kill_broker(node)
         else:
-            self.server.kill()
+            self._kafka(node).kill()
+        self.down.add(node)
 
-    def restart(self) -> None:
+    def restart(self, node: int | None = None) -> None:
         """Start it again after :meth:`kill`, and wait until it answers (Apache Kafka: about 12 s)."""
+        node = self._node(node)
         if isinstance(self.server, EmbeddedCluster):
-            self.server.restart_broker(0)
+            self.server.restart_broker(node)
         else:
-            self.server.start()
+            self._kafka(node).start()
+        self.down.discard(node)
+
+    def bounce(self, node: int) -> None:
+        """Stop a broker in good order, as far as it can, and start it again."""
+        if isinstance(self.server, EmbeddedCluster):
+            self.kill(node)
+        else:
+            self._kafka(node).pause()
+            self.down.add(node)
+        self.restart(node)
+
+    def freeze(self) -> None:
+        """SIGSTOP to the processes of all brokers; :meth:`thaw` lets them go on."""
+        if isinstance(self.server, EmbeddedCluster):
+            self._frozen = self.server.pid
+            os.kill(self._frozen, signal.SIGSTOP)
+        else:
+            for node in self.node_ids:
+                self._kafka(node).signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        if isinstance(self.server, EmbeddedCluster):
+            os.kill(self._frozen, signal.SIGCONT)
+        else:
+            for node in self.node_ids:
+                self._kafka(node).signal(signal.SIGCONT)
+
+    def _node(self, node: int | None) -> int:
+        assert node is not None or len(self.node_ids) == 1, "which of the brokers?"
+        return self.node_ids[0] if node is None else node
+
+    def _kafka(self, node: int) -> ApacheKafka:
+        return self.server.nodes[node] if isinstance(self.server, ApacheKafkaNodes) else self.server
+
+    def wait_in_sync(self, within_s: float = 30.0) -> None:
+        """Wait until every replica of every partition is in sync, and leaders are there."""
+
+        def in_sync() -> bool:
+            with closing(self.raw()) as client:
+                topics = client.request(MetadataRequest(topics=None)).topics
+            partitions = [partition for topic in topics for partition in topic.partitions]
+            return all(p.leader_id >= 0 and set(p.isr_nodes) == set(p.replica_nodes) for p in partitions)
+
+        wait_until(in_sync, within_s, "all replicas in sync")
 
     def stop(self) -> None:
         self.server.stop()
@@ -105,19 +175,21 @@ def start_cluster(
     config: Mapping[str, object] | None = None,
     data_dir: str | Path | None = None,
     server_pem: Path | None = None,
+    brief: bool = False,
 ) -> Cluster:
     """Start a cluster of a kind, with all four listeners; the caller stops it.
 
     Args:
         certificates: for the TLS listeners and the clients.
-        brokers: how many; Apache Kafka has one.
+        brokers: how many. Of several, each is a process of its own with Apache Kafka, and topics have 3 replicas.
         config: Kafka's broker settings, stronger than :data:`COMMON_CONFIG`.
         data_dir: where data goes; a temporary folder by default.
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
+        brief: it will not live for long, so a fast start counts more than speed later.
     """
-    settings = COMMON_CONFIG | dict(config or {})
+    settings = COMMON_CONFIG | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
     user = Credentials()
-    server: EmbeddedCluster | ApacheKafka
+    server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
     if kind == "embedded":
         server = EmbeddedCluster(
             brokers=brokers,
@@ -127,8 +199,15 @@ def start_cluster(
             ssl_certfile=server_pem or certificates.server_pem,
             sasl_users={user.username: user.password},
         )
+    elif brokers > 1:
+        assert kind == "apache", "several nodes of the newest version only"
+        server = ApacheKafkaNodes(
+            nodes=brokers,
+            config=settings,
+            folder=None if data_dir is None else Path(data_dir),
+            credentials=user,
+        )
     else:
-        assert brokers == 1, "Apache Kafka is started with one broker"
         if server_pem is not None:
             settings["ssl.keystore.location"] = server_pem
         server = ApacheKafka(
@@ -137,6 +216,7 @@ def start_cluster(
             folder=None if data_dir is None else Path(data_dir),
             certificates=certificates,
             credentials=user,
+            small=brief,
         )
     try:
         server.start()

@@ -10,7 +10,7 @@ from pyconsumer.structs import TopicPartition
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
-__all__ = ["end_offset", "read_batches", "read_partition"]
+__all__ = ["end_offset", "leader_of", "read_batches", "read_partition"]
 
 
 def end_offset(client: RawClient, topic: str, partition: int = 0) -> int:
@@ -23,9 +23,16 @@ def end_offset(client: RawClient, topic: str, partition: int = 0) -> int:
     return int(answer.offset)
 
 
+def leader_of(cluster: Cluster, topic: str, partition: int) -> RawClient:
+    """A connection to the leader of a partition; close it."""
+    with cluster.raw() as client:
+        node = client.leaders(topic)[partition]
+        return RawClient(client.brokers()[node])
+
+
 def _chunks(cluster: Cluster, topic: str, partition: int) -> list[bytes]:
     chunks: list[bytes] = []
-    with cluster.raw() as client:
+    with leader_of(cluster, topic, partition) as client:
         end = end_offset(client, topic, partition)
         at = 0
         while at < end:

@@ -48,6 +48,7 @@ class GuardedProcess:
     Args:
         command: program and arguments.
         output: a file that takes both outputs; without it they are collected (:attr:`stdout`, :attr:`stderr`).
+        on_line: gets each line of standard output as it comes, in a thread of its own; they are not collected then.
         env: added to the environment.
         grace_s: seconds between SIGTERM and SIGKILL.
     """
@@ -57,11 +58,13 @@ class GuardedProcess:
         command: Sequence[str],
         *,
         output: Path | None = None,
+        on_line: Callable[[str], object] | None = None,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         grace_s: float = 10.0,
     ) -> None:
         self.command = tuple(command)
+        self._on_line = on_line
         self._grace_s = grace_s
         self._threads: list[threading.Thread] = []
         self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
@@ -95,7 +98,11 @@ class GuardedProcess:
     def _drain(self, name: str, stream: IO[bytes]) -> None:
         with stream:
             for line in stream:
-                self._texts[name].append(line.decode("utf-8", "replace"))
+                text = line.decode("utf-8", "replace")
+                if name == "stdout" and self._on_line is not None:
+                    self._on_line(text)
+                else:
+                    self._texts[name].append(text)
 
     @property
     def pid(self) -> int:
@@ -151,13 +158,17 @@ class GuardedProcess:
             thread.join(10)
         return status
 
-    def kill(self) -> None:
-        """SIGKILL to the command and all below it, then :meth:`stop`."""
+    def signal(self, number: int) -> None:
+        """Send a signal to the command and all below it, such as SIGSTOP and SIGCONT."""
         for pid in descendants(self.pid):
             try:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, number)
             except ProcessLookupError:
                 pass  # it ended meanwhile
+
+    def kill(self) -> None:
+        """SIGKILL to the command and all below it, then :meth:`stop`."""
+        self.signal(signal.SIGKILL)
         self.stop()
 
     def __enter__(self) -> GuardedProcess:

@@ -1,0 +1,127 @@
+"""Groups of real processes, some of which are killed or stopped: members, brokers. Nothing acknowledged is lost.
+
+Brokers of several nodes: ``test_group_nodes.py``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.cluster import Cluster
+from tests.support.ledger import read_group_log
+from tests.support.live_group import LiveGroup
+
+pytestmark = pytest.mark.slow
+
+MakeTopic = Callable[..., str]
+PARTITIONS = 6
+STRATEGIES = ("range", "cooperative-sticky")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_members_that_are_killed_are_replaced_when_their_session_ends(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: str
+) -> None:
+    topic = make_topic(PARTITIONS)
+    settings = {"session_ms": 3000, "heartbeat_ms": 200}
+    with LiveGroup(cluster, group_id, topic, PARTITIONS, strategy=strategy, **settings) as group:
+        members = [group.join() for _ in range(4)]
+        group.settle()
+        group.progress()
+        orphans = members[0].seen.owned | members[1].seen.owned
+        killed_at = time.monotonic()
+        for member in members[:2]:
+            member.kill()
+        group.settle()
+        taken_at = min(
+            at
+            for member in members[2:]
+            for what, partitions, at in member.seen.calls
+            if what == "assigned" and at > killed_at and orphans & set(partitions)
+        )
+        assert 2.0 < taken_at - killed_at < 15.0, "when the session of 3 s ends"
+        group.drain()
+        group.check()
+    assert not group.ledger.rewinds()
+    assert group.ledger.repeated.keys() <= {member.name for member in members[:2]}
+    assert not [member.name for member in members[2:] if member.seen.of("lost")]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
+    victim: Cluster, topic_name: str, group_id: str, strategy: str
+) -> None:
+    """The members outlast it, and the new process knows them from its log: nobody has to join again."""
+    victim.create_topic(topic_name, PARTITIONS)
+    settings = {"session_ms": 45_000, "heartbeat_ms": 200}
+    with LiveGroup(victim, group_id, topic_name, PARTITIONS, strategy=strategy, **settings) as group:
+        members = [group.join() for _ in range(3)]
+        group.settle()
+        for _ in range(3 if victim.embedded else 1):
+            group.progress()
+            victim.kill()
+            victim.restart()
+        group.progress()
+        before = [list(member.seen.calls) for member in members]
+        group.drain()
+        log = group.check()
+        assert [member.seen.calls for member in members] == before
+    assert not group.ledger.rewinds()
+    assert not [member.name for member in members if member.seen.of("lost")]
+    print([generation.number for generation in log.generations])
+
+
+def test_a_member_that_is_stopped_for_longer_than_its_session_is_fenced(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    topic = make_topic(PARTITIONS)
+    settings = {"session_ms": 2000, "heartbeat_ms": 200}
+    with LiveGroup(cluster, group_id, topic, PARTITIONS, per_second=100, **settings) as group:
+        frozen, other = group.join(batch=5, work_s=0.2), group.join()
+        group.settle()
+        mine, done = sorted(frozen.seen.owned), len(frozen.seen.processed)
+        group.ledger.wait(lambda: len(frozen.seen.processed) > done, 20, "the member at work")
+        frozen.freeze()  # between its work and its commit
+        group.ledger.wait(lambda: len(other.seen.owned) == PARTITIONS, 20, "the other taking over")
+        assert not frozen.seen.refused
+        group.progress()
+        frozen.thaw()
+        group.ledger.wait(lambda: frozen.seen.refused, 20, "the late commit being refused")
+        group.ledger.wait(lambda: frozen.seen.of("lost"), 20, "the listener being told")
+        group.settle()
+        frozen.leave()
+        group.ledger.wait(lambda: frozen.seen.left, 20, "the member leaving")
+        group.drain()
+        group.check()
+    assert frozen.seen.refused[0]["error"] == "CommitFailedError"
+    assert frozen.seen.of("lost") == [mine]
+    assert group.ledger.repeated.keys() <= {frozen.name}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_broker_that_is_stopped_for_longer_than_requests_wait(
+    victim: Cluster, topic_name: str, group_id: str, strategy: str
+) -> None:
+    """Requests time out, are sent again, and the broker answers them all when it goes on: nothing happens twice."""
+    victim.create_topic(topic_name, PARTITIONS)
+    settings = {"session_ms": 20_000, "heartbeat_ms": 200, "request_timeout_ms": 1000}
+    with LiveGroup(victim, group_id, topic_name, PARTITIONS, strategy=strategy, **settings) as group:
+        members = [group.join() for _ in range(3)]
+        group.settle()
+        group.progress()
+        generations = len(read_group_log(victim, group_id).generations)
+        victim.freeze()
+        try:
+            threading.Event().wait(3.5)
+        finally:
+            victim.thaw()
+        group.progress()
+        group.drain()
+        log = group.check()
+    assert not group.ledger.rewinds()
+    assert len(log.generations) == generations, "nobody had to join again"
+    assert not [member.name for member in members if member.seen.of("lost")]

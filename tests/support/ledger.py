@@ -1,0 +1,239 @@
+"""Keeps account of a group: what was written, what members did with it, and what the broker's log says was committed.
+
+What must hold in the end, whatever happened to the members and the brokers (:meth:`Ledger.check`):
+
+1. Every record whose write was acknowledged was processed, at least once.
+2. What is committed is the end of the log: nobody waits for anything.
+3. In the log of ``__consumer_offsets`` no offset of a partition ever goes back.
+4. Every commit that a member was told had succeeded is in that log.
+5. A record is written once: its number is found at one place, where its writer was told that it is.
+6. No member failed.
+
+:meth:`Ledger.rewinds` finds more: records that were processed after somebody had been told that they are committed. A
+member does that only when it does not know yet that it is none any more.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pyconsumer.broker.group.records import partition_for
+from pyconsumer.protocol.offsets_topic import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
+from tests.support.cluster import Cluster
+from tests.support.log_reader import end_offset, leader_of, read_partition
+
+__all__ = ["Commit", "GroupLog", "Ledger", "Seen", "read_group_log"]
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Commit(NamedTuple):
+    """A committed offset in the log."""
+
+    position: int  #: its offset in the offsets topic
+    partition: int
+    offset: int
+    member: str  #: the commit's metadata: who made it
+
+
+class Generation(NamedTuple):
+    """A registration of the group in the log."""
+
+    position: int
+    number: int
+    protocol: str | None
+    clients: tuple[str, ...]
+
+
+class GroupLog(NamedTuple):
+    """All that the broker has kept about a group, in the order in which it was written."""
+
+    commits: list[Commit]
+    generations: list[Generation]
+
+    def offsets(self) -> dict[int, int]:
+        """What is committed in the end, by partition."""
+        return {commit.partition: commit.offset for commit in self.commits}
+
+
+def read_group_log(cluster: Cluster, group: str, *, partitions: int = 5) -> GroupLog:
+    """Read a group's partition of the offsets topic, of which there are ``partitions``."""
+    commits: list[Commit] = []
+    generations: list[Generation] = []
+    for record in read_partition(cluster, OFFSETS_TOPIC, partition_for(group, partitions)):
+        key = decode_key(record.key)
+        if not isinstance(key, (OffsetCommitKey, GroupMetadataKey)) or key.group != group or record.value is None:
+            continue
+        if isinstance(key, OffsetCommitKey):
+            value = decode_offset_value(record.value)
+            member = value.metadata.rstrip("\0")  # librdkafka counts the end of the string in
+            commits.append(Commit(record.offset, key.partition, value.offset, member))
+        else:
+            group_value = decode_group_value(record.value)
+            clients = tuple(sorted(member.client_id for member in group_value.members))
+            generations.append(Generation(record.offset, group_value.generation, group_value.protocol, clients))
+    return GroupLog(commits, generations)
+
+
+@dataclass
+class Seen:
+    """What one member has told. ``owned`` is what its listener was told to own."""
+
+    name: str
+    owned: set[int] = field(default_factory=set)
+    calls: list[tuple[str, list[int], float]] = field(default_factory=list)
+    processed: list[tuple[int, int, int]] = field(default_factory=list)
+    committed: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    failure: str | None = None
+    started: bool = False
+    left: bool = False
+
+    def of(self, what: str) -> list[list[int]]:
+        """Partitions of each call of the listener of a kind."""
+        return [partitions for kind, partitions, _ in self.calls if kind == what]
+
+
+class Ledger:
+    """See the module. Members' lines come in by :meth:`note`, acknowledged writes by :meth:`written`."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.members: dict[str, Seen] = {}
+        self.acknowledged: dict[int, tuple[int, int]] = {}  # number -> partition, offset
+        self.processed: defaultdict[int, list[str]] = defaultdict(list)  # number -> by whom, in order
+        self.places: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)  # number -> partition, offset
+        self._events: list[dict[str, Any]] = []
+
+    def seen(self, name: str) -> Seen:
+        with self._changed:
+            return self.members.setdefault(name, Seen(name))
+
+    def written(self, number: int, partition: int, offset: int) -> None:
+        with self._changed:
+            self.acknowledged[number] = partition, offset
+
+    def note(self, line: str) -> None:
+        """A line of a member's program."""
+        event = json.loads(line)
+        with self._changed:
+            member = self.members.setdefault(event["member"], Seen(event["member"]))
+            what = event["what"]
+            self._events.append(event)
+            if what == "processed":
+                member.processed += [tuple(record) for record in event["records"]]
+                for partition, offset, number in event["records"]:
+                    self.processed[number].append(member.name)
+                    self.places[number].add((partition, offset))
+            elif what == "committed":
+                member.committed += [tuple(offset) for offset in event["offsets"]]
+            elif what == "refused":
+                member.refused.append(event)
+            elif what in ("assigned", "revoked", "lost"):
+                member.calls.append((what, event["partitions"], event["at"]))
+                if what == "assigned":
+                    member.owned |= set(event["partitions"])
+                else:
+                    member.owned -= set(event["partitions"])
+            elif what in ("started", "ready"):
+                member.started = True
+            elif what == "left":
+                member.left = True
+            elif what == "failed":
+                member.failure = event["detail"]
+            self._changed.notify_all()
+
+    def wait(self, condition: Callable[[], object], timeout_s: float, what: str) -> None:
+        """Wait until members have told enough; ``AssertionError`` with where they stand when that takes too long."""
+        deadline = time.monotonic() + timeout_s
+        with self._changed:
+            while not condition():
+                failed = [member for member in self.members.values() if member.failure is not None]
+                assert not failed, f"{failed[0].name} failed: {failed[0].failure}"
+                left = deadline - time.monotonic()
+                assert left > 0, f"not within {timeout_s:g} s: {what}\n{self.state()}"
+                self._changed.wait(left)
+
+    def state(self) -> str:
+        """Where everybody stands, for a failure."""
+        lines = [f"{len(self.acknowledged)} written, {len(self.processed)} processed"]
+        for member in self.members.values():
+            calls = " ".join(f"{what}{partitions}" for what, partitions, _ in member.calls[-6:])
+            lines.append(
+                f"{member.name}: owns {sorted(member.owned)}, processed {len(member.processed)}, refused"
+                f" {len(member.refused)}, last: {calls}{' (left)' if member.left else ''}"
+            )
+        return "\n".join(lines)
+
+    @property
+    def repeated(self) -> Counter[str]:
+        """How many records were processed once more, by the member that had processed them before."""
+        return Counter(name for names in self.processed.values() for name in names[:-1])
+
+    def missing(self) -> list[int]:
+        """Numbers of the records that were written and that nobody has processed."""
+        return [number for number in self.acknowledged if number not in self.processed]
+
+    def rewinds(self) -> list[str]:
+        """See the module."""
+        committed: dict[int, tuple[int, str]] = {}
+        found = []
+        for event in sorted(self._events, key=lambda event: float(event["at"])):
+            if event["what"] == "committed":
+                for partition, offset in event["offsets"]:
+                    committed[partition] = max(committed.get(partition, (0, "")), (offset, event["member"]))
+            elif event["what"] == "processed":
+                for partition, offset, _ in event["records"]:
+                    limit, by = committed.get(partition, (0, ""))
+                    if offset < limit:
+                        found.append(f"{event['member']} processed {partition}@{offset} after {by} committed {limit}")
+        return found
+
+    def check(self, cluster: Cluster, group: str, topic: str, partitions: int) -> GroupLog:
+        """See the module. Everything must have been processed and committed before. Returns what the log holds."""
+        assert not (lost := self.missing()), f"{len(lost)} records lost, such as {_places(lost, self.acknowledged)}"
+        wrong = {number: places for number, places in self.places.items() if len(places) > 1}
+        wrong |= {number: {at} for number, at in self.acknowledged.items() if self.places[number] != {at}}
+        assert not wrong, f"records that are not where they were written, once: {wrong}"
+        log = read_group_log(cluster, group)
+        self._check_order(log)
+        self._check_acknowledged_commits(log)
+        ends = {}
+        for number in range(partitions):
+            with leader_of(cluster, topic, number) as client:
+                ends[number] = end_offset(client, topic, number)
+        assert log.offsets() == {number: end for number, end in ends.items() if end}
+        failures = {member.name: member.failure for member in self.members.values() if member.failure is not None}
+        assert not failures
+        return log
+
+    def _check_order(self, log: GroupLog) -> None:
+        last: dict[int, Commit] = {}
+        for commit in log.commits:
+            before = last.get(commit.partition)
+            assert before is None or commit.offset >= before.offset, f"went back: {before} -> {commit}\n{self.state()}"
+            last[commit.partition] = commit
+
+    def _check_acknowledged_commits(self, log: GroupLog) -> None:
+        stored: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+        for commit in log.commits:
+            stored[commit.member].add((commit.partition, commit.offset))
+        for member in self.members.values():
+            lost = set(member.committed) - stored[member.name]
+            assert not lost, f"commits of {member.name} that were acknowledged are not in the log: {sorted(lost)}"
+
+
+def _places(numbers: list[int], places: Mapping[int, tuple[int, int]]) -> str:
+    return ", ".join(f"{number} (partition, offset: {places[number]})" for number in numbers[:5])

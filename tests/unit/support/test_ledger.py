@@ -1,0 +1,67 @@
+"""The ledger of a group finds what is lost, what goes back, and what is done twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.ledger import Commit, GroupLog, Ledger
+
+
+def told(ledger: Ledger, *events: tuple[str, str, Any]) -> None:
+    for at, (member, what, data) in enumerate(events):
+        names = {"processed": "records", "committed": "offsets", "refused": "offsets", "failed": "detail"}
+        ledger.note(json.dumps({"at": at, "member": member, "what": what, names.get(what, "partitions"): data}))
+
+
+def test_partitions_are_followed() -> None:
+    ledger = Ledger()
+    told(ledger, ("a", "assigned", [0, 1, 2]), ("a", "revoked", [1]), ("a", "lost", [2]), ("a", "assigned", [5]))
+    assert ledger.members["a"].owned == {0, 5}
+    assert ledger.members["a"].of("lost") == [[2]]
+
+
+def test_a_record_that_nobody_processed_is_missing() -> None:
+    ledger = Ledger()
+    ledger.written(0, 0, 0)
+    ledger.written(1, 0, 1)
+    told(ledger, ("a", "processed", [[0, 0, 0]]))
+    assert ledger.missing() == [1]
+
+
+def test_records_that_are_processed_again_are_counted_for_the_one_before() -> None:
+    ledger = Ledger()
+    told(ledger, *((name, "processed", [[0, 0, 7]]) for name in ("a", "b", "a")))
+    assert ledger.repeated == {"a": 1, "b": 1}
+
+
+def test_who_begins_before_what_is_committed_rewinds() -> None:
+    records = [[0, number, number] for number in range(3)]
+    before = ("a", "processed", records), ("a", "committed", [[0, 2]])
+    right, wrong = Ledger(), Ledger()
+    told(right, *before, ("b", "processed", records[2:]))
+    assert right.rewinds() == []
+    told(wrong, *before, ("b", "processed", records[1:]))
+    assert wrong.rewinds() == ["b processed 0@1 after a committed 2"]
+
+
+def test_an_offset_that_goes_back_is_found() -> None:
+    commits = [Commit(0, 0, 5, "a"), Commit(1, 1, 1, "a"), Commit(2, 0, 4, "b")]
+    with pytest.raises(AssertionError, match="went back"):
+        Ledger()._check_order(GroupLog(commits, []))
+
+
+def test_an_acknowledged_commit_that_is_not_in_the_log_is_found() -> None:
+    ledger = Ledger()
+    told(ledger, ("a", "committed", [[0, 5], [1, 6]]))
+    with pytest.raises(AssertionError, match=r"commits of a .* \[\(1, 6\)\]"):
+        ledger._check_acknowledged_commits(GroupLog([Commit(0, 0, 5, "a"), Commit(1, 1, 6, "b")], []))
+
+
+def test_waiting_ends_with_a_member_that_failed() -> None:
+    ledger = Ledger()
+    told(ledger, ("a", "failed", "ValueError"))
+    with pytest.raises(AssertionError, match="a failed: ValueError"):
+        ledger.wait(lambda: False, 60.0, "anything")
