@@ -312,7 +312,7 @@ def test_an_address_reads_as_it_is_written() -> None:
         ("reconnect_backoff_max_ms", 1_000),
         ("socket_connection_setup_timeout_ms", 10_000),
         ("socket_connection_setup_timeout_max_ms", 30_000),
-        ("connections_max_idle_ms", 540_000),
+        pytest.param("connections_max_idle_ms", 540_000, marks=pytest.mark.spec("broker:CFG-06")),
         ("metadata_max_age_ms", 300_000),
         ("metadata_recovery_strategy", "rebootstrap"),
         ("metadata_recovery_rebootstrap_trigger_ms", 300_000),

@@ -16,9 +16,10 @@ from pyconsumer.errors import AuthenticationError, KafkaConnectionError, NoBroke
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
 from pyconsumer.network.dns import Endpoint
 from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
-from tests.unit.network.broker import AutoSelector, ScriptedBroker, silent_port, unused_port
+from tests.unit.network.broker import SILENCE, AutoSelector, ScriptedBroker, silent_port, unused_port
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -181,6 +182,7 @@ def test_a_request_for_any_node_waits_until_one_is_ready(
     assert client.least_loaded_node() == 0
 
 
+@pytest.mark.spec("client:CC-36")
 def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
     one, two = cleanup.enter_context(unused_port()), cleanup.enter_context(unused_port())
     clock = ManualClock(100.0)
@@ -192,6 +194,40 @@ def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: 
     for address in (one, two):
         assert f"TCP connection to {address} failed" in str(error)
     assert clock.now() == pytest.approx(110.0, abs=0.5)
+    again = client.send_any(HeartbeatRequest, HEARTBEAT, timeout=10.0)
+    assert not again.done, "the next one tries again"
+    client.poll(clock.now() + 60, again)
+    assert isinstance(again.exception, NoBrokersAvailableError)
+
+
+@pytest.mark.spec("transactions:FCO-03", "client:CC-36", "client:CC-41")
+def test_a_lookup_goes_to_the_node_with_the_fewest_requests_under_way(
+    make_client: MakeClient, cleanup: ExitStack, broker: ScriptedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = cleanup.enter_context(ScriptedBroker(node_id=1))
+    for each in (broker, other):
+        each.brokers = [broker, other]
+        each.on(ApiKey.HEARTBEAT, SILENCE)
+        each.on(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse())
+    client = make_client(broker.address)
+
+    def lookup() -> int:
+        found = client.send_any(FindCoordinatorRequest, FindCoordinatorRequest(coordinator_keys=["g"]), min_version=4)
+        client.poll(client.clock.now() + 20, found)
+        return found.value.node_id
+
+    with caplog.at_level(logging.DEBUG, "pyconsumer.network"):
+        lookup()
+        assert "no broker is ready yet for FIND_COORDINATOR" in caplog.text
+        for node in (0, 1):
+            client.connect(node)
+        while not all(client.connection_state(node) == "ready" for node in (0, 1)):
+            client.poll(client.clock.now() + 0.01)
+        client.send(0, HeartbeatRequest, HEARTBEAT)
+        client.flush()
+        caplog.clear()
+        assert [lookup() for _ in range(5)] == [1] * 5
+        assert caplog.text.count("FIND_COORDINATOR goes to node 1, the least loaded") == 5
 
 
 def test_a_request_that_was_never_sent_tells_the_last_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
@@ -336,6 +372,7 @@ def test_a_broker_may_ask_for_it(make_client: MakeClient, broker: ScriptedBroker
 # -- idle connections --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("broker:CFG-06")
 def test_an_idle_connection_is_closed_and_opened_again_when_needed(
     broker: ScriptedBroker, make_client: MakeClient
 ) -> None:

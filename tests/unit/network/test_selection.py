@@ -11,7 +11,7 @@ from pyconsumer.network.selection import Candidate, Reachability, Standing, leas
 READY, CONNECTING, MAY, NOT = Standing.READY, Standing.CONNECTING, Standing.MAY_CONNECT, Standing.UNAVAILABLE
 
 
-@pytest.mark.spec("client:NC-64")
+@pytest.mark.spec("client:NC-64", "transactions:FCO-03")
 @pytest.mark.parametrize(
     ("candidates", "expected"),
     [

@@ -1,0 +1,80 @@
+"""Writing to ``__consumer_offsets`` over replicated logs: what a commit waits for, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.broker.group.storage import AppendResult
+from pyconsumer.broker.group_storage import LogGroupStorage
+from pyconsumer.protocol.records import iter_records
+from tests.unit.broker.brokers import Brokers
+
+NOT_LEADER, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS = 6, 7, 19
+RECORDS = [(b"k1", b"v1"), (b"k2", None)]
+
+
+@pytest.fixture
+def brokers() -> Iterator[Brokers]:
+    made = Brokers(None, 3)
+    yield made
+    made.stop()
+
+
+def storages(brokers: Brokers) -> tuple[LogGroupStorage, LogGroupStorage, list[int]]:
+    """Of the leader of partition 0, of another broker, and the followers' ids."""
+    topic = brokers.controller.ensure_internal(OFFSETS_TOPIC)
+    brokers.run()
+    leader = topic.partitions[0].leader
+    others = [node for node in brokers.alive if node != leader]
+    return LogGroupStorage(brokers.alive[leader]), LogGroupStorage(brokers.alive[others[0]]), others
+
+
+@pytest.mark.spec("broker:SOF-16")
+def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
+    storage, other, followers = storages(brokers)
+    for node in followers:
+        brokers.alive[node].fetcher.pause()
+    written = storage.append(0, RECORDS, 1_000)
+    brokers.run()
+    brokers.alive[followers[0]].fetcher.resume()
+    brokers.run()
+    assert not written.done, "one of three is missing"
+    brokers.alive[followers[1]].fetcher.resume()
+    brokers.run()
+    assert written.value == AppendResult(0, 0)
+    log = brokers.replica(followers[0], OFFSETS_TOPIC).log
+    (batch,) = log.raw(1 << 20)
+    assert [(r.key, r.value, r.timestamp) for r in iter_records(batch)] == [(b"k1", b"v1", 1_000), (b"k2", None, 1_000)]
+    assert other.append(0, RECORDS, 1_000).value.error_code == NOT_LEADER
+
+
+@pytest.mark.spec("broker:SOF-16")
+def test_it_waits_for_the_replicas_no_longer_than_the_setting_says(brokers: Brokers) -> None:
+    storage, _, followers = storages(brokers)
+    brokers.alive[followers[0]].fetcher.pause()
+    written = storage.append(0, RECORDS, 1_000)
+    brokers.advance(4.9)
+    assert not written.done
+    brokers.advance(0.2)
+    assert written.value.error_code == REQUEST_TIMED_OUT
+
+
+def test_too_few_in_sync_replicas_write_nothing() -> None:
+    brokers = Brokers(None, 2, min_insync_replicas=2)
+    storage, _, followers = storages(brokers)
+    brokers.kill(followers[0])
+    brokers.run()
+    assert storage.append(0, RECORDS, 1_000).value.error_code == NOT_ENOUGH_REPLICAS
+    brokers.stop()
+
+
+@pytest.mark.spec("transactions:OTP-03")
+@pytest.mark.parametrize(("alive", "replicas"), [(1, 1), (2, 2), (3, 3), (4, 3)])
+def test_it_has_three_replicas_or_as_many_as_there_are_brokers(alive: int, replicas: int) -> None:
+    brokers = Brokers(None, alive)
+    topic = brokers.controller.ensure_internal(OFFSETS_TOPIC)
+    assert {len(partition.replicas) for partition in topic.partitions} == {replicas}
+    brokers.stop()

@@ -1,0 +1,70 @@
+"""What heartbeats are good for, in a simulated group: they prove life, bring news, and end a membership."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyconsumer.assignors import RangeAssignor
+from pyconsumer.consumer.coordinator.state import MemberState
+from tests.unit.coordinator.simulation import Simulation
+
+
+@pytest.mark.spec("client:HB-01")
+def test_who_sends_none_is_taken_for_dead_and_who_does_is_not() -> None:
+    sim = Simulation(11, RangeAssignor)
+    silent, other = sim.add(), sim.add()
+    sim.advance(20.0)
+    sim.assert_settled()
+    rebalances = sim.rebalances
+    sim.advance(300.0)
+    assert sim.rebalances == rebalances, "heartbeats alone keep both for any time"
+    silent.crash()
+    sim.advance(40.0)
+    sim.assert_settled()
+    assert len(other.owned) == 12
+
+
+@pytest.mark.spec("client:HB-01")
+def test_they_bring_the_news_of_a_rebalance() -> None:
+    sim = Simulation(12, RangeAssignor)
+    first = sim.add()
+    sim.advance(20.0)
+    generation = first.core.generation.generation_id
+    sim.add()
+    sim.advance(20.0)
+    sim.assert_settled()
+    assert first.core.generation.generation_id > generation
+    assert len(first.owned) == 6
+
+
+@pytest.mark.spec("client:HB-01")
+def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
+    sim = Simulation(13, RangeAssignor)
+    away, other = sim.add(), sim.add()
+    sim.advance(20.0)
+    away.stall(60.0)
+    sim.advance(50.0)
+    assert away.core.state is MemberState.UNJOINED
+    assert not away.core.generation.joined
+    assert len(other.owned) == 12, "long before its session would have ended, had it only fallen silent"
+
+
+def seconds_until_noticed(interval: float) -> float:
+    """How long a stable member takes to hear that another one has come."""
+    sim = Simulation(14, RangeAssignor)
+    member = sim.add(heartbeat_interval=interval, session_timeout=60.0, rebalance_timeout=120.0)
+    sim.advance(30.0)
+    assert member.core.state is MemberState.STABLE
+    sim.add(session_timeout=60.0, rebalance_timeout=120.0)
+    began = sim.clock.now()
+    while not member.core.rejoin_pending:
+        sim.advance(0.05)
+        assert sim.clock.now() < began + 60.0
+    return sim.clock.now() - began
+
+
+@pytest.mark.spec("client:HB-19")
+def test_frequent_heartbeats_hear_of_a_rebalance_sooner() -> None:
+    found = [seconds_until_noticed(interval) for interval in (0.5, 3.0, 20.0)]
+    assert found[0] < 1.5
+    assert found[0] < found[1] < found[2], found

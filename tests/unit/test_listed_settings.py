@@ -1,0 +1,136 @@
+"""Settings of members and coordinators that the requirement lists name: defaults, bounds, what they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer
+from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
+from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
+from pyconsumer.consumer.coordinator.steps import PrepareJoin, SendLeave
+from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
+from tests.unit.coordinator.script import Member
+
+BROKER_LESS = "localhost:9"
+
+
+def build(**options: Any) -> ConsumerConfig:
+    return CONSUMER_SETTINGS.build({"bootstrap_servers": BROKER_LESS, **options})
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "default"),
+    [
+        ("broker:CFG-01", "heartbeat_interval_ms", 3_000),
+        ("transactions:CFG-03", "heartbeat_interval_ms", 3_000),
+        ("transactions:CFG-04", "max_poll_interval_ms", 300_000),
+        ("transactions:CFG-08", "isolation_level", "read_uncommitted"),
+    ],
+)
+def test_defaults_of_consumers(item: str, name: str, default: object) -> None:
+    assert getattr(build(), name) == default
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "default"),
+    [
+        ("transactions:CFG-18", "group.min.session.timeout.ms", 6_000),
+        ("transactions:CFG-20", "group.initial.rebalance.delay.ms", 3_000),
+        ("transactions:CFG-21", "offsets.topic.num.partitions", 50),
+        ("transactions:CFG-22", "offsets.topic.replication.factor", 3),
+        ("transactions:CFG-23", "offsets.retention.minutes", 10_080),
+        ("transactions:CFG-24", "offsets.retention.check.interval.ms", 600_000),
+        ("transactions:CFG-25", "offset.metadata.max.bytes", 4_096),
+        ("transactions:CFG-26", "offsets.topic.segment.bytes", 104_857_600),
+    ],
+)
+def test_defaults_of_coordinators(item: str, name: str, default: int) -> None:
+    assert BrokerConfig({}).integer(name) == default
+    field = name.replace(".", "_")
+    assert getattr(GroupConfig.from_settings({}), field, default) == default
+
+
+@pytest.mark.spec("transactions:CFG-07")
+def test_where_to_begin() -> None:
+    assert build().auto_offset_reset.name == "latest"
+    for policy in ("latest", "earliest", "none"):
+        assert build(auto_offset_reset=policy).auto_offset_reset.name == policy
+    with pytest.raises(ConfigurationError):
+        build(auto_offset_reset="newest")
+
+
+@pytest.mark.spec("transactions:CFG-09")
+def test_a_group_needs_its_id() -> None:
+    assert build().group_id is None
+    with KafkaConsumer(bootstrap_servers=BROKER_LESS) as consumer:
+        for call in (lambda: consumer.subscribe(["t"]), consumer.commit, consumer.group_metadata):
+            with pytest.raises(InvalidGroupIdError):
+                call()
+
+
+@pytest.mark.spec("transactions:CFG-10")
+def test_a_client_has_no_name_of_its_own() -> None:
+    settings = Settings("client", CLIENT_SETTINGS, ClientConfig)
+    assert settings.build({"bootstrap_servers": BROKER_LESS}).client_id == ""
+
+
+@pytest.mark.spec("broker:CFG-08")
+def test_a_member_is_static_only_if_it_is_told_so() -> None:
+    assert build().group_instance_id is None
+    assert build(group_id="g", group_instance_id="i").group_instance_id == "i"
+    with pytest.raises(ConfigurationError):
+        build(group_id="g", group_instance_id="")
+
+
+@pytest.mark.spec("broker:CFG-05")
+def test_the_longest_time_between_polls_is_the_rebalance_timeout_too() -> None:
+    assert build().max_poll_interval_ms == 300_000
+    member = Member(rebalance_timeout=build().max_poll_interval_ms / 1000, session_timeout=1000.0)
+    assert member.send_join().request.rebalance_timeout_ms == 300_000
+    member = Member(rebalance_timeout=300.0, session_timeout=1000.0)
+    member.stable()
+    member.answer_heartbeat(_heartbeat_at(member, 299.9))
+    assert member.core.generation.joined
+    member.now = 300.0
+    assert isinstance(member.core.next_background(member.now), SendLeave)
+    rejoin = member.core.next_step(member.now)
+    assert isinstance(rejoin, PrepareJoin)
+    assert rejoin.lost
+
+
+def _heartbeat_at(member: Member, now: float) -> Any:
+    member.now = now
+    return member.heartbeat()
+
+
+@pytest.mark.spec("transactions:CFG-33")
+def test_servers_must_be_given_and_without_deserializers_bytes_are_handed_out() -> None:
+    with pytest.raises(ConfigurationError, match="bootstrap_servers"):
+        CONSUMER_SETTINGS.build({})
+    assert (build().key_deserializer, build().value_deserializer) == (None, None)
+
+
+@pytest.mark.spec("transactions:CFG-34")
+@pytest.mark.parametrize(
+    ("key", "name", "text", "value"),
+    [
+        ("partition.assignment.strategy", "partition_assignment_strategy", "sticky,range", ("sticky", "range")),
+        ("group.instance.id", "group_instance_id", "i", "i"),
+        ("session.timeout.ms", "session_timeout_ms", "9000", 9000),
+        ("enable.auto.commit", "enable_auto_commit", "false", False),
+    ],
+)
+def test_kafkas_key_and_the_name_in_python_mean_the_same(key: str, name: str, text: str, value: object) -> None:
+    by_key = CONSUMER_SETTINGS.build({"bootstrap.servers": BROKER_LESS, "group.id": "g", key: text})
+    by_name = build(group_id="g", **{name: value})
+    assert getattr(by_key, name) == getattr(by_name, name) == value
+
+
+@pytest.mark.spec("client:CF-22")
+@pytest.mark.parametrize(("rebalance_s", "seconds"), [(300.0, 305.0), (26.0, 31.0), (25.0, 30.0), (1.0, 30.0)])
+def test_a_join_may_take_five_seconds_longer_than_the_rebalance(rebalance_s: float, seconds: float) -> None:
+    assert Member(rebalance_timeout=rebalance_s).send_join().timeout == seconds
