@@ -192,10 +192,10 @@ class KafkaAdminClient:
     def describe_groups(
         self, group_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, GroupDescription]:
-        """State, assignor and members of classic groups.
+        """State, assignor and members of groups, classic ones and those of the newer consumer protocol (KIP-848).
 
         Raises:
-            GroupIdNotFoundError: one does not exist.
+            GroupIdNotFoundError: one does not exist, or is a share or streams group.
         """
         wanted = _names(group_ids)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyconsumer.admin.calls import Calls
@@ -20,6 +20,7 @@ from pyconsumer.errors import (
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pyconsumer.protocol.messages import (
+    consumer_group_describe,
     delete_groups,
     describe_groups,
     list_groups,
@@ -27,7 +28,7 @@ from pyconsumer.protocol.messages import (
     offset_delete,
     offset_fetch,
 )
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.waiting import Steps
@@ -69,18 +70,25 @@ def list_all(
 
 
 def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    """A classic group.
+    """A classic group, or one of the newer consumer protocol (KIP-848).
 
     Raises:
-        GroupIdNotFoundError: there is no such group.
+        GroupIdNotFoundError: there is no such group, or it is of another type.
         KafkaError: what the coordinator says.
     """
+    try:
+        return (yield from _describe_classic(calls, group_id, deadline))
+    except GroupIdNotFoundError as not_classic:
+        # A newer group looks like none to the older request, and a broker that has none may not know the newer one.
+        try:
+            return (yield from _describe_newer(calls, group_id, deadline))
+        except UnsupportedVersionError:
+            raise not_classic from None
 
+
+def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
     def check(answer: describe_groups.DescribeGroupsResponse) -> KafkaError | None:
-        if not answer.groups:
-            return ProtocolError("the coordinator's answer holds no group")
-        group = answer.groups[0]
-        return for_code(group.error_code, group.error_message) if group.error_code else None
+        return _error_of(answer.groups)
 
     response = yield from calls.call(
         ApiKey.DESCRIBE_GROUPS,
@@ -94,13 +102,80 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
     group = response.groups[0]
     if group.group_state == "Dead":  # how brokers before DescribeGroups 6 say that there is none (KIP-1043)
         raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
+    coordinator = yield from _coordinator_of(calls, group_id, deadline)
+    members = tuple(_member(item, group.protocol_type) for item in group.members)
+    return GroupDescription(
+        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
+    )
+
+
+def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
+    def check(answer: consumer_group_describe.ConsumerGroupDescribeResponse) -> KafkaError | None:
+        return _error_of(answer.groups)
+
+    response = yield from calls.call(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id]),
+        consumer_group_describe.ConsumerGroupDescribeResponse,
+        deadline,
+        target=calls.coordinator(group_id),
+        check=check,
+        what=f"describing group {group_id!r}",
+    )
+    group = response.groups[0]
+    coordinator = yield from _coordinator_of(calls, group_id, deadline)
+    members = tuple(
+        MemberDescription(
+            item.member_id,
+            item.instance_id,
+            item.client_id,
+            item.client_host,
+            _assigned(item.assignment),
+            tuple(sorted(item.subscribed_topic_names)),
+            item.member_epoch,
+            _assigned(item.target_assignment),
+            item.subscribed_topic_regex or None,
+            item.rack_id,
+        )
+        for item in group.members
+    )
+    return GroupDescription(
+        group.group_id,
+        group.group_state,
+        "consumer",
+        group.assignor_name,
+        members,
+        coordinator,
+        "consumer",
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def _error_of(
+    groups: Sequence[describe_groups.DescribedGroup] | Sequence[consumer_group_describe.DescribedGroup],
+) -> KafkaError | None:
+    if not groups:
+        return ProtocolError("the coordinator's answer holds no group")
+    group = groups[0]
+    return for_code(group.error_code, group.error_message) if group.error_code else None
+
+
+def _coordinator_of(calls: Calls, group_id: str, deadline: float) -> Steps[BrokerMetadata]:
     node = yield from calls.coordinator(group_id)(deadline)
     coordinator = calls.metadata.broker(-1 if node is None else node)
     if coordinator is None:
         raise ProtocolError(f"the coordinator of group {group_id!r} is not a known broker")
-    members = tuple(_member(item, group.protocol_type) for item in group.members)
-    return GroupDescription(
-        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
+    return coordinator
+
+
+def _assigned(assignment: consumer_group_describe.Assignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        sorted(
+            TopicPartition(entry.topic_name, partition)
+            for entry in assignment.topic_partitions
+            for partition in entry.partitions
+        )
     )
 
 

@@ -94,7 +94,16 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group, with the partitions that it owns and the topics that it asked for."""
+    """A member of a group, with the partitions that it owns and the topics that it asked for.
+
+    What follows only members of groups of type ``consumer`` have (KIP-848); None in others.
+
+    Attributes:
+        epoch: how far it has followed the group; when it equals the group's, it has all of its ``target``.
+        target: what it is to own in the end.
+        topic_pattern: the regular expression (RE2) that it subscribed to.
+        rack_id: its rack.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -102,11 +111,21 @@ class MemberDescription:
     host: str
     assignment: tuple[TopicPartition, ...]
     topics: tuple[str, ...]
+    epoch: int | None = None
+    target: tuple[TopicPartition, ...] | None = None
+    topic_pattern: str | None = None
+    rack_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A classic group: ``protocol`` is the assignor's name, ``state`` such as ``Stable`` or ``Empty``."""
+    """A group: ``protocol`` is the assignor's name, ``state`` such as ``Stable`` or ``Empty``.
+
+    Attributes:
+        group_type: ``classic``, or ``consumer`` for a group of the newer protocol (KIP-848).
+        epoch: of a group of type ``consumer``, raised by each change of members, subscriptions or topics.
+        assignment_epoch: the epoch that its present target assignment was made for.
+    """
 
     group_id: str
     state: str
@@ -114,6 +133,9 @@ class GroupDescription:
     protocol: str
     members: tuple[MemberDescription, ...]
     coordinator: BrokerMetadata
+    group_type: str = "classic"
+    epoch: int | None = None
+    assignment_epoch: int | None = None
 
     @property
     def size(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import click
 from rich.console import Console
+from rich.table import Table
 
 from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, table
@@ -133,7 +134,10 @@ def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms:
 def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
     return {
         "group": group.group_id,
+        "type": group.group_type,
         "state": group.state,
+        "epoch": group.epoch,
+        "assignment_epoch": group.assignment_epoch,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator.node_id,
@@ -145,7 +149,11 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
                 "client_id": member.client_id,
                 "host": member.host,
                 "topics": member.topics,
-                "partitions": [[tp.topic, tp.partition] for tp in member.assignment],
+                "topic_pattern": member.topic_pattern,
+                "rack": member.rack_id,
+                "partitions": [[*tp] for tp in member.assignment],
+                "epoch": member.epoch,
+                "target": None if member.target is None else [[*tp] for tp in member.target],
             }
             for member in group.members
         ],
@@ -165,21 +173,17 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
 
 def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
     node = group.coordinator
+    kind = f"protocol {group.protocol_type or 'none'}"
+    if group.epoch is not None:
+        kind = f"type {group.group_type}, epoch {group.epoch}"
+        if group.assignment_epoch != group.epoch:
+            kind += f" (assignment of {group.assignment_epoch})"
     out.print(
-        f"group {group.group_id}: {group.state}, {group.size}, protocol {group.protocol_type or 'none'}, "
+        f"group {group.group_id}: {group.state}, {group.size}, {kind}, "
         f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.host}:{node.port})"
     )
     if group.members:
-        members = table("client", "host", "instance", "member", "partitions")
-        for member in sorted(group.members, key=lambda item: (item.client_id, item.member_id)):
-            members.add_row(
-                member.client_id,
-                member.host,
-                member.group_instance_id or "-",
-                member.member_id,
-                in_short(member.assignment) or "none",
-            )
-        out.print(members)
+        out.print(_members(group))
     if rows:
         numbers = ("partition", "committed", "end", "lag")
         positions = table("topic", *numbers, "client", right=numbers)
@@ -194,6 +198,28 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
         out.print(positions)
         if known:
             out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
+
+
+def _members(group: GroupDescription) -> Table:
+    """The members by client; with their epochs, and what is still to come, if the group has epochs."""
+    headings = ["client", "host", "instance", "member", "partitions"]
+    has_epochs = group.epoch is not None
+    moves = any(member.target not in (None, member.assignment) for member in group.members)
+    headings += ["epoch"] if has_epochs else []
+    headings += ["to be"] if moves else []
+    members = table(*headings)
+    for member in sorted(group.members, key=lambda item: (item.client_id, item.member_id)):
+        row = [
+            member.client_id,
+            member.host,
+            member.group_instance_id or "-",
+            member.member_id,
+            in_short(member.assignment) or "none",
+        ]
+        row += [str(member.epoch)] if has_epochs else []
+        row += [in_short(member.target or ()) or "none"] if moves else []
+        members.add_row(*row)
+    return members
 
 
 def in_short(partitions: Iterable[TopicPartition]) -> str:

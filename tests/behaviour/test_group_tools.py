@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.cli import _run
-from pyconsumer.errors import GroupSubscribedToTopicError, NonEmptyGroupError, UnknownMemberIdError
+from pyconsumer.errors import (
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    NonEmptyGroupError,
+    UnknownMemberIdError,
+)
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
 from tests.support.process import wait_until
@@ -108,6 +115,98 @@ def test_calls_that_members_stand_in_the_way_of_name_them(
             admin.delete_groups([group_id])
         with pytest.raises(GroupSubscribedToTopicError, match=told):
             admin.delete_group_offsets(group_id, [tp])
+
+
+# ---------------------------------------------------------------- groups of the newer protocol (KIP-848)
+
+
+@contextmanager
+def newer_members(cluster: Cluster, group_id: str, *topics: str, **settings: str) -> Iterator[None]:
+    """A member for each of the topics (``^...``: a pattern), until the context ends; their names are ``m0``, ``m1``."""
+    confluent = pytest.importorskip("confluent_kafka")
+    common = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group_id, "group.protocol": "consumer"}
+    with ExitStack() as stack:
+        consumers = []
+        for number, topic in enumerate(topics):
+            consumer = confluent.Consumer(common | {"client.id": f"m{number}"} | settings)
+            stack.callback(consumer.close)
+            consumer.subscribe([topic])
+            consumers.append(consumer)
+            settings = {}
+
+        def assigned() -> bool:
+            for consumer in consumers:
+                consumer.poll(0.1)
+            return all(consumer.assignment() for consumer in consumers)
+
+        wait_until(assigned, 30, "the members")
+        yield
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_a_group_of_the_newer_protocol_is_described(
+    apache: Cluster, capfd: pytest.CaptureFixture[str], topic_name: str, group_id: str
+) -> None:
+    apache.create_topic(topic_name, 4)
+    command = Command(apache, capfd)
+    with (
+        newer_members(apache, group_id, topic_name, f"^{topic_name}$", **{"group.instance.id": "first"}),
+        KafkaAdminClient(bootstrap_servers=apache.bootstrap_servers) as admin,
+    ):
+
+        def settled() -> Any:
+            found = admin.describe_groups([group_id])[group_id]
+            done = all(one.epoch == found.epoch and one.assignment == one.target for one in found.members)
+            return found if done and found.state == "Stable" else None
+
+        wait_until(settled, 30, "the group")
+        group = admin.describe_groups([group_id])[group_id]
+        assert (group.group_type, group.protocol_type, group.protocol) == ("consumer", "consumer", "uniform")
+        assert group.assignment_epoch == group.epoch
+        named, matching = sorted(group.members, key=lambda one: one.client_id)
+        assert (named.client_id, named.group_instance_id, named.topics) == ("m0", "first", (topic_name,))
+        assert named.topic_pattern is None
+        assert matching.client_id == "m1"
+        assert f"^{topic_name}$" in (matching.topic_pattern or ""), "librdkafka puts brackets round it"
+        assert sorted(named.assignment + matching.assignment) == [TopicPartition(topic_name, n) for n in range(4)]
+        assert named.host.endswith("127.0.0.1")
+
+        (found,) = command.json("groups", "describe", group_id)
+        assert (found["type"], found["epoch"], found["protocol"]) == ("consumer", group.epoch, "uniform")
+        assert sorted(map(len, (one["partitions"] for one in found["members"]))) == [2, 2]
+        assert all(one["target"] == one["partitions"] and one["epoch"] == group.epoch for one in found["members"])
+        status, out, _ = command("groups", "describe", group_id)
+        assert status == 0
+        head = (
+            f"group {group_id}: Stable, 2 members, type consumer, epoch {group.epoch}, assignor uniform, coordinator "
+        )
+        assert out.startswith(head)
+        assert "first" in out
+        (listed,) = [one for one in command.json("groups", "list") if one["group"] == group_id]
+        assert (listed["type"], listed["state"]) == ("consumer", "Stable")
+        with pytest.raises(NonEmptyGroupError, match=r"is Stable with 2 members: .*first .*; stop them before"):
+            admin.delete_groups([group_id])
+
+    (found,) = command.json("groups", "describe", group_id)
+    (left,) = found["members"]
+    assert (found["type"], left["client_id"], left["epoch"]) == ("consumer", "m0", -2), "static, so it may come back"
+
+
+def test_a_group_that_does_not_exist_is_of_no_type(
+    cluster: Cluster, admin: KafkaAdminClient, command: Command, group_id: str
+) -> None:
+    with pytest.raises(GroupIdNotFoundError, match=group_id):
+        admin.describe_groups([group_id])
+    assert group_id in command.refused("groups", "describe", group_id)
+
+
+@pytest.mark.embedded_only("our broker knows no such groups, and says so")
+def test_our_broker_offers_no_groups_of_the_newer_protocol(cluster: Cluster) -> None:
+    with cluster.raw() as client:
+        offered = {one.api_key for one in client.request(ApiVersionsRequest(), 0).api_keys}
+    assert ApiKey.DESCRIBE_GROUPS in offered
+    assert ApiKey.CONSUMER_GROUP_DESCRIBE not in offered
 
 
 # ---------------------------------------------------------------- describe
@@ -236,23 +335,11 @@ def test_a_reset_of_a_group_at_work_is_refused(
 def test_a_reset_of_a_group_of_the_new_protocol_at_work_is_refused(
     apache: Cluster, capfd: pytest.CaptureFixture[str], topic_name: str, group_id: str
 ) -> None:
-    confluent = pytest.importorskip("confluent_kafka")
     apache.create_topic(topic_name)
-    consumer = confluent.Consumer(
-        {"bootstrap.servers": apache.bootstrap_servers, "group.id": group_id, "group.protocol": "consumer"}
-    )
-    try:
-        consumer.subscribe([topic_name])
-
-        def assigned() -> bool:
-            consumer.poll(0.1)
-            return bool(consumer.assignment())
-
-        wait_until(assigned, 30, "the member")
+    with newer_members(apache, group_id, topic_name):
         told = Command(apache, capfd).refused("groups", "reset-offsets", group_id, "--topic", topic_name, "--to-latest")
-        assert f"group '{group_id}' is Stable; offsets can be reset when it is empty" in told
-    finally:
-        consumer.close()
+        assert f"group '{group_id}' is Stable with 1 member: m0 (" in told
+        assert "offsets can be reset when it is empty" in told
 
 
 def test_resets_that_cannot_be_made_change_nothing(
