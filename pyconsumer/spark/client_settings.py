@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from pyconsumer.config import CLIENT_SETTINGS, Choice, ClientConfig, Duration, Flag, Integer, Setting, Settings, Text
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.jaas import parse_jaas
+from pyconsumer.spark.references import resolve_references
 
 __all__ = ["ReaderConfig", "Side", "admin_settings", "build_config", "dotted_names", "translate"]
 
@@ -169,6 +170,11 @@ def translate(options: Mapping[str, str], side: Side, *, warn: bool = False) -> 
         ConfigurationError: an unknown or unsupported setting, or one of Java's that cannot be turned into ours.
     """
     values: dict[str, Any] = {}
+    options = {
+        name: resolve_references(f"kafka.{name}", value)
+        for name, value in options.items()
+        if not f"{name}.".startswith("config.providers.")  # references need no declaration
+    }
     for name, value in options.items():
         if name in side.rejected:
             raise ConfigurationError(f"option kafka.{name} is not supported: {side.rejected[name]}")

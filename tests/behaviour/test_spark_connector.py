@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.spark import connector_jars
+from tests.support.spark_streams import Stream
 from tests.support.spark_topics import TIME, Row, produce, reader, transact
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(480)]
 
 _SIZES = (1, 700, 20, 3000)
 
@@ -92,3 +94,21 @@ def test_a_part_of_the_offsets_is_the_same(spark: Any, apache: Cluster, filled: 
         expected = theirs.orderBy(*order).collect()
         assert expected
         assert ours.orderBy(*order).collect() == expected
+
+
+def test_checkpoints_go_from_sparks_connector_to_ours_and_back(
+    spark: Any, apache: Cluster, topic_name: str, tmp_path: Path
+) -> None:
+    if not connector_jars():
+        pytest.skip("needs the jars of Spark's Kafka connector, which Maven fetches")
+    topic = apache.create_topic(topic_name, partitions=2)
+    # Spark finds sources by their place in the checkpoint, so only the format's name changes.
+    stream = Stream(spark, apache.bootstrap_servers, tmp_path, {"subscribe": topic, "startingOffsets": "earliest"})
+    expected = []
+    for round_, name in enumerate(("kafka", "pyconsumer", "kafka", "pyconsumer")):
+        offsets = range(10 * round_, 10 * round_ + 10)
+        produce(apache.bootstrap_servers, topic, [Row(b"%d" % i, partition=p) for i in offsets for p in (0, 1)])
+        expected += [(p, i) for i in offsets for p in (0, 1)]
+        progress = stream.run_available(format=name)
+        assert stream.positions() == sorted(expected), name
+        assert sum(found.numInputRows for found in progress) == 20, name

@@ -18,7 +18,7 @@ from tests.support.cluster import Cluster
 from tests.support.spark_streams import Stream
 from tests.support.spark_topics import Row, produce
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(480)]
 
 NewStream = Callable[..., Stream]
 

@@ -63,8 +63,12 @@ def connector_jars() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
-def start_spark(folder: Path) -> Any:
-    """A small local session with our source; it ends with Python."""
+def start_spark(folder: Path, *, connector: bool = True) -> Any:
+    """A small local session with our source; it ends with Python.
+
+    Args:
+        connector: whether Spark's own connector is to be there too, if it can be had.
+    """
     need_spark()
     from pyconsumer.spark import session
 
@@ -78,8 +82,9 @@ def start_spark(folder: Path) -> Any:
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": folder,
+        "spark.local.dir": folder,
     }
-    jars = connector_jars()
+    jars = connector_jars() if connector else []
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))
     return session(master="local[2]", **settings)

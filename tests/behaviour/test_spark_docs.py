@@ -1,0 +1,60 @@
+"""The code of the page about Spark runs, and its tables of options have all there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaProducer
+from pyconsumer.spark import options, sink_options
+from tests.support.cluster import Cluster
+from tests.support.spark_topics import reader
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(480)]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+
+
+def test_the_code_runs(
+    spark: Any, embedded: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    embedded.create_topic("flights", 2)
+    embedded.create_topic("flights-upper", 2)
+    try:
+        with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+            for number in range(10):
+                producer.send("flights", f"to{number}", key="k")
+        code = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+        code = code.replace("localhost:9092", embedded.bootstrap_servers).replace('"archive/', f'"{tmp_path}/archive/')
+        names: dict[str, Any] = {}
+        exec(compile(code, "docs/spark.md", "exec"), names)
+        assert names["spark"] is spark
+        assert "0 records behind" in capsys.readouterr().out
+        assert spark.read.parquet(str(tmp_path / "archive" / "flights")).count() == 10
+        copied = reader(spark, embedded.bootstrap_servers, {"subscribe": "flights-upper"}).load()
+        assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
+    finally:
+        embedded.delete_topic("flights")
+        embedded.delete_topic("flights-upper")
+
+
+@pytest.mark.parametrize(
+    ("heading", "known"),
+    [
+        ("## Options of the source", options._KNOWN),
+        ("## Options of the sink", tuple(name for name in sink_options._KNOWN if name != "checkpointLocation")),
+    ],
+)
+def test_the_tables_have_every_option(heading: str, known: tuple[str, ...]) -> None:
+    section = PAGE.split(heading + "\n")[1].split("\n## ")[0]
+    named = [
+        name
+        for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        for name in re.findall(r"`([^`]+)`", row)
+        if not name.startswith("kafka.")
+    ]
+    assert sorted(named) == sorted(known)

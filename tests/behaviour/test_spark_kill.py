@@ -1,0 +1,215 @@
+"""A streaming query and its broker are killed at random times; the output holds each record once.
+
+A ledger has what the brokers acknowledged to an idempotent producer, which goes on all the while. The query writes
+Parquet files. ``PYCONSUMER_SPARK_KILLS=50`` kills so often; ``PYCONSUMER_SPARK_KILLS_LOG=FILE`` gets a line for each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from tests.support.cluster import Cluster
+from tests.support.process import GuardedProcess, descendants, wait_until
+from tests.support.spark import need_spark
+from tests.support.spark_streams import Stream
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("PYCONSUMER_SPARK_KILLS", "0"))
+PARTITIONS = 3
+RECORDS_A_SECOND = 500
+
+
+class Ledger:
+    """Sends numbered records until it is stopped; keeps where each one that was acknowledged went."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.topic = topic
+        self.acknowledged: dict[tuple[int, int], int] = {}
+        self.failed: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "enable.idempotence": True,
+                "delivery.timeout.ms": 300_000,
+                "reconnect.backoff.max.ms": 500,
+                "log.connection.close": False,
+                "logger": _no_logger(),
+            }
+        )
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ledger")
+        self._thread.start()
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopping.is_set():
+            for _ in range(RECORDS_A_SECOND // 10):
+                self._producer.produce(
+                    self.topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._note(number)
+                )
+                number += 1
+            self._producer.poll(0)
+            self._stopping.wait(0.1)
+
+    def _note(self, number: int) -> Callable[[KafkaError | None, Any], None]:
+        def note(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                self.failed.append(str(error))
+            else:
+                self.acknowledged[message.partition(), message.offset()] = number
+
+        return note
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(30)
+        assert self._producer.flush(120) == 0
+
+
+def _no_logger() -> Any:
+    import logging
+
+    logger = logging.getLogger("tests.ledger")
+    logger.setLevel(logging.CRITICAL)
+    return logger
+
+
+class Driver:
+    """The query's process; see :mod:`tests.support.spark_driver`."""
+
+    def __init__(self, stream: Stream, mode: str) -> None:
+        self.started = threading.Event()
+        self.batches = 0
+        temporary = stream.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        options = json.dumps(stream.options)
+        self.process = GuardedProcess(
+            [sys.executable, "-m", "tests.support.spark_driver", str(stream.folder), stream.servers, mode, options],
+            on_line=self._on_line,
+            env={"TMPDIR": str(temporary)},
+            cwd=ROOT,
+        )
+
+    def _on_line(self, line: str) -> None:
+        if line.startswith("started"):
+            self.started.set()
+        elif line.startswith("batch"):
+            self.batches += 1
+
+    def wait_until_started(self) -> None:
+        wait_until(lambda: self.started.is_set() or not self.process.running, 180, "the query started")
+        assert self.started.is_set() or self.process.returncode == 0, self.process.stderr[-5000:]
+
+    def kill(self, *, java_alone: bool) -> None:
+        """``kill -9`` of everything, or of the Java process, which is what Spark calls the driver."""
+        if java_alone:
+            for pid, command in descendants(self.process.pid).items():
+                if "java" in command.split(" ", 1)[0]:
+                    os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+
+
+@pytest.fixture
+def log() -> Callable[[str], None]:
+    path = os.environ.get("PYCONSUMER_SPARK_KILLS_LOG")
+
+    def write(line: str) -> None:
+        print(line, flush=True)
+        if path:
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    return write
+
+
+@pytest.fixture
+def ledger_of() -> Iterator[Callable[[Cluster, str], Ledger]]:
+    made: list[Ledger] = []
+
+    def make(cluster: Cluster, topic: str) -> Ledger:
+        made.append(Ledger(cluster.bootstrap_servers, topic))
+        return made[-1]
+
+    yield make
+    for ledger in made:
+        ledger._stopping.set()
+        ledger._thread.join(30)
+
+
+@pytest.mark.timeout(600 + 120 * KILLS)
+@pytest.mark.parametrize("mode", ["available", "running"])
+def test_each_record_once_however_often_driver_and_broker_are_killed(
+    new_cluster: Callable[..., Cluster],
+    cluster_kind: str,
+    spark: Any,
+    topic_name: str,
+    tmp_path: Path,
+    mode: str,
+    ledger_of: Callable[[Cluster, str], Ledger],
+    log: Callable[[str], None],
+) -> None:
+    need_spark()
+    kills = KILLS or (1 if cluster_kind == "apache" else 2)
+    seed = random.randrange(10**6)
+    dice = random.Random(seed)
+    cluster = new_cluster(cluster_kind, data_dir=tmp_path / "data")
+    topic = cluster.create_topic(topic_name, PARTITIONS)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 700, "minPartitions": 5}
+    stream = Stream(spark, cluster.bootstrap_servers, tmp_path, options)
+    ledger = ledger_of(cluster, topic)
+    for number in range(kills):
+        driver = Driver(stream, mode)
+        try:
+            # Most of the time in a batch, now and then while it starts.
+            if dice.random() < 0.85:
+                driver.wait_until_started()
+            broker = "the broker lived"
+            if dice.random() < 0.5:
+                time.sleep(dice.uniform(0, 3))
+                cluster.kill()
+                broker = "the broker was killed"
+                time.sleep(dice.uniform(0, 2))
+                restart = threading.Thread(target=cluster.restart, name="restart")
+                restart.start()
+                time.sleep(dice.uniform(0, 6))
+                java_alone = dice.random() < 0.5
+                driver.kill(java_alone=java_alone)
+                restart.join(120)
+            else:
+                time.sleep(dice.uniform(0, 6))
+                java_alone = dice.random() < 0.5
+                driver.kill(java_alone=java_alone)
+        finally:
+            driver.process.kill()
+        died = "Java alone" if java_alone else "all of it"
+        log(
+            f"{cluster_kind} {mode} seed {seed} kill {number + 1} of {kills}: driver killed ({died}) after"
+            f" {driver.batches} batches, {broker}; {len(ledger.acknowledged)} records acknowledged,"
+            f" {len(stream.log('commits')) if stream.checkpoint.is_dir() else 0} batches committed"
+        )
+    ledger.stop()
+    assert ledger.failed == []
+    stream.run_available()
+    rows = spark.read.parquet(str(stream.output)).selectExpr("partition", "offset", "cast(value as string) AS value")
+    found = Counter(((row.partition, row.offset), int(row.value)) for row in rows.collect())
+    twice = [row for row, count in found.items() if count > 1]
+    assert twice == []
+    missing = ledger.acknowledged.items() - found.keys()
+    assert missing == set()
+    assert set(found) == set(ledger.acknowledged.items())
+    log(f"{cluster_kind} {mode} seed {seed}: all {len(found)} records once, after {kills} kills")
