@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaAdminClient, OffsetAndMetadata, TopicPartition, errors
+from pyconsumer.cli import _run
 from pyconsumer.protocol.offsets_topic import decode_newer_key
 from pyconsumer.protocol.records import SimpleRecord, iter_records
 from tests.behaviour.group_members import join_all, running
@@ -169,3 +170,27 @@ def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
     assert offsets == [record.offset for record in stored(tmp_path)]
     for text in ('"regularExpression":"cl.*"', '"groupId":"shared"', '"metadata":"ours"', '"groupInstanceId":"i-2"'):
         assert text in dumped.replace("\\", "")
+
+
+@pytest.mark.kafka
+@pytest.mark.spec("transactions:DMP-08", "transactions:DMP-01", "transactions:DMP-06")
+def test_the_dump_of_kafkas_partition_names_what_kafkas_tool_names(
+    tmp_path: Path, kafka_tools: KafkaTools, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    path.write_bytes(gzip.decompress(LOG.read_bytes()))
+    assert _run(["offsets", "dump", "--data-dir", str(tmp_path), "--json"]) == 0
+    ours = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    dumped = kafka_tools.run("DumpLogSegments", "--deep-iteration", "--offsets-decoder", "--files", str(path)).stdout
+    theirs = [json.loads(key) for key in re.findall(r" key: (\{.*?\}\}) payload: ", dumped)]
+    keys = [{"type": str(one["key"]["type"]), "data": one["key"]["data"]} for one in ours if "marker" not in one]
+    assert keys == theirs
+    assert [one["marker"] for one in ours if "marker" in one] == ["COMMIT", "ABORT"]
+
+    assert _run(["offsets", "dump", "--data-dir", str(tmp_path), "--group", "pattern"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert any(
+        re.fullmatch(r"0@\d+ pattern ConsumerGroupRegularExpression \(type 16\) cl\.\* -> \d+ bytes", x) for x in lines
+    )
+    assert len(lines) == 7
