@@ -24,6 +24,7 @@ def chosen(members: list[Member]) -> set[str | None]:
     return {m.consumer._core.coordinator._core.generation.protocol_name for m in members}  # type: ignore[union-attr]
 
 
+@pytest.mark.spec("client:GP-13")
 def test_from_eager_to_cooperative_in_two_rounds_of_restarts(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -105,6 +105,14 @@ def test_two_assignors_of_one_name_are_refused() -> None:
         resolve(["range", RangeAssignor()])
 
 
+@pytest.mark.spec("client:JC-35")
+def test_names_of_the_assignors_that_come_along() -> None:
+    names = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+    assert [assignor.name for assignor in resolve(names)] == names
+    with pytest.raises(ConfigurationError, match="no assignor is called 'stream'"):
+        resolve("stream")  # Kafka Streams' own
+
+
 @pytest.mark.parametrize("wrong", ["rang", [42], [dict]])
 def test_what_is_no_assignor_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="partition_assignment_strategy"):

@@ -294,6 +294,19 @@ def test_a_refused_login_is_raised_once() -> None:
     world.fetcher.raise_error()
 
 
+@pytest.mark.spec("client:FE-01")
+def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
+    world = World(T0, key_deserializer=bytes.decode)
+    fetcher = world.fetcher
+    held = (fetcher._client, fetcher._metadata, fetcher._subscriptions, fetcher._metrics)
+    assert held == (world.client, world.metadata, world.subscriptions, world.metrics)
+    world.exchange(T0, data(batch(0, 2)))
+    assert [session.session_id for session in fetcher.planner.sessions()] == [5]
+    (records,) = fetcher.buffer.collect(10).values()
+    assert [type(record.key) for record in records] == [str, str], "the deserializers are its own"
+    assert world.metrics.fetches.count == 1
+
+
 @pytest.mark.spec("client:FE-82", "client:FE-69", "client:KC-12")
 def test_latency_and_bytes_are_counted_once_per_answer() -> None:
     world = World(T0, T2)
@@ -319,6 +332,7 @@ RECOVERABLE = [
     ("client:FE-57", 74),
     ("client:FE-57", 78),
     ("client:GP-34", 6),
+    ("transactions:ERR-02", 6),
     ("", 100),
     ("", 103),
 ]

@@ -14,7 +14,10 @@ from pyconsumer.consumer.coordinator.steps import FindCoordinator, PrepareJoin, 
 from pyconsumer.error_codes import BY_CODE
 from pyconsumer.errors import KafkaError, for_code
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.structs import OffsetAndMetadata
+from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.script import NODE, Member
+from tests.unit.coordinator.test_consumer_coordinator import T0, automatic
 from tests.unit.group.support import GROUP, World, value_of
 from tests.unit.group.test_handlers import FakeBroker, ask
 
@@ -143,6 +146,19 @@ def the_group_is_full(code: int) -> None:
     assert isinstance(raised(member), errors.GroupMaxSizeReachedError)
 
 
+def it_is_raised_and_never_repeated(code: int) -> None:
+    member = Member()
+    member.answer_join(member.send_join(), code)
+    error = raised(member)
+    assert not error.retriable
+    bench = automatic()
+    call = Call(bench.coordinator.commit({T0: OffsetAndMetadata(1)}, 160.0), bench.clock)
+    bench.answer_commit(code)
+    call.resume()
+    assert type(call.error) is type(error)
+    assert bench.network.sent == []
+
+
 EFFECTS: list[tuple[str, int, str, Callable[[int], None]]] = [
     ("client:ER-07", 15, "COORDINATOR_NOT_AVAILABLE", no_coordinator),
     ("client:ER-08", 16, "NOT_COORDINATOR", the_coordinator_is_looked_up_again),
@@ -154,6 +170,8 @@ EFFECTS: list[tuple[str, int, str, Callable[[int], None]]] = [
     ("client:ER-15", 30, "GROUP_AUTHORIZATION_FAILED", the_group_is_forbidden),
     ("client:ER-16", 35, "UNSUPPORTED_VERSION", joining_is_not_supported),
     ("client:ER-18", 79, "MEMBER_ID_REQUIRED", an_id_is_given_out),
+    ("transactions:ERR-10", 24, "INVALID_GROUP_ID", it_is_raised_and_never_repeated),
+    ("transactions:ERR-16", 42, "INVALID_REQUEST", it_is_raised_and_never_repeated),
     ("client:ER-19", 81, "GROUP_MAX_SIZE_REACHED", the_group_is_full),
 ]
 
