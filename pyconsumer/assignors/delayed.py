@@ -29,10 +29,12 @@ Rules of a member
 
 8. When the deadline that the assignment named is over, it asks for a rebalance, whoever is first. An assignment since
    then replaces the deadline.
-9. A member that leaves for good says so: it gives up its partitions and joins once more with that message, so that the
-   leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come in
-   time, ``close(leave_group=False)`` and the close of a static member are absences.
-10. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
+9. It also does so if it has to give something up, by itself under cooperative rebalancing; but a static member may be
+   another process by then, which has nothing and does not know of it. So the assignment says that it *owes* one.
+10. A member that leaves for good says so: it gives up its partitions and joins once more with that message, so that
+    the leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
+    in time, ``close(leave_group=False)`` and the close of a static member are absences.
+11. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
 """
 
 from __future__ import annotations
@@ -110,8 +112,8 @@ class CooperativeStickyDelayedAssignor(Assignor):
         return encode(Memory(self._memory.generation_id, shares, leaves=self._leaves))
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
-        shares = decode(assignment.user_data).shares
-        self._memory = Memory(metadata.generation_id, shares)
+        told = decode(assignment.user_data)
+        self._memory = replace(told, generation_id=metadata.generation_id)
         self._since = self._clock.now()
         self._has_partitions = bool(assignment.partitions)
 
@@ -120,7 +122,9 @@ class CooperativeStickyDelayedAssignor(Assignor):
         self._has_partitions = False
 
     def rebalance_due_in(self) -> float:
-        """Seconds until the first of the delays is over, infinite without one."""
+        """Seconds until the first of the delays is over, infinite without one; 0 if this member owes a rebalance."""
+        if self._memory.owes:
+            return 0.0
         left = [share.left_ms for share in self._memory.shares if share.left_ms != PRESENT]
         if not left:
             return math.inf
@@ -154,8 +158,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
         given = {member: tuple(p for p in share if p not in withheld) for member, share in shares.items()}
         said = _messages(staying, given, past.waiting)
         return {
-            member: Assignment(given.get(member, ()), encode(Memory(shares=said.get(member, ()))))
-            for member in subscriptions
+            member: Assignment(given.get(member, ()), encode(said.get(member, Memory()))) for member in subscriptions
         }
 
 
@@ -247,13 +250,19 @@ def _as_they_are(
 
 def _messages(
     members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]], waiting: Sequence[Share]
-) -> dict[str, tuple[Share, ...]]:
+) -> dict[str, Memory]:
     """What each member is to remember: all that waits, its own share, and those of the next members in a circle."""
     order = sorted(members, key=member_order)
     shares = [Share(member, members[member].group_instance_id, tuple(given.get(member, ()))) for member in order]
     circle = shares + shares
     span = min(1 + WITNESSES, len(order))
-    return {member: (*waiting, *circle[place : place + span]) for place, member in enumerate(order)}
+    return {
+        member: Memory(
+            shares=(*waiting, *circle[place : place + span]),
+            owes=not set(members[member].owned_partitions).issubset(given.get(member, ())),
+        )
+        for place, member in enumerate(order)
+    }
 
 
 def _text(partitions: Collection[TopicPartition]) -> str:

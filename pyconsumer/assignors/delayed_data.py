@@ -58,11 +58,13 @@ class Memory:
         generation_id: in which it was told, -1 for never; not set in an assignment, whose generation is known.
         shares: of members that were there or are missed.
         leaves: it is about to leave for good.
+        owes: it has to give something up and to join again, whichever process it is by now (in an assignment).
     """
 
     generation_id: int = -1
     shares: tuple[Share, ...] = ()
     leaves: bool = field(default=False, kw_only=True)
+    owes: bool = field(default=False, kw_only=True)
 
 
 @structure
@@ -83,6 +85,7 @@ class _Share(Struct):
 class _Memory(Message):
     generation_id: int = schema.field(INT32, "0+", default=-1)
     leaves: bool = schema.field(BOOL, "0+", default=False)
+    owes: bool = schema.field(BOOL, "0+", default=False)
     shares: list[_Share] = array(_Share, "0+", factory=list)
 
 
@@ -91,6 +94,7 @@ def encode(memory: Memory) -> bytes:
     return _Memory(
         generation_id=memory.generation_id,
         leaves=memory.leaves,
+        owes=memory.owes,
         shares=[
             _Share(
                 member_id=share.member_id,
@@ -121,7 +125,7 @@ def decode(data: bytes | None) -> Memory:
         )
         for share in found.shares
     )
-    return Memory(found.generation_id, shares, leaves=found.leaves)
+    return Memory(found.generation_id, shares, leaves=found.leaves, owes=found.owes)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> list[_Topic]:

@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.group_metadata import GroupMetadata
-from pyconsumer.broker.group.join import JoinRequest
-from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.results import JoinResult, LeavingMember, SyncResult
 from pyconsumer.broker.group.storage import AppendResult, KeyValue
-from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from pyconsumer.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from pyconsumer.protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
-)
-from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
+from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse
 from pyconsumer.protocol.offsets_topic import GroupMetadataKey, decode_group_value, decode_key
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 from tests.simulation import broken
-from tests.unit.group.support import NOT_LEADER, MemoryStorage
+from tests.unit.group.support import NOT_LEADER, MemoryStorage, handled
 
 if TYPE_CHECKING:
     from tests.simulation.network import Exchange
     from tests.simulation.world import World
 
 GROUP = "g"
-NOT_AVAILABLE = 15
+TOPIC = "t"
+TOPIC_ID = TOPIC.encode() * 16
 
 Answer = Callable[[Message], None]
 
@@ -89,6 +72,7 @@ class Broker:
 
     def __init__(self, brokers: Brokers, node_id: int) -> None:
         self.brokers = brokers
+        self.world = brokers.world
         self.node_id = node_id
         self.name = f"broker{node_id}"
         self.up = False
@@ -101,7 +85,7 @@ class Broker:
         return BrokerMetadata(self.node_id, self.name, 9092)
 
     def start(self) -> None:
-        world = self.brokers.world
+        world = self.world
         self.up = True
         self.life += 1
         config = GroupConfig(group_initial_rebalance_delay_ms=500)
@@ -114,175 +98,56 @@ class Broker:
         """The process ends: memory and connections are gone."""
         self.up = False
         self.life += 1
-        self.brokers.world.cut_connections(self)
+        self.world.cut_connections(self)
         self.coordinator.shutdown()
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def serve(self, exchange: Exchange, answer: Answer) -> None:
-        life = self.life
+        """Answer a request by the broker's own handler."""
+        life, request = self.life, exchange.request
+        before = self.brokers.writes
+        answered = handled(self, request, exchange.version, self.world.clock, client_id=exchange.connection.client.name)
+        if isinstance(request, OffsetCommitRequest) and self.brokers.writes > before:
+            self._note_commit(exchange.connection.client.name, request)
 
         def reply(response: Message) -> None:
+            if isinstance(response, OffsetFetchResponse):
+                self._note_offsets(response)
             if self.life == life:
                 answer(response)
 
-        _HANDLERS[type(exchange.request)](self, exchange, reply)
+        answered.on_done(reply)
 
-    def _find(self, exchange: Exchange, answer: Answer) -> None:
-        known = self.brokers.known_leader(self)
-        if known is None:
-            found = Coordinator(key=GROUP, error_code=NOT_AVAILABLE)
-        else:
-            found = Coordinator(key=GROUP, node_id=known.node_id, host=known.name, port=9092)
-        answer(FindCoordinatorResponse(coordinators=[found]))
-
-    def _join(self, exchange: Exchange, answer: Answer) -> None:
-        request: JoinGroupRequest = exchange.request
-
-        def done(result: JoinResult) -> None:
-            answer(
-                JoinGroupResponse(
-                    error_code=result.error_code,
-                    generation_id=result.generation_id,
-                    protocol_type=result.protocol_type,
-                    protocol_name=result.protocol_name,
-                    leader=result.leader,
-                    skip_assignment=result.skip_assignment,
-                    member_id=result.member_id,
-                    members=[
-                        JoinGroupResponseMember(
-                            member_id=m.member_id, group_instance_id=m.group_instance_id, metadata=m.metadata
-                        )
-                        for m in result.members
-                    ],
-                )
-            )
-
-        self.coordinator.join_group(
-            JoinRequest(
-                group_id=GROUP,
-                member_id=request.member_id,
-                group_instance_id=request.group_instance_id,
-                require_known_member_id=request.group_instance_id is None,
-                client_id=exchange.connection.client.name,
-                client_host="/127.0.0.1",
-                rebalance_timeout_ms=request.rebalance_timeout_ms,
-                session_timeout_ms=request.session_timeout_ms,
-                protocol_type=request.protocol_type,
-                protocols=tuple((p.name, p.metadata) for p in request.protocols),
-                reason=request.reason,
-            )
-        ).on_done(done)
-
-    def _sync(self, exchange: Exchange, answer: Answer) -> None:
-        request: SyncGroupRequest = exchange.request
-
-        def done(result: SyncResult) -> None:
-            answer(
-                SyncGroupResponse(
-                    error_code=result.error_code,
-                    protocol_type=result.protocol_type,
-                    protocol_name=result.protocol_name,
-                    assignment=result.assignment,
-                )
-            )
-
-        self.coordinator.sync_group(
-            GROUP,
-            request.generation_id,
-            request.member_id,
-            {one.member_id: one.assignment for one in request.assignments},
-            group_instance_id=request.group_instance_id,
-            protocol_type=request.protocol_type,
-            protocol_name=request.protocol_name,
-        ).on_done(done)
-
-    def _heartbeat(self, exchange: Exchange, answer: Answer) -> None:
-        request: HeartbeatRequest = exchange.request
-        code = self.coordinator.heartbeat(GROUP, request.generation_id, request.member_id, request.group_instance_id)
-        answer(HeartbeatResponse(error_code=code))
-
-    def _leave(self, exchange: Exchange, answer: Answer) -> None:
-        leaving = [LeavingMember(m.member_id, m.group_instance_id, m.reason) for m in exchange.request.members]
-        answer(LeaveGroupResponse(error_code=self.coordinator.leave_group(GROUP, leaving).error_code))
-
-    def _commit(self, exchange: Exchange, answer: Answer) -> None:
-        request: OffsetCommitRequest = exchange.request
-        brokers = self.brokers
-        offsets = {
-            TopicPartition(topic.name, one.partition_index): CommittedOffset(one.committed_offset)
-            for topic in request.topics
-            for one in topic.partitions
-        }
-
-        def done(codes: dict[TopicPartition, int]) -> None:
-            answer(
-                OffsetCommitResponse(
-                    topics=[
-                        OffsetCommitResponseTopic(
-                            name=topic.name,
-                            partitions=[
-                                OffsetCommitResponsePartition(
-                                    partition_index=one.partition_index,
-                                    error_code=codes[TopicPartition(topic.name, one.partition_index)],
-                                )
-                                for one in topic.partitions
-                            ],
-                        )
-                        for topic in request.topics
-                    ]
-                )
-            )
-
-        before = brokers.writes
+    def _note_commit(self, client: str, request: OffsetCommitRequest) -> None:
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
-        result = self.coordinator.commit_offsets(
-            GROUP,
-            offsets,
-            generation_id=generation,
-            member_id=member_id,
-            group_instance_id=request.group_instance_id,
-        )
-        if brokers.writes > before:
-            numbers = {tp: value.offset for tp, value in offsets.items()}
-            brokers.world.rules.on_commit_stored(exchange.connection.client.name, member_id, generation, numbers)
-        result.on_done(done)
+        offsets = {TopicPartition(TOPIC, p.partition_index): p.committed_offset for p in request.topics[0].partitions}
+        self.world.rules.on_commit_stored(client, member_id, generation, offsets)
 
-    def _fetch(self, exchange: Exchange, answer: Answer) -> None:
-        request: OffsetFetchRequest = exchange.request
-        wanted = [
-            TopicPartition(topic.name, index)
-            for topic in request.groups[0].topics or ()
-            for index in topic.partition_indexes
-        ]
+    def _note_offsets(self, response: OffsetFetchResponse) -> None:
+        for topic in response.groups[0].topics:
+            found = [p for p in topic.partitions if not p.error_code]
+            offsets = {TopicPartition(TOPIC, p.partition_index): p.committed_offset for p in found}
+            self.world.rules.on_offsets_read(self, offsets)
 
-        def done(result: Any) -> None:
-            error_code, found = result
-            if error_code == 0:
-                values = {tp: one.offset for tp, one in found.items() if not one.error_code}
-                self.brokers.world.rules.on_offsets_read(self, values)
-            topics: dict[str, OffsetFetchResponseTopics] = {}
-            for tp, one in found.items():
-                topics.setdefault(tp.topic, OffsetFetchResponseTopics(name=tp.topic)).partitions.append(
-                    OffsetFetchResponsePartitions(
-                        partition_index=tp.partition, committed_offset=one.offset, error_code=one.error_code
-                    )
-                )
-            group = OffsetFetchResponseGroup(group_id=GROUP, error_code=error_code, topics=list(topics.values()))
-            answer(OffsetFetchResponse(groups=[group]))
+    # -- what the handlers ask --------------------------------------------------------------------------------------
 
-        self.coordinator.fetch_offsets(GROUP, wanted, require_stable=request.require_stable).on_done(done)
+    @property
+    def group_coordinator(self) -> GroupCoordinator:
+        return self.coordinator
 
+    def topic_id(self, name: str) -> bytes | None:
+        return TOPIC_ID if name == TOPIC else None
 
-_HANDLERS: dict[type[Message], Callable[[Broker, Exchange, Answer], None]] = {
-    FindCoordinatorRequest: Broker._find,
-    JoinGroupRequest: Broker._join,
-    SyncGroupRequest: Broker._sync,
-    HeartbeatRequest: Broker._heartbeat,
-    LeaveGroupRequest: Broker._leave,
-    OffsetCommitRequest: Broker._commit,
-    OffsetFetchRequest: Broker._fetch,
-}
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return TOPIC if topic_id == TOPIC_ID else None
+
+    def partition_count(self, topic: str) -> int | None:
+        return len(self.world.partitions) if topic == TOPIC else None
+
+    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        known = self.brokers.known_leader(self)
+        return None if known is None else known.metadata
 
 
 class Brokers:

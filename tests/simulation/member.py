@@ -32,14 +32,13 @@ from pyconsumer.protocol.messages.metadata import (
 )
 from pyconsumer.structs import TopicPartition
 from tests.simulation import broken
-from tests.simulation.brokers import GROUP
+from tests.simulation.brokers import GROUP, TOPIC, TOPIC_ID
 from tests.simulation.network import REQUEST_TIMEOUT, SimulatedClient
 from tests.simulation.rules import REBALANCE_TIMEOUT, SESSION_TIMEOUT
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-TOPIC = "t"
 _COMMIT_INTERVAL = 2.5  # seconds
 _SPINS = 200  # resumptions at one moment that are taken for a busy loop
 
@@ -478,7 +477,7 @@ def _metadata(world: World) -> MetadataResponse:
         topics=[
             MetadataResponseTopic(
                 name=TOPIC,
-                topic_id=TOPIC.encode() * 16,
+                topic_id=TOPIC_ID,
                 partitions=[
                     MetadataResponsePartition(partition_index=tp.partition, leader_id=1, leader_epoch=0)
                     for tp in sorted(world.partitions)

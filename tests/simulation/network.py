@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 REQUEST_TIMEOUT = 5.0
-VERSIONS = {"OffsetCommitRequest": 9, "OffsetFetchRequest": 9}  # by topic name
 
 
 class Exchange:
@@ -169,7 +168,7 @@ class SimulatedClient:
     ) -> RequestFuture[ClientResponse]:
         node_id = node.node_id if isinstance(node, BrokerMetadata) else node
         broker = self.world.brokers.by_id[node_id]
-        version = VERSIONS.get(api.__name__, api.MAX_VERSION)
+        version = api.MAX_VERSION
         link = self.connections.get((node_id, connection))
         if link is None:
             link = self.connections[node_id, connection] = Connection(self, broker)

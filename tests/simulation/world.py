@@ -20,8 +20,8 @@ from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
-from tests.simulation.brokers import Broker, Brokers
-from tests.simulation.member import TOPIC, Member
+from tests.simulation.brokers import TOPIC, Broker, Brokers
+from tests.simulation.member import Member
 from tests.simulation.rules import Rules
 from tests.simulation.waiting import Waiting, WatchedAssignor
 from tests.unit.assignors.cooperative import Sticky

@@ -84,6 +84,7 @@ class Rebalancer:
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = protocol
         self._rack_id = rack_id
+        self._withheld = False  # as leader, we left partitions to nobody until their owner gives them up
         self._prepare_until: float | None = None
         self._before: frozenset[TopicPartition] | None = None  # what was owned when the rebalance began
         self._commit: RequestFuture[None] | None = None
@@ -212,6 +213,7 @@ class Rebalancer:
 
     def join(self) -> None:
         """Send JoinGroup with our subscription for each assignor."""
+        self._withheld = False
         topics = frozenset(self._subscriptions.subscription())
         owned = self._owned()
         label = self._core.settings.label
@@ -281,7 +283,11 @@ class Rebalancer:
         shares: dict[str, bytes] = {}
         if not step.skip:
             shares = self._attempted(step, lambda: self._divide(step.generation, subscriptions))
-            given = {tp.topic for share in shares.values() for tp in decode_assignment(share)[0]}
+            dealt = {tp for share in shares.values() for tp in decode_assignment(share)[0]}
+            self._withheld = any(
+                tp not in dealt for subscription in subscriptions.values() for tp in subscription.owned_partitions
+            )
+            given = {tp.topic for tp in dealt}
             if given - topics:
                 self._subscriptions.group_subscribe(topics | given)
                 self._follow_topics()
@@ -376,7 +382,14 @@ class Rebalancer:
             raise errors[0]
 
     def _schedule(self, assignor: Assignor) -> None:
+        """Ask for another rebalance when the assignor wants one, or if one that is needed does not come.
+
+        What the leader withheld from its owner makes that one join again. But a static member that was replaced in this
+        moment by another process has nothing to give up, and so nobody would join, and nobody get those partitions.
+        """
         seconds = self._guarded(assignor.rebalance_due_in)
+        if self._withheld:
+            seconds = min(seconds, self._core.settings.session_timeout)
         with self._link.lock:
             self._core.schedule_rejoin(self._link.clock.now() + seconds)
 

@@ -38,6 +38,12 @@ class Member:
         self.owned: set[TopicPartition] = set()
         self.generation = -1
 
+    def take(self, assignment: Assignment, generation: int) -> None:
+        self.owned = set(assignment.partitions)
+        self.generation = generation
+        identity = ConsumerGroupMetadata("g", generation, self.member_id, self.instance_id)
+        self.assignor.on_assignment(assignment, identity)
+
 
 class Group:
     """Members that rebalance when told. Partitions of the one topic are written as in the list: P1 is number 0."""
@@ -48,6 +54,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.generation = 0
         self.revoked: dict[str, str] = {}
+        self.given: Mapping[str, Assignment] = {}
         self._eager = eager
         self._delay_ms = delay_ms
 
@@ -72,27 +79,22 @@ class Group:
         assert len(dealt) == len(set(dealt)), "nobody shares a partition"
         self.generation += 1
         self.revoked = {}
+        self.given = given
         for member_id, assignment in given.items():
             member = self.members[member_id]
             taken_by_others = {tp for m, a in given.items() if m != member_id for tp in a.partitions}
             assert not member.owned & taken_by_others, "nothing goes straight from one to another"
             if member_id not in silent:
-                self._take(member, assignment)
+                gone = member.owned - set(assignment.partitions)
+                if gone:
+                    self.revoked[member_id] = names(gone)
+                member.take(assignment, self.generation)
         return self.owned
 
     def subscription(self, member: Member) -> Subscription:
         data = member.assignor.subscription_user_data(frozenset({"t"}))
         owned = tuple(sorted(member.owned))
         return Subscription(("t",), data, owned, member.generation, group_instance_id=member.instance_id)
-
-    def _take(self, member: Member, assignment: Assignment) -> None:
-        gone = member.owned - set(assignment.partitions)
-        if gone:
-            self.revoked[member.member_id] = names(gone)
-        member.owned = set(assignment.partitions)
-        member.generation = self.generation
-        identity = ConsumerGroupMetadata("g", self.generation, member.member_id, member.instance_id)
-        member.assignor.on_assignment(assignment, identity)
 
     @property
     def owned(self) -> dict[str, str]:
@@ -387,6 +389,24 @@ def test_a_static_member_is_known_when_it_comes_back_and_gets_its_own_at_once() 
     assert group.due_in == {math.inf}
 
 
+def test_a_static_member_that_was_replaced_before_it_gave_something_up_owes_a_rebalance() -> None:
+    """The old process was told to give up P3; the new one gets its answer, has nothing, and would not join again."""
+    group = Group()
+    group.add("c1", instance_id="i1")
+    group.rebalance()
+    group.add("c2")
+    group.rebalance(silent=["c1"])
+    given = group.given["c1"]
+    assert names(given.partitions) == "P1 P2 P3"
+    group.add("c1", instance_id="i1")  # a new process; the coordinator answers with the assignment of the old one
+    fresh = group.members["c1"]
+    assert fresh.assignor.rebalance_due_in() == math.inf
+    fresh.take(given, group.generation)
+    assert fresh.assignor.rebalance_due_in() == 0.0
+    assert group.rebalance("c2") == {"c1": "P1 P2 P3", "c2": "P4 P5 P6"}
+    assert group.due_in == {math.inf}
+
+
 def test_a_member_that_lost_its_generation_but_is_there_gets_its_own_back_at_once() -> None:
     group = example_b()
     group.members["c2"].owned.clear()
@@ -414,6 +434,7 @@ def test_user_data_is_read_as_written_and_rubbish_counts_as_knowing_nothing() ->
         Share("m3", "i3", tuple(parse("t1p7")), 1234),
     )
     memory = Memory(7, shares, leaves=True)
+    assert decode(encode(Memory(owes=True))) == Memory(owes=True)
     assert decode(encode(memory)) == memory
     assert decode(b"\0\1" + encode(memory)[2:] + b"a later version may say more") == memory
     assert encode(memory)[:7] == b"\0\0\0\0\0\7\1"

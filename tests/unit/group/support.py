@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from pyconsumer.broker.context import RequestContext, drive
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.access import GroupBroker
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.group_metadata import GroupMetadata
@@ -34,6 +37,7 @@ from pyconsumer.protocol.records import (
     build_end_transaction_marker,
     iter_records,
 )
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 
 T = TypeVar("T")
@@ -365,6 +369,32 @@ class World:
 
     def rejoin(self, client: Client, **more: Any) -> Deferred[JoinResult]:
         return self.join(client.member_id, instance=client.group_instance_id, protocols=client.protocols, **more)
+
+
+def handled(
+    broker: GroupBroker, request: Message, version: int, clock: ManualClock, *, client_id: str = "me"
+) -> Deferred[Any]:
+    """What the handler of a group request answers, in time."""
+    name = type(request).__module__.rpartition(".")[2]
+    handler = importlib.import_module(f"pyconsumer.broker.handlers.{name}")
+    context = RequestContext(
+        request.API_KEY,
+        version,
+        1,
+        client_id,
+        "/127.0.0.1",
+        "PLAINTEXT",
+        "User:ANONYMOUS",
+        clock.now(),
+        clock.wall_ms(),
+    )
+    answer: Deferred[Any] = Deferred()
+
+    def failed(error: BaseException) -> None:
+        raise error
+
+    drive(handler.handle(broker, request, context), answer.set, failed)
+    return answer
 
 
 def value_of(deferred: Deferred[T]) -> T:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import pytest
 
-from pyconsumer.broker.context import RequestContext, drive
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group import codes
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -36,7 +35,7 @@ from pyconsumer.protocol.messages.offset_fetch import (
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
-from tests.unit.group.support import GROUP, TP0, Client, World, subscription, value_of
+from tests.unit.group.support import GROUP, TP0, Client, World, handled, subscription, value_of
 
 TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes([9] * 16)
@@ -68,22 +67,11 @@ class FakeBroker:
 
 def send(broker: FakeBroker, request: Message, version: int) -> Deferred[Any]:
     """Send a request as bytes; the answer is what a client reads."""
-    name = type(request).__module__.rpartition(".")[2]
-    handler = importlib.import_module(f"pyconsumer.broker.handlers.{name}")
     received = type(request).decode(request.encode(version), version)
-    clock = broker.world.clock
-    context = RequestContext(
-        request.API_KEY, version, 1, "me", "/127.0.0.1", "PLAINTEXT", "User:ANONYMOUS", clock.now(), clock.wall_ms()
-    )
     answer: Deferred[Any] = Deferred()
-
-    def reply(response: Message) -> None:
-        answer.set(type(response).decode(response.encode(version), version))
-
-    def broken(error: BaseException) -> None:
-        raise error
-
-    drive(handler.handle(broker, received, context), reply, broken)
+    handled(broker, received, version, broker.world.clock).on_done(
+        lambda response: answer.set(type(response).decode(response.encode(version), version))
+    )
     return answer
 
 
