@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pyconsumer import KafkaAdminClient
 from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
@@ -77,6 +78,13 @@ def apache(_clusters: Callable[[str], Cluster]) -> Cluster:
 def apache_old(_clusters: Callable[[str], Cluster]) -> Cluster:
     """The oldest Apache Kafka that tests run against, for a smoke test. Mark such tests ``kafka``."""
     return _clusters("apache_old")
+
+
+@pytest.fixture
+def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
+    """An admin client of ``cluster``."""
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=20_000) as client:
+        yield client
 
 
 @pytest.fixture

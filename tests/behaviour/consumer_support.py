@@ -13,7 +13,7 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
-__all__ = ["append", "consuming", "fill", "offsets", "read", "values"]
+__all__ = ["append", "consuming", "fill", "member", "offsets", "read", "values"]
 
 
 def append(
@@ -64,6 +64,18 @@ def consuming(servers: Cluster | str, *partitions: TopicPartition, **options: An
         stack.callback(consumer.close, 5_000)
         if partitions:
             consumer.assign(partitions)
+        yield consumer
+
+
+@contextmanager
+def member(cluster: Cluster, group_id: str, topic: str, **options: Any) -> Iterator[KafkaConsumer]:
+    """A consumer that has joined a group, and commits nothing by itself; its client id is ``the-member``."""
+    settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False} | options
+    with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **settings) as consumer:
+        deadline = time.monotonic() + 20
+        while not consumer.assignment():
+            assert time.monotonic() < deadline, "the member has no partitions after 20 s"
+            consumer.poll(100)
         yield consumer
 
 

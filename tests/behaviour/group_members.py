@@ -12,10 +12,22 @@ from typing import Any
 from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
 from pyconsumer.producer.producer import KafkaProducer
+from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.structs import TopicPartition
 from tests.support.cluster import Cluster
 
-__all__ = ["FAST", "WITHIN_S", "Listener", "Member", "eventually", "fill", "join_all", "make_consumer", "running"]
+__all__ = [
+    "FAST",
+    "WITHIN_S",
+    "Listener",
+    "Member",
+    "eventually",
+    "fill",
+    "is_empty",
+    "join_all",
+    "make_consumer",
+    "running",
+]
 
 WITHIN_S = 30.0
 
@@ -39,6 +51,13 @@ def eventually(condition: Callable[[], object], what: str = "it", within_s: floa
         if time.monotonic() > end:
             raise AssertionError(f"{what} did not happen within {within_s:g} s")
         threading.Event().wait(0.02)
+
+
+def is_empty(cluster: Cluster, group_id: str) -> bool:
+    """Whether the coordinator knows no member of a group."""
+    with cluster.raw() as client:
+        client.coordinator(group_id)
+        return not client.request(DescribeGroupsRequest(groups=[group_id])).groups[0].members
 
 
 def fill(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> None:

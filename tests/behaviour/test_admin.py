@@ -6,13 +6,12 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
 from pyconsumer.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic, OffsetSpec
 from pyconsumer.errors import (
     AuthenticationError,
@@ -34,6 +33,7 @@ from pyconsumer.errors import (
     UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.api import ApiKey
+from tests.behaviour.consumer_support import member
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
@@ -41,32 +41,10 @@ from tests.support.proxy import KafkaProxy
 MakeTopic = Callable[..., str]
 
 
-@pytest.fixture
-def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=20_000) as client:
-        yield client
-
-
 def fill(cluster: Cluster, topic: str, count: int, partition: int = 0, first_ms: int = 1000) -> None:
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, batch_size=0) as producer:
         for n in range(count):
             producer.send(topic, b"%d" % n, partition=partition, timestamp_ms=first_ms + n)
-
-
-@contextmanager
-def member(cluster: Cluster, group_id: str, topic: str) -> Iterator[KafkaConsumer]:
-    with KafkaConsumer(
-        topic,
-        bootstrap_servers=cluster.bootstrap_servers,
-        group_id=group_id,
-        client_id="the-member",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    ) as consumer:
-        deadline = time.monotonic() + 20
-        while not consumer.assignment() and time.monotonic() < deadline:
-            consumer.poll(timeout_ms=100)
-        yield consumer
 
 
 def there(admin: KafkaAdminClient, topic: str, partitions: int = 1) -> bool:

@@ -21,7 +21,7 @@ from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from tests.behaviour.test_broker_groups_protocol import Member, fetch_offset
 from tests.support.cluster import Cluster
-from tests.support.java import KafkaTools
+from tests.support.java import KafkaTools, documents
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
@@ -351,17 +351,6 @@ def test_kafkas_dump_tool_reads_our_offsets_topic(
     assert offset[0] == {"type": "1", "data": {"group": group_id, "topic": topic_name, "partition": 0}}
     assert (offset[1]["version"], offset[1]["data"]["offset"]) == ("4", 42)
     assert (empty[1]["data"]["generation"], empty[1]["data"]["members"]) == (2, [])
-
-
-def documents(text: str) -> list[dict[str, Any]]:
-    """JSON documents that stand one behind the other."""
-    decoder, found = json.JSONDecoder(), []
-    position = text.find("{")
-    while position >= 0:
-        document, end = decoder.raw_decode(text, position)
-        found.append(document)
-        position = text.find("{", end)
-    return found
 
 
 @pytest.mark.kafka

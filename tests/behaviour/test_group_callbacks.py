@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,9 +10,20 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.assignors import Assignment, RangeAssignor, Subscription
+from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
-from tests.behaviour.group_members import Listener, Member, eventually, fill, join_all, make_consumer, running
+from tests.behaviour.group_members import (
+    Listener,
+    Member,
+    eventually,
+    fill,
+    is_empty,
+    join_all,
+    make_consumer,
+    running,
+)
 from tests.support.cluster import Cluster
+from tests.support.proxy import KafkaProxy
 from tests.unit.assignors.cooperative import Sticky
 
 pytestmark = pytest.mark.concurrent
@@ -165,18 +175,18 @@ def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
 @pytest.mark.spec("transactions:JGR-22", "transactions:SGR-17")
 @pytest.mark.parametrize("slow", ["assigned", "revoked"])
 def test_a_slow_callback_does_not_end_the_session(
-    cluster: Cluster, make_topic: MakeTopic, group_id: str, slow: str
+    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, slow: str
 ) -> None:
     topic = make_topic(2)
 
     def hook(what: str, partitions: list[TopicPartition]) -> None:
-        if what == slow and partitions:
-            time.sleep(1.5)  # the application works for longer than the session lasts
+        if what == slow and partitions:  # the application works for longer than the session lasts
+            seen = len(proxy.events(ApiKey.HEARTBEAT, "response"))
+            eventually(lambda: len(proxy.events(ApiKey.HEARTBEAT, "response")) >= seen + 12, "heartbeats meanwhile")
 
     with running() as start:
-        a = start(
-            cluster, group_id, [topic], listener=Listener(hook), session_timeout_ms=1000, heartbeat_interval_ms=100
-        )
+        settings = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100}
+        a = start(proxy.bootstrap_servers, group_id, [topic], listener=Listener(hook), **settings)
         join_all([a], 2)
         b = start(cluster, group_id, [topic])
         join_all([a, b], 2)
@@ -187,14 +197,14 @@ def test_a_slow_callback_does_not_end_the_session(
 def test_a_generation_lost_during_a_callback_is_told_as_lost(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """The application sleeps in ``assigned`` for longer than it may: the member leaves, and rejoins afterwards."""
+    """The application stays in ``assigned`` for longer than it may: the member leaves, and rejoins afterwards."""
     topic = make_topic(1)
-    naps: list[int] = []
+    stays: list[int] = []
 
     def hook(what: str, partitions: list[TopicPartition]) -> None:
-        if what == "assigned" and not naps:
-            naps.append(1)
-            time.sleep(1.5)
+        if what == "assigned" and not stays:
+            stays.append(1)
+            eventually(lambda: is_empty(cluster, group_id), "leaving")
 
     with running() as start:
         a = start(cluster, group_id, [topic], listener=Listener(hook), max_poll_interval_ms=700)

@@ -14,7 +14,7 @@ from pyconsumer import errors
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyconsumer.structs import TopicPartition
-from tests.behaviour.group_members import eventually, fill, join_all, make_consumer, running
+from tests.behaviour.group_members import eventually, fill, is_empty, join_all, make_consumer, running
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess
 from tests.support.proxy import KafkaProxy
@@ -135,20 +135,11 @@ def test_a_member_that_was_expelled_joins_again(
         lost = proxy.drop(ApiKey.HEARTBEAT, direction="request")
         lost.wait()
         eventually(lambda: len(proxy.events(ApiKey.FIND_COORDINATOR, "request")) > 1, "a session without answers")
-        eventually(lambda: _is_gone(cluster, group_id), "the coordinator expelling the member")
+        eventually(lambda: is_empty(cluster, group_id), "the coordinator expelling the member")
         lost.remove()
         eventually(lambda: a.member_id not in ("", first), "joining with another id")
         join_all([a], 2)
         assert a.listener.of("lost") == [[TopicPartition(topic, 0), TopicPartition(topic, 1)]]
-
-
-def _is_gone(cluster: Cluster, group_id: str) -> bool:
-    from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
-
-    with closing(cluster.raw()) as client:
-        client.coordinator(group_id)
-        response = client.request(DescribeGroupsRequest(groups=[group_id]))
-        return not response.groups[0].members
 
 
 @pytest.mark.spec("transactions:SEQ-07", "transactions:RBL-03e", "transactions:RBL-04", "client:CC-28", "client:RE-08")
@@ -360,15 +351,17 @@ def test_order_of_the_first_requests(proxy: KafkaProxy, make_topic: MakeTopic, g
 def test_a_parked_join_holds_up_neither_heartbeats_nor_fetches(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:
-    """Another group's member on the same broker; our own JoinGroup stays unanswered for longer than a session."""
+    """Another group's member on the same broker; our own JoinGroup stays unanswered for longer than requests wait."""
     topic = make_topic(2)
     with running() as start:
-        a = start(proxy.bootstrap_servers, group_id, [topic], request_timeout_ms=1500, fetch_max_wait_ms=200)
+        settings = {"request_timeout_ms": 1500, "fetch_max_wait_ms": 200, "metadata_max_age_ms": 700}
+        a = start(proxy.bootstrap_servers, group_id, [topic], **settings)
         join_all([a], 2)
         parked = proxy.hold(ApiKey.JOIN_GROUP)
         a.do(lambda consumer: consumer.enforce_rebalance())
         parked.wait()
-        time.sleep(2.0)
+        seen = len(proxy.events(ApiKey.METADATA, "response"))
+        eventually(lambda: len(proxy.events(ApiKey.METADATA, "response")) >= seen + 3, "metadata, three times")
         assert a.error is None
         parked.release()
         join_all([a], 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -20,6 +19,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from tests.behaviour.consumer_support import member
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
 from tests.support.process import wait_until
@@ -61,29 +61,6 @@ def command(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 @pytest.fixture
-def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
-    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=20_000) as client:
-        yield client
-
-
-@contextmanager
-def member(cluster: Cluster, group_id: str, topic: str, **settings: Any) -> Iterator[KafkaConsumer]:
-    with KafkaConsumer(
-        topic,
-        bootstrap_servers=cluster.bootstrap_servers,
-        group_id=group_id,
-        client_id=settings.pop("client_id", "the-reader"),
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        **settings,
-    ) as consumer:
-        deadline = time.monotonic() + 20
-        while not consumer.assignment() and time.monotonic() < deadline:
-            consumer.poll(timeout_ms=100)
-        yield consumer
-
-
-@pytest.fixture
 def topic10(cluster: Cluster, make_topic: MakeTopic, admin: KafkaAdminClient) -> str:
     """Two partitions: 0 holds offsets 2 to 9, 1 holds 0 to 4."""
     topic = make_topic(2)
@@ -108,7 +85,7 @@ def test_calls_that_members_stand_in_the_way_of_name_them(
     tp = TopicPartition(topic, 0)
     with member(cluster, group_id, topic) as consumer:
         consumer.commit({tp: OffsetAndMetadata(0)})
-        told = rf"group '{group_id}' is Stable with 1 member: the-reader \(/?127\.0\.0\.1\); stop"
+        told = rf"group '{group_id}' is Stable with 1 member: the-member \(/?127\.0\.0\.1\); stop"
         with pytest.raises(UnknownMemberIdError, match=told):
             admin.alter_group_offsets(group_id, {tp: OffsetAndMetadata(0)})
         with pytest.raises(NonEmptyGroupError, match=told):
@@ -222,7 +199,7 @@ def test_describe_shows_members_and_lag(
         assert (found["state"], found["protocol_type"], found["protocol"]) == ("Stable", "consumer", "range")
         assert found["coordinator_address"] == f"{node.host}:{node.port}"
         (one,) = found["members"]
-        assert (one["client_id"], one["group_instance_id"], one["topics"]) == ("the-reader", "first", [topic10])
+        assert (one["client_id"], one["group_instance_id"], one["topics"]) == ("the-member", "first", [topic10])
         assert one["host"].endswith("127.0.0.1")
         assert one["partitions"] == [[topic10, 0], [topic10, 1]]
         rows = [[row[name] for name in ("partition", "committed", "end", "lag")] for row in found["partitions"]]
@@ -232,7 +209,7 @@ def test_describe_shows_members_and_lag(
         assert status == 0
         head = f"group {group_id}: Stable, 1 member, protocol consumer, assignor range, coordinator {node.node_id} ("
         assert out.startswith(head)
-        for text in ("the-reader", "127.0.0.1", "first", one["member_id"], f"{topic10}:0,1"):
+        for text in ("the-member", "127.0.0.1", "first", one["member_id"], f"{topic10}:0,1"):
             assert text in out
         assert "lag of 1 of 2 partitions: 3\n" in out
 
@@ -324,7 +301,7 @@ def test_a_reset_of_a_group_at_work_is_refused(
         consumer.commit({TopicPartition(topic10, 0): OffsetAndMetadata(4)})
         for arguments in (reset, reset[:-1]):
             told = command.refused(*arguments)
-            assert f"group '{group_id}' is Stable with 1 member: the-reader (" in told
+            assert f"group '{group_id}' is Stable with 1 member: the-member (" in told
             assert "stop its members" in told
         assert committed(admin, group_id) == {0: 4}
     assert command(*reset)[0] == 0

@@ -25,7 +25,7 @@ from pyconsumer.protocol.offsets_topic import (
 from pyconsumer.protocol.records import BatchBuilder, build_end_transaction_marker
 from pyconsumer.protocol.records.control import ControlRecordType
 from tests.support.cluster import Cluster
-from tests.support.java import KafkaTools
+from tests.support.java import KafkaTools, documents
 from tests.support.process import wait_until
 
 Dump = Callable[..., tuple[int, str, str]]
@@ -196,17 +196,6 @@ def test_files_and_topic_say_what_kafkas_own_tools_say(
         plain(one, "subscription", "assignment") for one in theirs
     ]
     assert f"{number}@{ours[0]['offset']} " in dump("--data-dir", str(log.parent))[1]
-
-
-def documents(text: str) -> list[dict[str, Any]]:
-    """JSON documents that stand one behind the other."""
-    decoder, found = json.JSONDecoder(), []
-    position = text.find("{")
-    while position >= 0:
-        document, end = decoder.raw_decode(text, position)
-        found.append(document)
-        position = text.find("{", end)
-    return found
 
 
 def plain(document: dict[str, Any], *left_out: str) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import json
 import os
 import re
 import shutil
@@ -15,12 +16,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.process import Finished, GuardedProcess, run
 
-__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "need_jars", "properties", "tools"]
+__all__ = ["OLD_VERSION", "VERSION", "KafkaTools", "cache_folder", "documents", "need_jars", "properties", "tools"]
 
 VERSION = "4.3.1"
 OLD_VERSION = "3.9.1"
@@ -245,6 +247,17 @@ def tools(version: str = VERSION) -> KafkaTools:
     """Apache Kafka's programs; skips the running test where they cannot be had."""
     need_jars(version)
     return KafkaTools(version)
+
+
+def documents(text: str) -> list[dict[str, Any]]:
+    """JSON documents that stand one behind the other, as Kafka's formatters print them."""
+    decoder, found = json.JSONDecoder(), []
+    position = text.find("{")
+    while position >= 0:
+        document, end = decoder.raw_decode(text, position)
+        found.append(document)
+        position = text.find("{", end)
+    return found
 
 
 def properties(settings: Mapping[str, object]) -> str:
