@@ -20,12 +20,14 @@ from pyconsumer.errors import ConfigurationError, KafkaError
 __all__ = ["cli", "main"]
 
 _COMMANDS = {
+    "archive": ("pyconsumer.cli.archive", "Write a topic's records to Parquet files, with Spark."),
     "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
     "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
     "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
     "groups": ("pyconsumer.cli.groups", "List, describe, reset and delete consumer groups."),
     "offsets": ("pyconsumer.cli.offsets", "Look into the topic of committed offsets."),
     "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
+    "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe and delete topics."),
 }
 

@@ -59,6 +59,7 @@ class ClusterLookups:
         connection: to it.
         attempts: how often to try what fails with an error that may pass.
         retry_ms: pause between two attempts.
+        patient: whether a call that took too long is tried again, too: a stream outlives an outage, a batch tells soon.
         sleep: waits for some seconds.
     """
 
@@ -68,6 +69,7 @@ class ClusterLookups:
         *,
         attempts: int = 3,
         retry_ms: int = 1_000,
+        patient: bool = False,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
         self._connection = connection
@@ -76,6 +78,7 @@ class ClusterLookups:
         self._config = connection.config
         self._attempts = attempts
         self._retry = retry_ms / 1000
+        self._patient = patient
         self._sleep = sleep
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
@@ -121,15 +124,18 @@ class ClusterLookups:
             except KafkaTimeoutError as error:
                 reason = self._client.failures() or str(error)
                 servers = ",".join(map(str, self._config.bootstrap_servers))
-                raise KafkaTimeoutError(
+                late = KafkaTimeoutError(
                     f"{what} at {servers} took longer than {self._config.default_api_timeout_ms} ms: {reason}"
-                ) from error
+                )
+                if not self._patient or attempt >= self._attempts:
+                    raise late from error
+                _log.warning("attempt %d of %d: %s", attempt, self._attempts, late)
             except KafkaError as error:
                 if not error.retriable or attempt >= self._attempts:
                     raise
                 _log.warning("%s failed, attempt %d of %d: %s", what, attempt, self._attempts, error)
-                self._sleep(self._retry)
-                attempt += 1
+            self._sleep(self._retry)
+            attempt += 1
 
     # -- partitions --------------------------------------------------------------------------------------------------
 

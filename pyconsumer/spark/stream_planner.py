@@ -56,15 +56,24 @@ class StreamPlanner:
         options: checked ones; :meth:`SourceOptions.stream_start` is called.
         lookups: asks the cluster.
         now: monotonic seconds.
+        sleep: waits for some seconds.
 
     Attributes:
         latest_known: the ends of all partitions as they were last seen, for the query's progress; None before.
     """
 
-    def __init__(self, options: SourceOptions, lookups: Lookups, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        options: SourceOptions,
+        lookups: Lookups,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
         self._options = options
         self._lookups = lookups
         self._now = now
+        self._sleep = sleep
         self._starting = options.stream_start()
         self._initial: Offsets | None = None
         self._anchored = not self._starting.moves
@@ -203,7 +212,9 @@ class StreamPlanner:
 
     def _behind_again(self, start: Offsets, behind: list[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Ends looked up again: a new leader may tell an old one for a moment."""
-        for _ in range(self._options.fetch_offset_attempts):
+        for attempt in range(self._options.fetch_offset_attempts):
+            if attempt:
+                self._sleep(self._options.fetch_offset_retry_ms / 1000)
             found = known_offsets(self._lookups.offsets(dict.fromkeys(behind, LATEST)), "latest")
             if all(found[tp] >= start[tp] for tp in behind):
                 break

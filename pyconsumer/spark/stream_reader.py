@@ -133,7 +133,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
 def _connect(options: SourceOptions) -> Driver:
     connection = Connection(options.client, warn=True)
-    lookups = ClusterLookups(connection, attempts=options.fetch_offset_attempts, retry_ms=options.fetch_offset_retry_ms)
+    lookups = ClusterLookups(
+        connection,
+        attempts=options.fetch_offset_attempts,
+        retry_ms=options.fetch_offset_retry_ms,
+        patient=True,
+    )
     progress = None
     if options.commit_to_group is not None:
         progress = GroupProgress(options.commit_to_group, connection.admin)

@@ -2,6 +2,7 @@
 
 ``python -m tests.support.spark_driver FOLDER SERVERS available|running OPTIONS``. It prints ``started`` when the query
 runs, then a line ``batch N`` after each one it has seen finished. With ``available`` it ends when all is read.
+The status is 75 if Spark gave up on a Python process that started too slowly.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from pathlib import Path
 
 from tests.support.spark import start_spark
-from tests.support.spark_streams import Stream
+from tests.support.spark_streams import SLOW_START, Stream
 
 __all__ = ["main"]
 
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     error = query.exception()
     if error is not None:
         print(error, file=sys.stderr)
-        return 1
+        return 75 if SLOW_START in str(error) else 1
     spark.stop()
     return 0
 

@@ -37,7 +37,7 @@ class Query:
 
     def start(self, *, available_now: bool = False) -> None:
         """Start, for the first time or again; a batch that was not finished is run again."""
-        self.planner = StreamPlanner(self.options, self.lookups, now=self.clock.now)
+        self.planner = StreamPlanner(self.options, self.lookups, now=self.clock.now, sleep=self.clock.advance)
         if available_now:
             self.planner.prepare_available_now()
         if self.commits < len(self.offsets):

@@ -1,0 +1,71 @@
+"""``pyconsumer archive``."""
+
+from __future__ import annotations
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pyconsumer.cli.options import as_json, connected, console, json_option
+from pyconsumer.cli.spark import kafka_options, on_spark, spark_session
+
+__all__ = ["command"]
+
+
+@click.command(
+    help="Write a topic's records to Parquet files, with Spark.\n\n"
+    "Run it again to add what came since; also after it was killed. Each record is in the files once."
+)
+@click.argument("topic")
+@click.option("--to", "folder", metavar="DIR", required=True, help="The archive's folder, or a URL that Spark knows.")
+@connected
+@on_spark
+@click.option(
+    "--batch-records",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Most records of a batch, that is, of a folder in the archive.",
+)
+@click.option("--follow", is_flag=True, help="Go on with what comes later, until interrupted.")
+@json_option
+def command(
+    topic: str,
+    folder: str,
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    master: str,
+    conf: dict[str, str],
+    spark_options: dict[str, str],
+    batch_records: int,
+    follow: bool,
+    json_output: bool,
+) -> None:
+    options = kafka_options(settings, spark_options, timeout_ms)
+    out = console(markup=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with spark_session(master, conf) as spark, Progress(*columns, console=out, disable=json_output) as bar:
+        from pyconsumer.spark.archive import Archived, archive
+
+        task = bar.add_task(f"{topic} to {folder}", total=None, text="")
+
+        def show(progress: Archived) -> None:
+            if json_output:
+                click.echo(as_json({"batches": progress.batches, "records": progress.records, "left": progress.behind}))
+            text = f"{progress.records:,} records, {progress.behind:,} left"
+            bar.update(task, completed=progress.records, total=progress.records + progress.behind, text=text)
+
+        done = archive(
+            spark,
+            servers,
+            topic,
+            folder,
+            batch_records=batch_records,
+            options=options,
+            follow=follow,
+            on_progress=show,
+        )
+    if json_output:
+        click.echo(as_json({"batches": done.batches, "records": done.records, "left": done.behind}))
+    else:
+        click.echo(f"{done.records:,} records added; {folder} has {done.batches:,} batches")

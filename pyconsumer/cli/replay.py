@@ -1,0 +1,64 @@
+"""``pyconsumer replay``."""
+
+from __future__ import annotations
+
+import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pyconsumer.cli.options import as_json, connected, console, json_option
+from pyconsumer.cli.spark import kafka_options, on_spark, spark_session
+
+__all__ = ["command"]
+
+
+@click.command(
+    help="Send the records of an archive to a topic, with Spark: keys, values, headers and times.\n\n"
+    "Run it again after it was killed: it goes on with the batch that it was at, so none is missing; some records of "
+    "that batch may come twice."
+)
+@click.argument("folder", metavar="DIR")
+@click.option("--to", "topic", metavar="TOPIC", required=True, help="Where to send them.")
+@connected
+@on_spark
+@click.option("--keep-partitions", is_flag=True, help="Each record goes to the partition that it came from.")
+@click.option("--restart", is_flag=True, help="Send all batches, also those that an earlier run has sent.")
+@json_option
+def command(
+    folder: str,
+    topic: str,
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    master: str,
+    conf: dict[str, str],
+    spark_options: dict[str, str],
+    keep_partitions: bool,
+    restart: bool,
+    json_output: bool,
+) -> None:
+    options = kafka_options(settings, spark_options, timeout_ms)
+    out = console(markup=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with spark_session(master, conf) as spark, Progress(*columns, console=out, disable=json_output) as bar:
+        from pyconsumer.spark.archive import Replayed, replay
+
+        task = bar.add_task(f"{folder} to {topic}", total=None, text="")
+
+        def show(progress: Replayed) -> None:
+            if json_output:
+                click.echo(as_json(vars(progress)))
+            text = f"{progress.records:,} records, {progress.done:,} of {progress.batches:,} batches"
+            bar.update(task, completed=progress.done, total=progress.batches, text=text)
+
+        done = replay(
+            spark,
+            folder,
+            servers,
+            topic,
+            options=options,
+            keep_partitions=keep_partitions,
+            restart=restart,
+            on_progress=show,
+        )
+    if not json_output:
+        click.echo(f"{done.records:,} records sent to {topic}; all {done.batches:,} batches are there")

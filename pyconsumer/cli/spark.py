@@ -1,0 +1,96 @@
+"""What the commands that use Spark share: their options and the session. Spark is imported when it is needed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pyconsumer.cli.options import key_values
+
+__all__ = ["kafka_options", "on_spark", "spark_session"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def on_spark(function: F) -> F:
+    """Adds ``--master``, ``--conf`` and ``--option`` to a command."""
+    function = click.option(
+        "--option",
+        "spark_options",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=key_values,
+        help="An option of the Spark source or sink, as in docs/spark.md; may be repeated.",
+    )(function)
+    function = click.option(
+        "--conf", metavar="KEY=VALUE", multiple=True, callback=key_values, help="A setting of Spark; may be repeated."
+    )(function)
+    return click.option(
+        "--master", default="local[*]", show_default=True, help="Where Spark runs, such as spark://host:7077."
+    )(function)
+
+
+def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeout_ms: int) -> dict[str, str]:
+    """Options of the Spark source or sink from a command's client settings."""
+    found = {"kafka.default.api.timeout.ms": str(timeout_ms)}
+    found |= {f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()}
+    return found | dict(options)
+
+
+@contextlib.contextmanager
+def spark_session(master: str, conf: Mapping[str, str]) -> Iterator[Any]:
+    """A Spark session for one command. What Java says goes to a file, which is kept if the command fails.
+
+    Raises:
+        click.ClickException: Spark is not installed.
+        ConfigurationError: there is no Java.
+    """
+    try:
+        from pyconsumer.spark import session
+    except ImportError as error:
+        raise click.ClickException(str(error)) from None
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    handle, name = tempfile.mkstemp(prefix="pyconsumer-spark-", suffix=".log")
+    good = False
+    try:
+        with _errors_to(handle):
+            spark = session(master=master, **{**_CONF, **conf})
+        try:
+            yield spark
+        finally:
+            spark.stop()
+        good = True
+    except (KeyboardInterrupt, click.Abort):
+        good = True
+        raise
+    finally:
+        os.close(handle)
+        if good or not Path(name).stat().st_size:
+            os.unlink(name)
+        else:
+            click.echo(f"What Spark said is in {name}", err=True)
+
+
+@contextlib.contextmanager
+def _errors_to(handle: int) -> Iterator[None]:
+    """What processes started inside write to standard error goes to a file."""
+    kept = os.dup(2)
+    try:
+        os.dup2(handle, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

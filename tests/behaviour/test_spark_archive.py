@@ -1,0 +1,138 @@
+"""``pyconsumer archive`` and ``pyconsumer replay``: there and back, and killed in the middle."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import pyconsumer.spark.archive as pipelines
+from pyconsumer.errors import ConfigurationError, KafkaError
+from tests.support.cluster import Cluster
+from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.spark_topics import TIME, Row, produce, reader
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "pyconsumer")
+SPARK = (
+    "--master",
+    "local[2]",
+    "--conf",
+    "spark.driver.bindAddress=127.0.0.1",
+    "--conf",
+    "spark.driver.host=127.0.0.1",
+)
+
+
+def numbered(count: int, *, first: int = 0, partitions: int = 2) -> list[Row]:
+    return [
+        Row(b"v%d" % i, b"k%d" % (i % 7), i % partitions, TIME + i, (("h", b"%d" % i),) if i % 3 else ())
+        for i in range(first, first + count)
+    ]
+
+
+def archived(folder: Path) -> list[tuple[int, int]]:
+    """Partition and offset of every row in the archive's files, read by somebody who knows nothing of Spark."""
+    rows = []
+    for path in sorted(folder.glob("batch=*/partition=*/*.parquet")):
+        partition = int(path.parent.name.partition("=")[2])
+        rows += [
+            (partition, offset) for offset in pq.read_table(path, columns=["offset"], partitioning=None)[0].to_pylist()
+        ]
+    return sorted(rows)
+
+
+def records(spark: Any, cluster: Cluster, topic: str) -> list[tuple[Any, ...]]:
+    frame = reader(spark, cluster.bootstrap_servers, {"subscribe": topic, "includeHeaders": True}).load()
+    return [
+        (row.partition, row.key, row.value, row.timestamp, row.headers and [tuple(header) for header in row.headers])
+        for row in frame.orderBy("partition", "offset").collect()
+    ]
+
+
+def kill_after_some_batches(command: tuple[str, ...]) -> None:
+    lines: list[str] = []
+    process = GuardedProcess(command, on_line=lines.append, cwd=ROOT)
+    try:
+        wait_until(lambda: len(lines) > 3 or not process.running, 240, "some batches")
+        time.sleep(random.uniform(0, 1))
+        assert process.running, process.stderr
+    finally:
+        process.kill()
+
+
+def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path) -> None:
+    source, target, other = (make_topic(partitions=2) for _ in range(3))
+    produce(cluster.bootstrap_servers, source, numbered(1000))
+    folder, servers, seen = str(tmp_path / "archive"), cluster.bootstrap_servers, []
+    done = pipelines.archive(spark, servers, source, folder, batch_records=300, on_progress=seen.append)
+    assert (done.batches, done.records, done.behind) == (4, 1000, 0)
+    assert [progress.records for progress in seen] == [300, 600, 900, 1000]
+    # What came since is added.
+    produce(cluster.bootstrap_servers, source, numbered(10, first=1000))
+    assert pipelines.archive(spark, servers, source, folder).records == 10
+    assert archived(tmp_path / "archive") == [(p, offset) for p in (0, 1) for offset in range(505)]
+    assert spark.read.parquet(folder).count() == 1010
+
+    sent = pipelines.replay(spark, folder, servers, target, keep_partitions=True)
+    assert (sent.batches, sent.done, sent.records) == (5, 5, 1010)
+    assert records(spark, cluster, target) == records(spark, cluster, source)
+    assert pipelines.replay(spark, folder, servers, target).records == 0  # all are there
+    # By the keys' hash, each key's records are in one partition, in order.
+    assert pipelines.replay(spark, folder, servers, other).records == 1010
+    last: dict[bytes, tuple[int, int]] = {}
+    for partition, key, value, _, _ in records(spark, cluster, other):
+        before = last.get(key, (partition, -1))
+        number = int(value[1:])
+        assert before[0] == partition
+        if number % 2:  # one key's records came from both partitions; each of those keeps its order
+            assert before[1] < number
+            last[key] = (partition, number)
+    assert pipelines.replay(spark, folder, servers, other, restart=True).records == 1010
+
+
+def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="there is no archive in"):
+        pipelines.replay(spark, str(tmp_path), embedded.bootstrap_servers, topic_name)
+    (tmp_path / "batch=0000000000").mkdir()
+    (tmp_path / "batch=0000000000" / "_SUCCESS").touch()
+    with pytest.raises(ConfigurationError, match="has batches but no _checkpoint"):
+        pipelines.archive(spark, embedded.bootstrap_servers, topic_name, str(tmp_path))
+    with pytest.raises(KafkaError, match=rf"archiving {topic_name} failed: .*UnknownTopicOrPartitionError"):
+        pipelines.archive(
+            spark,
+            embedded.bootstrap_servers,
+            topic_name,
+            str(tmp_path / "other"),
+            options={"fetchOffset.retryIntervalMs": "10"},
+        )
+
+
+def test_the_commands_killed_in_the_middle(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:
+    source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
+    produce(embedded.bootstrap_servers, source, numbered(3000))
+    folder = tmp_path / "archive"
+    servers = ("-b", embedded.bootstrap_servers, "--json", *SPARK)
+    archive = (*COMMAND, "archive", source, "--to", str(folder), "--batch-records", "150", *servers)
+    replay = (*COMMAND, "replay", str(folder), "--to", target, *servers)
+    kill_after_some_batches(archive)
+    last = json.loads(run(archive, timeout_s=300, cwd=ROOT).check().lines[-1])
+    assert last["left"] == 0
+    assert last["records"] < 3000
+    assert archived(folder) == [(p, offset) for p in (0, 1) for offset in range(1500)]
+    kill_after_some_batches(replay)
+    last = json.loads(run(replay, timeout_s=300, cwd=ROOT).check().lines[-1])
+    assert last["done"] == last["batches"] == 20
+    assert last["records"] < 3000
+    found = [row[2] for row in records(spark, embedded, target)]
+    assert set(found) == {b"v%d" % i for i in range(3000)}
+    assert len(found) <= 3150  # the batch that was killed may be there twice
