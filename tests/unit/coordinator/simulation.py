@@ -1,8 +1,8 @@
-"""A group that lives in simulated time: real membership cores, the real group coordinator, a network that fails.
+"""A group that lives in simulated time: real membership cores, the real group coordinator, a network with delays.
 
-One thread, one fake clock, one seed. Members poll, stall, vanish, leave and come; their connections break; the
+One thread, one fake clock, one seed; what happens, a test says. Members poll, stall, vanish, leave and come; the
 coordinator's broker restarts from its log. At every change of an assignment it is checked that no partition has two
-owners in one generation.
+owners in one generation. Random schedules of faults, with whole consumers, are in ``tests.simulation``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyconsumer.assignors import Assignor, RebalanceProtocol, common_protocol
-from pyconsumer.broker.group.join import JoinRequest
-from pyconsumer.broker.group.results import JoinResult, LeavingMember, SyncResult
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.coordinator.leader import divide, read_members, snapshot
@@ -40,15 +38,12 @@ from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.consumer_protocol import decode_assignment, encode_subscription
 from pyconsumer.protocol.messages.heartbeat import HeartbeatResponse
-from pyconsumer.protocol.messages.join_group import (
-    JoinGroupRequestProtocol,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
+from pyconsumer.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from pyconsumer.protocol.messages.sync_group import SyncGroupResponse
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 from tests.unit.assignors.cluster import FakeCluster
-from tests.unit.group.support import MemoryStorage, World
+from tests.unit.group.support import FakeBroker, MemoryStorage, World, handled
 
 GROUP = "g"
 TOPIC = "t"
@@ -119,32 +114,6 @@ class Simulation:
         for member in list(self.members):
             member.break_connections()
 
-    def something(self) -> str:
-        """One random event; its name comes back."""
-        name = self.random.choice(["join", "leave", "crash", "stall", "outage", "restart", "enforce", "nothing"])
-        member = self.random.choice(self.members) if self.members else None
-        if name == "join" or member is None or len(self.members) < 2:
-            if len(self.members) < 8:
-                self.add()
-        elif name == "leave":
-            member.leave()
-        elif name == "crash":
-            member.crash()
-        elif name == "stall":
-            member.stall(self.random.uniform(0.5, 25.0))
-        elif name == "outage":
-            member.lose_network(self.random.uniform(0.1, 15.0))
-        elif name == "restart":
-            self.restart_coordinator()
-        elif name == "enforce":
-            member.core.request_rejoin("chaos")
-        return name
-
-    def heal(self) -> None:
-        for member in self.members:
-            member.connected = True
-            member.stalled_until = 0.0
-
     # -- what must hold ----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -214,15 +183,6 @@ class SimulatedMember:
 
     def stall(self, seconds: float) -> None:
         self.stalled_until = self.sim.clock.now() + seconds
-
-    def lose_network(self, seconds: float) -> None:
-        self.connected = False
-        self.break_connections()
-
-        def back() -> None:
-            self.connected = True
-
-        self.sim.after(seconds, back)
 
     def break_connections(self) -> None:
         pending, self._pending = self._pending, []
@@ -357,90 +317,37 @@ class SimulatedMember:
 
         self._exchange(lambda answer: answer(None), done, fail)
 
+    def _ask(self, request: Message, done: Callable[[Any], None], fail: Callable[[], None]) -> None:
+        """A request to the coordinator, answered by the broker's own handler."""
+
+        def serve(answer: Callable[[Any], None]) -> None:
+            broker = FakeBroker(self.sim.world)
+            handled(broker, request, request.MAX_VERSION, self.sim.clock, client_id=self.name).on_done(answer)
+
+        self._exchange(serve, done, fail)
+
     def _send_join(self, step: SendJoin) -> None:
-        request = step.request
-
-        def serve(answer: Callable[[JoinResult], None]) -> None:
-            self.sim.world.coordinator.join_group(
-                JoinRequest(
-                    group_id=GROUP,
-                    member_id=request.member_id,
-                    group_instance_id=request.group_instance_id,
-                    client_id=self.name,
-                    client_host="/127.0.0.1",
-                    rebalance_timeout_ms=request.rebalance_timeout_ms,
-                    session_timeout_ms=request.session_timeout_ms,
-                    protocol_type=request.protocol_type,
-                    protocols=tuple((p.name, p.metadata) for p in request.protocols),
-                    reason=request.reason,
-                )
-            ).on_done(answer)
-
-        def done(result: JoinResult) -> None:
-            response = JoinGroupResponse(
-                error_code=result.error_code,
-                generation_id=result.generation_id,
-                protocol_type=result.protocol_type,
-                protocol_name=result.protocol_name,
-                leader=result.leader,
-                skip_assignment=result.skip_assignment,
-                member_id=result.member_id,
-                members=[
-                    JoinGroupResponseMember(
-                        member_id=m.member_id, group_instance_id=m.group_instance_id, metadata=m.metadata
-                    )
-                    for m in result.members
-                ],
-            )
+        def done(response: JoinGroupResponse) -> None:
             sync = self.core.on_join_response(step.attempt, response, self.sim.clock.now())
             if sync is not None:
                 self._send_sync(sync)
             self._background()
 
-        self._exchange(serve, done, lambda: self._step_failed(step.attempt))
+        self._ask(step.request, done, lambda: self._step_failed(step.attempt))
 
     def _send_sync(self, step: SendSync) -> None:
-        request = step.request
-
-        def serve(answer: Callable[[SyncResult], None]) -> None:
-            self.sim.world.coordinator.sync_group(
-                GROUP,
-                request.generation_id,
-                request.member_id,
-                {a.member_id: a.assignment for a in request.assignments},
-                group_instance_id=request.group_instance_id,
-                protocol_type=request.protocol_type,
-                protocol_name=request.protocol_name,
-            ).on_done(answer)
-
-        def done(result: SyncResult) -> None:
-            response = SyncGroupResponse(
-                error_code=result.error_code,
-                protocol_type=result.protocol_type,
-                protocol_name=result.protocol_name,
-                assignment=result.assignment,
-            )
+        def done(response: SyncGroupResponse) -> None:
             self.core.on_sync_response(step.attempt, response, self.sim.clock.now())
             self._background()
 
-        self._exchange(serve, done, lambda: self._step_failed(step.attempt))
+        self._ask(step.request, done, lambda: self._step_failed(step.attempt))
 
     def _step_failed(self, attempt: int) -> None:
         self.core.on_step_failed(attempt, KafkaConnectionError("connection lost"), self.sim.clock.now())
         self._background()
 
     def _send_heartbeat(self, step: SendHeartbeat) -> None:
-        request = step.request
-
-        def serve(answer: Callable[[int], None]) -> None:
-            answer(
-                self.sim.world.coordinator.heartbeat(
-                    GROUP, request.generation_id, request.member_id, request.group_instance_id
-                )
-            )
-
-        def done(code: int) -> None:
-            response = HeartbeatResponse(error_code=code)
+        def done(response: HeartbeatResponse) -> None:
             self.core.on_heartbeat_response(step.generation, step.node.node_id, response, self.sim.clock.now())
             self._background()
 
@@ -448,16 +355,11 @@ class SimulatedMember:
             self.core.on_heartbeat_failed(1, KafkaConnectionError("connection lost"), self.sim.clock.now())
             self._background()
 
-        self._exchange(serve, done, fail)
+        self._ask(step.request, done, fail)
 
     def _send_leave(self, step: SendLeave) -> None:
-        leaving = [LeavingMember(m.member_id, m.group_instance_id, m.reason) for m in step.request.members]
-
-        def serve(answer: Callable[[Any], None]) -> None:
-            answer(self.sim.world.coordinator.leave_group(GROUP, leaving))
-
         def done(_: Any) -> None:
             self.core.on_leave_done()
             self._background()
 
-        self._exchange(serve, done, lambda: done(None))
+        self._ask(step.request, done, lambda: done(None))

@@ -38,13 +38,14 @@ from pyconsumer.protocol.records import (
     iter_records,
 )
 from pyconsumer.protocol.schema import Message
-from pyconsumer.structs import TopicPartition
+from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 T = TypeVar("T")
 
 NOT_LEADER = 6
 PARTITIONS = 5
 GROUP = "g1"
+TOPIC_ID = bytes(range(16))
 TP0 = TopicPartition("t", 0)
 TP1 = TopicPartition("t", 1)
 
@@ -369,6 +370,30 @@ class World:
 
     def rejoin(self, client: Client, **more: Any) -> Deferred[JoinResult]:
         return self.join(client.member_id, instance=client.group_instance_id, protocols=client.protocols, **more)
+
+
+class FakeBroker:
+    """One topic ``t`` with two partitions, and a world to ask."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.group_coordinator = world.coordinator
+        self.topics = {"t": (TOPIC_ID, 2)}
+        self.has_leader = True
+
+    def topic_id(self, name: str) -> bytes | None:
+        found = self.topics.get(name)
+        return found[0] if found else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, (one, _) in self.topics.items() if one == topic_id), None)
+
+    def partition_count(self, topic: str) -> int | None:
+        found = self.topics.get(topic)
+        return found[1] if found else None
+
+    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        return BrokerMetadata(partition + 10, "here", 9092) if self.has_leader else None
 
 
 def handled(

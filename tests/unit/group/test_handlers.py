@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group import codes
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -34,35 +33,9 @@ from pyconsumer.protocol.messages.offset_fetch import (
 )
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pyconsumer.protocol.schema import Message
-from pyconsumer.structs import BrokerMetadata
-from tests.unit.group.support import GROUP, TP0, Client, World, handled, subscription, value_of
+from tests.unit.group.support import GROUP, TOPIC_ID, TP0, Client, FakeBroker, World, handled, subscription, value_of
 
-TOPIC_ID = bytes(range(16))
 OTHER_ID = bytes([9] * 16)
-
-
-class FakeBroker:
-    """One topic ``t`` with two partitions, and a world to ask."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.group_coordinator = world.coordinator
-        self.topics = {"t": (TOPIC_ID, 2)}
-        self.has_leader = True
-
-    def topic_id(self, name: str) -> bytes | None:
-        found = self.topics.get(name)
-        return found[0] if found else None
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name, (one, _) in self.topics.items() if one == topic_id), None)
-
-    def partition_count(self, topic: str) -> int | None:
-        found = self.topics.get(topic)
-        return found[1] if found else None
-
-    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        return BrokerMetadata(partition + 10, "here", 9092) if self.has_leader else None
 
 
 def send(broker: FakeBroker, request: Message, version: int) -> Deferred[Any]:
