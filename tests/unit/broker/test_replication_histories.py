@@ -193,7 +193,7 @@ class Histories(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_random_histories() -> None:
-    """Short ones, with hypothesis; ``python -m tests.unit.broker.test_replication_histories SEED N`` plays N long ones."""
+    """Short ones; ``python -m tests.unit.broker.test_replication_histories SEED COUNT`` plays long ones."""
     Histories.TestCase.settings = settings(
         max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
     )
