@@ -22,6 +22,7 @@ PARTITIONS = 6
 STRATEGIES = ("range", "cooperative-sticky")
 
 
+@pytest.mark.spec("transactions:SEQ-03", "broker:SCN-05", "broker:HBT-02", "transactions:HBT-08", "transactions:DLV-03")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_members_that_are_killed_are_replaced_when_their_session_ends(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: str
@@ -51,6 +52,28 @@ def test_members_that_are_killed_are_replaced_when_their_session_ends(
     assert not [member.name for member in members[2:] if member.seen.of("lost")]
 
 
+@pytest.mark.spec("client:SM-04", "client:SQ-04", "client:SM-08")
+def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    """Within its session: nobody else notices (KIP-345)."""
+    topic = make_topic(PARTITIONS)
+    with LiveGroup(cluster, group_id, topic, PARTITIONS, session_ms=30_000) as group:
+        killed, other = group.join(instance="one"), group.join(instance="two")
+        group.settle()
+        group.progress()
+        mine, told = set(killed.seen.owned), list(other.seen.calls)
+        killed.kill()
+        again = group.join(instance="one")
+        group.settle()
+        group.drain()
+        group.check()
+    assert (again.seen.owned, other.seen.calls) == (mine, told)
+    assert not group.ledger.rewinds()
+    assert group.ledger.repeated.keys() <= {killed.name}
+
+
+@pytest.mark.spec("broker:SCN-16", "broker:REG-19", "transactions:SEQ-05")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     victim: Cluster, topic_name: str, group_id: str, strategy: str
@@ -61,20 +84,21 @@ def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     with LiveGroup(victim, group_id, topic_name, PARTITIONS, strategy=strategy, **settings) as group:
         members = [group.join() for _ in range(3)]
         group.settle()
-        for _ in range(3 if victim.embedded else 1):
-            group.progress()
-            victim.kill()
-            victim.restart()
         group.progress()
         before = [list(member.seen.calls) for member in members]
+        generations = len(read_group_log(victim, group_id).generations)
+        for _ in range(3 if victim.embedded else 1):
+            victim.kill()
+            victim.restart()
+            group.progress()
         group.drain()
         log = group.check()
         assert [member.seen.calls for member in members] == before
     assert not group.ledger.rewinds()
-    assert not [member.name for member in members if member.seen.of("lost")]
-    print([generation.number for generation in log.generations])
+    assert len(log.generations) == generations
 
 
+@pytest.mark.spec("transactions:SEQ-08", "transactions:ERR-11", "client:RE-35")
 def test_a_member_that_is_stopped_for_longer_than_its_session_is_fenced(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -59,6 +59,7 @@ def play(group: LiveGroup, rng: random.Random) -> None:
             group.progress(pause)
 
 
+@pytest.mark.spec("transactions:DLV-01b", "broker:PV-02")
 @pytest.mark.timeout(60 + 6 * EVENTS)
 @pytest.mark.parametrize("strategy", JAVA_STRATEGIES)
 def test_members_of_all_clients_come_and_go_and_nothing_is_lost(

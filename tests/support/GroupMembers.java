@@ -28,7 +28,7 @@ public class GroupMembers {
 
     public static void main(String[] args) {
         arguments = args;
-        say("{\"at\": %.6f, \"member\": \"\", \"what\": \"ready\"}", now());
+        say("{\"at\": %.6f, \"member\": \"jvm\", \"what\": \"ready\"}", now());
         Scanner commands = new Scanner(System.in);
         while (commands.hasNext()) {
             String command = commands.next();

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
@@ -235,6 +236,22 @@ class KafkaTools:
     def start(self, name: str, *args: str, output: Path | None = None, quick: bool = True) -> GuardedProcess:
         """Start one of Kafka's programs that runs until it is stopped, such as a console consumer."""
         return GuardedProcess(self.command(name, *args, quick=quick), output=output)
+
+    def compiled(self, source: Path) -> list[str]:
+        """A java command, up to the program's arguments, for a single-file program that is compiled once and kept."""
+        text = source.read_bytes()
+        classes = self._home / "classes" / hashlib.sha256(text).hexdigest()[:16]
+        if not classes.exists():
+            with locked(classes.parent / ".lock"), tempfile.TemporaryDirectory(dir=classes.parent) as folder:
+                if not classes.exists():
+                    fresh = Path(folder, "classes")
+                    run(
+                        [*self.java("-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(fresh), str(source))]
+                    ).check()
+                    fresh.rename(classes)
+        command = self.java(source.stem)
+        command[command.index("-cp") + 1] += f"{os.pathsep}{classes}"
+        return command
 
     def run_source(self, source: Path, *args: str, timeout_s: float = 120.0, check: bool = True) -> Finished:
         """Run a single-file Java program that may use Kafka's classes."""

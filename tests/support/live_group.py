@@ -30,7 +30,7 @@ from tests.support.process import GuardedProcess, wait_until
 __all__ = ["JavaMembers", "LiveGroup", "LiveMember", "Writer"]
 
 ROOT = Path(__file__).parents[2]
-SETTLED_WITHIN_S = 30.0
+SETTLED_WITHIN_S = 60.0
 JAVA_STRATEGIES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -99,7 +99,7 @@ class JavaMembers:
         arguments += [str(options.session_ms), str(options.heartbeat_ms), str(options.batch)]
         arguments.append(str(round(options.work_s * 1e6)))
         program = Path(__file__).with_name("GroupMembers.java")
-        self.process = GuardedProcess([*java.java(), str(program), *arguments], on_line=ledger.note)
+        self.process = GuardedProcess([*java.compiled(program), *arguments], on_line=ledger.note)
 
     def join(self, name: str) -> LiveMember:
         self.process.write(f"join {name}\n")
@@ -234,19 +234,12 @@ class LiveGroup:
         return [member for member in self.members if member.alive]
 
     def start_java(self) -> None:
-        """Start the JVM ahead of its first member."""
+        """Start the JVM ahead of its first member, and wait until it takes commands."""
         if self._java is None:
             self._java = JavaMembers(self._options("java", ""), self.ledger)
             self._ending.callback(self._java.process.stop)
-
-    def kill_java(self) -> None:
-        """Kill the JVM with all of Java's members."""
-        if self._java is not None:
-            self._java.process.kill()
-            self._java = None
-        for member in self.members:
-            if member.client == "java":
-                member.alive = False
+            ready = self.ledger.seen("jvm")
+            self.ledger.wait(lambda: ready.started, 120.0, "the JVM")
 
     def _options(self, client: str, name: str, **settings: Any) -> Options:
         return Options(**(self._settings | settings | {"client": client, "name": name}))
