@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Generic, TypeVar
 
-from pyconsumer.errors import KafkaError, KafkaTimeoutError
+from pyconsumer.errors import KafkaError, KafkaTimeoutError, RequestCancelledError
 from pyconsumer.network.waiting import Steps, Wait
 
 __all__ = ["BackgroundSteps"]
@@ -60,12 +60,15 @@ class BackgroundSteps(Generic[T]):
         return self.done
 
     def _resume(self, error: KafkaError | None) -> None:
+        if getattr(self._steps, "gi_frame", self) is None:
+            self.done, self.error = True, RequestCancelledError("interrupted")  # Ctrl-C ended it, or hid its end
+            return
         try:
             self._wait = self._steps.send(None) if error is None else self._steps.throw(error)
         except StopIteration as stop:
-            self.done, self.result = True, stop.value
+            self.result, self.done = stop.value, True
         except KafkaError as failure:
-            self.done, self.error = True, failure
+            self.error, self.done = failure, True
 
     def close(self) -> None:
         """Give up; ``finally`` blocks of the generator run."""

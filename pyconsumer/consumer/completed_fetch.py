@@ -333,6 +333,19 @@ class FetchBuffer:
                 self._subscriptions.seek_validated(tp, FetchPosition(*position))
         self._moved.clear()
 
+    def clear(self) -> None:
+        """Drop everything, and begin to count anew."""
+        for fetches in self._of.values():
+            for fetch in fetches:
+                fetch.drop()
+        self._queue.clear()
+        self._parked.clear()
+        self._of.clear()
+        self._budget.held = 0
+        for state in self._subscriptions.states():
+            state.buffered_fetches = state.buffered_bytes = 0
+            state.fetch_blocked = False
+
     def _is_turn_of(self, fetch: CompletedFetch) -> bool:
         """Whether the head of the queue may be handed out; if not it has left the queue."""
         if fetch.dropped or not fetch.is_current:

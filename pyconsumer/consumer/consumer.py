@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -28,6 +29,8 @@ from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 
 __all__ = ["KafkaConsumer"]
@@ -102,6 +105,7 @@ class KafkaConsumer:
             metrics=self._metrics,
             clock=clock,
         )
+        self._guard.on_interrupt = self._core.recover
 
     def _make_coordinator(self) -> ConsumerCoordinator | None:
         if self.config.group_id is None:
@@ -138,31 +142,78 @@ class KafkaConsumer:
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: we may not.
             KafkaError: what else the group or a rebalance listener raised.
         """
+        if max_records is None:
+            max_records = self.config.max_poll_records
+        _check_max_records(max_records)
         try:
-            return self._poll(timeout_ms, max_records)
+            found = self._poll(timeout_ms, lambda: self._core.take_records(max_records))
+        except BaseException as error:
+            self._core.on_interrupt(error)
+            raise
+        return ConsumerRecords() if found is None else found
+
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Like :meth:`poll`, but as columns: all that is buffered, of several partitions, up to 8 MiB or so.
+
+        Keys and values are as they were sent: deserializers and interceptors are not applied. Each row costs memory
+        besides its key and value, so that of very small records no more than one for each 16 bytes of the 8 MiB come.
+
+        Args:
+            timeout_ms: longest time to wait if nothing is there; 0 looks once.
+            max_records: at most so many rows; None for no other bound than the 8 MiB.
+            columns: which, in this order, of ``topic``, ``partition``, ``offset``, ``timestamp`` (ms, UTC), ``key``,
+                ``value``, ``headers`` (those are the default), ``timestamp_type`` and ``leader_epoch``. What is left
+                out costs nothing.
+            dictionary_topic: whether the topic is dictionary-encoded.
+
+        Returns:
+            Rows partition by partition in the order of offsets; none if no record came in time, with the same schema.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ValueError: a column is not known, or named twice.
+            KafkaError: as :meth:`poll`, except that nothing is deserialized.
+        """
+        from pyconsumer.consumer.arrow import MAX_BYTES, ArrowColumns
+
+        wanted = ArrowColumns(columns, dictionary_topic=dictionary_topic)
+        if max_records is not None:
+            _check_max_records(max_records)
+        builder = wanted.builder()
+        most = sys.maxsize if max_records is None else max_records
+        try:
+            runs = self._poll(timeout_ms, lambda: self._core.take_columns(builder, most, MAX_BYTES))
+            try:
+                return wanted.batch(builder, runs or ())
+            except MemoryError:
+                self._core.fetcher.buffer.roll_back()  # they did not reach the application
+                raise
         except BaseException as error:
             self._core.on_interrupt(error)
             raise
 
-    def _poll(self, timeout_ms: float, max_records: int | None) -> ConsumerRecords:
+    def _poll(self, timeout_ms: float, take: Callable[[], T | None]) -> T | None:
         guard = self._guard
         try:
             guard.acquire()
             if guard.depth > 1:
                 self._refuse_in_callback("poll")
-            if max_records is None:
-                max_records = self.config.max_poll_records
-            elif max_records < 1:
-                raise ValueError(f"max_records must be at least 1, not {max_records}")
             client = self._client
             client.raise_wakeup()
             now = self._clock.now()
             self._metrics.on_poll_start(now)
-            found = self._core.poll_buffered(now, max_records)
+            found = self._core.buffered(now, take)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            return client.run(self._core.poll(deadline, max_records), deadline)
+            return client.run(self._core.fetched(deadline, take), deadline)
         finally:
             guard.release()
 
@@ -536,6 +587,11 @@ class KafkaConsumer:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
         return f"<KafkaConsumer{group} client_id={self.config.client_id!r} {state}>"
+
+
+def _check_max_records(max_records: int) -> None:
+    if max_records < 1:
+        raise ValueError(f"max_records must be at least 1, not {max_records}")
 
 
 def _is_partition(value: Any) -> bool:

@@ -39,7 +39,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import Steps, Wait
-from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
@@ -100,11 +100,15 @@ class ConsumerCore:
         self._lookup: BackgroundSteps[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         self._looked_up: frozenset[TopicPartition] = frozenset()
         self._lookup_not_before = 0.0
+        self._interrupted = False
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
-    def poll_buffered(self, now: float, max_records: int) -> ConsumerRecords | None:
-        """What is buffered, if nothing else is due; None if :meth:`poll` has to be run. No system call is made."""
+    # Records come in three forms, by three functions that take them out of the buffer: those of a poll, those of
+    # poll_arrow, and one for iteration. None is nothing.
+
+    def buffered(self, now: float, take: Callable[[], T | None]) -> T | None:
+        """What is buffered, if nothing else is due; None if :meth:`fetched` has to be run. No system call is made."""
         coordinator = self.coordinator
         if coordinator is not None:
             coordinator.note_poll(now)
@@ -115,11 +119,10 @@ class ConsumerCore:
             return None
         if self.subscriptions.has_changed:
             fetcher.apply_changes(now)
-        found = fetcher.buffer.collect(max_records)
-        return self._pipeline(found) if found else None
+        return take()
 
-    def poll(self, deadline: float, max_records: int) -> Steps[ConsumerRecords]:
-        """Records, or none at the deadline.
+    def fetched(self, deadline: float, take: Callable[[], T | None]) -> Steps[T | None]:
+        """What there is, or None at the deadline.
 
         Raises:
             IllegalStateError: nothing is subscribed or assigned.
@@ -133,52 +136,45 @@ class ConsumerCore:
             fetcher.raise_error()
             if fetcher.send_fetches():
                 self.client.flush()
-            found = fetcher.buffer.collect(max_records)
-            if found:
-                return self._pipeline(found)
+            found = take()
+            if found is not None:
+                return found
             now = self.clock.now()
             if looked and now >= deadline:
-                return ConsumerRecords()
+                return None
             looked = True
             yield self._wait(now, deadline)
+
+    def poll_buffered(self, now: float, max_records: int) -> ConsumerRecords | None:
+        """What is buffered, see :meth:`buffered`."""
+        return self.buffered(now, lambda: self.take_records(max_records))
+
+    def poll(self, deadline: float, max_records: int) -> Steps[ConsumerRecords]:
+        """Records, or none at the deadline; see :meth:`fetched`."""
+        found = yield from self.fetched(deadline, lambda: self.take_records(max_records))
+        return ConsumerRecords() if found is None else found
 
     def next_buffered(self, now: float) -> ConsumerRecord | None:
         """The next record for iteration, if nothing else is due; None if :meth:`next` has to be run."""
-        coordinator = self.coordinator
-        if coordinator is not None:
-            coordinator.note_poll(now)
-            if now >= coordinator.next_due_at or coordinator.has_user_output:
-                return None
-        fetcher = self.fetcher
-        if not fetcher.buffer or fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
-            return None
-        if self.subscriptions.has_changed:
-            fetcher.apply_changes(now)
-        return self._one()
+        return self.buffered(now, self._one)
 
     def next(self, deadline: float) -> Steps[ConsumerRecord | None]:
         """The next record for iteration, or None at the deadline. The position moves past it alone."""
-        fetcher = self.fetcher
-        self._check_subscribed()
-        looked = False
-        while True:
-            yield from self._coordinate()
-            fetcher.raise_error()
-            if fetcher.send_fetches():
-                self.client.flush()
-            record = self._one()
-            if record is not None:
-                return record
-            now = self.clock.now()
-            if looked and now >= deadline:
-                return None
-            looked = True
-            yield self._wait(now, deadline)
+        return self.fetched(deadline, self._one)
 
     def on_interrupt(self, error: BaseException) -> None:
         """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""
         if not isinstance(error, Exception):
             self.fetcher.buffer.roll_back()
+            self.recover()
+
+    def recover(self) -> None:
+        """Ctrl-C fell into a call: see to it that nothing counts as under way that is not. No I/O happens."""
+        self._interrupted = True  # until this has come to its end
+        self.fetcher.recover()
+        if self.coordinator is not None:
+            self.coordinator.recover()
+        self._interrupted = False
 
     def _one(self) -> ConsumerRecord | None:
         while True:
@@ -193,6 +189,23 @@ class ConsumerCore:
             shown = self.interceptors.on_consume(ConsumerRecords({record.topic_partition: [record]}))
             for changed in shown.records():
                 return changed
+
+    def take_columns(
+        self, columns: ColumnsBuilder, max_records: int, max_bytes: int
+    ) -> list[tuple[TopicPartition, int]] | None:
+        """Move what is buffered into columns, for ``poll_arrow``. Whose rows they are, None if there are none."""
+        found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
+        if not found:
+            return None
+        if self.subscriptions.has_changed:
+            self._send_quietly()
+        for tp, count in found:
+            self.metrics.on_records(tp.topic, count)
+        return found
+
+    def take_records(self, max_records: int) -> ConsumerRecords | None:
+        found = self.fetcher.buffer.collect(max_records)
+        return self._pipeline(found) if found else None
 
     def _pipeline(self, found: dict[TopicPartition, list[ConsumerRecord]]) -> ConsumerRecords:
         """Positions have moved: let the next fetches leave while these records are processed. Nothing may raise."""
@@ -234,6 +247,8 @@ class ConsumerCore:
 
     def _coordinate(self) -> Steps[None]:
         """Group duties, then positions. Waits for nothing."""
+        if self._interrupted:
+            self.recover()
         if self.coordinator is not None:
             self.coordinator.note_poll(self.clock.now())
             yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)

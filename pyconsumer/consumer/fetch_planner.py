@@ -18,7 +18,7 @@ Rules
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from pyconsumer.consumer.fetch_session import FetchSession, SessionPartition, SessionRequest
@@ -118,6 +118,20 @@ class FetchPlanner:
         """Look at these partitions again."""
         for tp in partitions:
             self._place(tp, now)
+
+    def recover(self, pending: Collection[int]) -> None:
+        """Ctrl-C fell into something: what is under way is what has a request, to the ``pending`` nodes."""
+        for node_id, node in self._nodes.items():
+            node.changed.update(node.wanted)
+            if node.in_flight is not None and node_id not in pending:
+                node.in_flight = None
+                node.session.on_failure()
+        self.budget.reserved = sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight)
+
+    def is_current(self, planned: PlannedFetch) -> bool:
+        """Whether it is what the node's next answer is for."""
+        node = self._nodes.get(planned.node_id)
+        return node is None or node.in_flight is planned
 
     def on_response(self, node_id: int, *, retry_at: float = 0.0) -> PlannedFetch | None:
         """The answer of a node came, or its request failed: its reservation is over.

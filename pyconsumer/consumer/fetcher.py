@@ -108,6 +108,7 @@ class Fetcher:
         self._metrics = metrics
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._seen_update = -1
+        self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
@@ -167,6 +168,15 @@ class Fetcher:
         max_version = None if session.use_topic_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
         future = self._client.send(planned.node_id, FetchRequest, build, max_version=max_version)
         future.add_callback(lambda done: self._on_done(planned, done))
+        self._requests[planned.node_id] = future
+
+    def recover(self) -> None:
+        """Ctrl-C fell into something, so that nobody knows how far it got: fetch again from the positions."""
+        self._seen_update = -1
+        self.buffer.clear()
+        self._subscriptions.drop_fetched([state.topic_partition for state in self._subscriptions.states()])
+        self.planner.recover([node_id for node_id, future in self._requests.items() if not future.done])
+        self._subscriptions.retry_now()
 
     def close_sessions(self) -> list[RequestFuture[ClientResponse]]:
         """Queue requests that close our sessions, at brokers that can answer at once.
@@ -193,6 +203,8 @@ class Fetcher:
         if session is None:
             _log.error("a fetch answer of node %d came without a session; it is ignored", planned.node_id)
             return
+        if not self.planner.is_current(planned):
+            return  # given up, see recover
         retry_at = self._clock.now() + self._retry_backoff
         if future.exception is not None:
             self.planner.on_response(planned.node_id, retry_at=retry_at)

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
@@ -49,7 +50,7 @@ class AccessGuard:
         name: of it, for messages.
     """
 
-    __slots__ = ("_depth", "_forks", "_name", "_owner", "_pid", "_user", "closed")
+    __slots__ = ("_depth", "_forks", "_name", "_owner", "_pid", "_user", "closed", "on_interrupt")
 
     def __init__(self, user: object | None = None, name: str = "KafkaConsumer") -> None:
         self._user = None if user is None else weakref.ref(user)
@@ -58,6 +59,8 @@ class AccessGuard:
         self._pid = os.getpid()
         self._forks = _forks
         self._name = name
+        #: Called when Ctrl-C or its like has come out of a call.
+        self.on_interrupt: Callable[[], object] | None = None
         #: After close() every call is refused.
         self.closed = False
 
@@ -135,3 +138,5 @@ class AccessGuard:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
+        if kind is not None and not issubclass(kind, Exception) and self.on_interrupt is not None:
+            self.on_interrupt()

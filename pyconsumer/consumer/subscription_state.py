@@ -349,6 +349,11 @@ class SubscriptionState:
         wanted = (FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION)
         return min((s.retry_at for s in self._not_fetching.values() if s.state in wanted), default=float("inf"))
 
+    def retry_now(self) -> None:
+        """Let every reset and validation that is wanted be due."""
+        for state in self._not_fetching.values():
+            state.retry_at = 0.0
+
     def _in(self, wanted: FetchState) -> list[TopicPartition]:
         return [tp for tp, state in self._not_fetching.items() if state.state is wanted]
 

@@ -19,7 +19,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pyconsumer.consumer.coordinator.link import CoordinatorLink
 from pyconsumer.consumer.coordinator.offset_requests import (
@@ -35,6 +35,7 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
+    RequestCancelledError,
     RetriableCommitFailedError,
     TopicAuthorizationFailedError,
     for_code,
@@ -80,11 +81,13 @@ class AutoCommit:
             self.next_at = now + min(pause, self.interval)
 
 
-class _Queued(NamedTuple):
-    """An asynchronous commit that waits for the coordinator."""
+@dataclass(eq=False, slots=True)
+class _AsyncCommit:
+    """An asynchronous commit that has not ended. ``sent``: its request; None while it waits for the coordinator."""
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     future: RequestFuture[None]
+    sent: RequestFuture[None] | None = None
 
 
 class OffsetCommitter:
@@ -112,7 +115,6 @@ class OffsetCommitter:
         on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
     ) -> None:
         self.auto_commit = auto_commit
-        self.pending_async = 0
         self._link = link
         self._core = link.core
         self._is_member = is_member
@@ -120,7 +122,8 @@ class OffsetCommitter:
         self._refresh_metadata = refresh_metadata
         self._backoff = backoff
         self._on_commit = on_commit
-        self._queue: deque[_Queued] = deque()
+        self._async: list[_AsyncCommit] = []
+        self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
         link.on_lookup_done = self._on_lookup_done
 
@@ -174,16 +177,35 @@ class OffsetCommitter:
         wanted = _checked(offsets)
         self.run_callbacks()
         future: RequestFuture[None] = RequestFuture()
-        self.pending_async += 1
-        future.add_callback(lambda done: self._async_done(wanted, callback, done.exception))
+        commit = _AsyncCommit(wanted, future)
+        self._async.append(commit)
+        future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
         if not wanted:
             future.complete(None)
         elif self._link.find():
             self.send_queued()
-            self._send(wanted, None).chain(future)
+            self._send_async(commit)
         else:
-            self._queue.append(_Queued(wanted, future))
+            self._queue.append(commit)
         return future
+
+    def _send_async(self, commit: _AsyncCommit) -> None:
+        sent = self._send(commit.offsets, None)
+        sent.chain(commit.future)
+        commit.sent = sent
+
+    @property
+    def pending_async(self) -> int:
+        """How many asynchronous commits have not ended."""
+        return len(self._async)
+
+    def recover(self) -> None:
+        """Ctrl-C fell into something: commits that were never sent, or whose end was not heard, have failed."""
+        for commit in list(self._async):
+            under_way = commit.sent is not None and not commit.sent.done
+            if not commit.future.done and not under_way and commit not in self._queue:
+                commit.future.fail(RequestCancelledError("interrupted"))
+        self._async = [commit for commit in self._async if not commit.future.done]
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
         """Commit for the present generation, once; the caller decides what comes of a failure."""
@@ -233,11 +255,13 @@ class OffsetCommitter:
 
     def _async_done(
         self,
-        offsets: dict[TopicPartition, OffsetAndMetadata],
+        commit: _AsyncCommit,
         callback: CommitCallback | None,
         error: KafkaError | None,
     ) -> None:
-        self.pending_async -= 1
+        offsets = commit.offsets
+        if commit in self._async:
+            self._async.remove(commit)
         if error is None:
             self._callbacks.append(lambda: self._committed(offsets))
         elif error.retriable:
@@ -265,12 +289,12 @@ class OffsetCommitter:
 
     def _on_lookup_done(self, error: KafkaError | None) -> None:
         """Send what waited for the coordinator, or let it fail."""
-        queue, self._queue = self._queue, deque()
-        for queued in queue:
+        for commit in list(self._queue):
+            self._queue.remove(commit)
             if error is None:
-                self._send(queued.offsets, None).chain(queued.future)
+                self._send_async(commit)
             else:
-                queued.future.fail(error)
+                commit.future.fail(error)
 
     def _generation(self) -> Generation:
         """The generation to commit for.

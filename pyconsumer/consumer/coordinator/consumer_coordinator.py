@@ -167,6 +167,14 @@ class ConsumerCoordinator:
         """Whether code of the application runs at the moment."""
         return self._rebalancer.in_callback
 
+    def recover(self) -> None:
+        """Ctrl-C fell into a call: see to it that nothing counts as under way that is not. No I/O happens."""
+        self._metadata_seen = -1
+        self._link.recover()
+        self._rebalancer.recover()
+        self._committer.recover()
+        self._changed()
+
     # -- membership --------------------------------------------------------------------------------------------------
 
     def poll(self, deadline: float, *, wait_for_join: bool = True) -> Steps[bool]:

@@ -137,8 +137,15 @@ class CoordinatorLink:
         lookup = self.client.send_any(
             FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         )
-        self._lookup = lookup
         lookup.add_callback(self._on_lookup)
+        self._lookup = lookup
+
+    def recover(self) -> None:
+        """Ctrl-C fell into something: a lookup that was never sent, or whose end was not heard, is not under way."""
+        if self._lookup is None or self._lookup.done:
+            with self.lock:
+                if self.core.lookup.is_under_way(USER):
+                    self.core.lookup.cancelled(USER)
 
     def ensure(self, deadline: float) -> Steps[bool]:
         """Wait until the coordinator is known; whether it is by the deadline.

@@ -77,6 +77,10 @@ class CoordinatorLookup:
         search.retry_at = now + self._backoff.delay(search.failures)
         search.failures += 1
 
+    def is_under_way(self, who: str) -> bool:
+        """Whether this thread has sent one that has not ended."""
+        return self._searches[who].in_flight
+
     def cancelled(self, who: str) -> None:
         """A lookup was given up before its end."""
         self._searches[who].in_flight = False

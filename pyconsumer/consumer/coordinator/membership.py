@@ -336,6 +336,16 @@ class ClassicMembership(GroupMember):
         """The application hears what it gives up under the cooperative protocol, and may commit that."""
         self._attempt.revoking = True
 
+    def recover(self, under_way: int | None, now: float) -> None:
+        """Ctrl-C fell into a step: if no request of the present attempt is under way, it failed.
+
+        Args:
+            under_way: the attempt whose request is, None if there is none.
+        """
+        attempt = self._attempt
+        if self.state in _IN_REBALANCE and attempt.election is None and attempt.number != under_way:
+            self._step_failed(Reaction.RETRY_NOW, None, now, "interrupted")
+
     def on_completed(self) -> RebalanceReport | None:
         """The application knows its new partitions; what to log about it comes back."""
         self._attempt.completed = None

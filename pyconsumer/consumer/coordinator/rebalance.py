@@ -75,6 +75,7 @@ class Rebalancer:
         self.in_callback = False
         self.under_way: RequestFuture[ClientResponse] | None = None
         self.due_at = -math.inf
+        self._attempt = -1  # whose request ``under_way`` is
         self._link = link
         self._core = link.core
         self._client = client
@@ -250,8 +251,9 @@ class Rebalancer:
             self._link.changed()
 
         log.debug("[%s] sending to coordinator %s: %s", label, step.node, step.request)
-        self.under_way = self._link.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
-        self.under_way.add_callback(answered)
+        future = self._link.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
+        future.add_callback(answered)
+        self.under_way, self._attempt = future, number
 
     def _send_sync(self, step: SendSync) -> None:
         def answered(future: RequestFuture[ClientResponse]) -> None:
@@ -263,8 +265,15 @@ class Rebalancer:
                     self._core.on_sync_response(step.attempt, future.value.message, now)
             self._link.changed()
 
-        self.under_way = self._link.send(step.node, SyncGroupRequest, step.request, timeout=step.timeout)
-        self.under_way.add_callback(answered)
+        future = self._link.send(step.node, SyncGroupRequest, step.request, timeout=step.timeout)
+        future.add_callback(answered)
+        self.under_way, self._attempt = future, step.attempt
+
+    def recover(self) -> None:
+        """Ctrl-C fell into something: a request that was never sent, or whose answer was not heard, has failed."""
+        pending = self.under_way is not None and not self.under_way.done
+        with self._link.lock:
+            self._core.recover(self._attempt if pending else None, self._link.clock.now())
 
     # -- leading -----------------------------------------------------------------------------------------------------
 
@@ -357,6 +366,7 @@ class Rebalancer:
         if self._protocol is RebalanceProtocol.COOPERATIVE and revoked:
             with lock:
                 core.on_revoking()
+            self._commit_revoked(revoked)
             self._caught(errors, lambda: self._tell("on_partitions_revoked", revoked))
             with lock:
                 core.request_rejoin("need to revoke partitions and re-join")
@@ -380,6 +390,17 @@ class Rebalancer:
         self._caught(errors, lambda: self._tell("on_partitions_assigned", added))
         if errors:
             raise errors[0]
+
+    def _commit_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Commit, if that is automatic, what was handed out of them since the join began.
+
+        It is not waited for: it leaves before our next JoinGroup, on the same connection, and nobody else gets the
+        partitions before that.
+        """
+        if self._committer.auto_commit.enabled:
+            consumed = self._subscriptions.all_consumed()
+            offsets = {tp: consumed[tp] for tp in revoked if tp in consumed}
+            self._committer.commit_automatically(offsets, self._link.clock.now())
 
     def _schedule(self, assignor: Assignor) -> None:
         """Ask for another rebalance when the assignor wants one, or if one that is needed does not come.

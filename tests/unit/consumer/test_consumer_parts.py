@@ -405,6 +405,8 @@ def test_every_consumer_has_a_name_of_its_own() -> None:
     assert len(names) == 3
     assert all(name.startswith("consumer-") for name in names)
     assert build(client_id="me").client_id == "me"
+    static = {"group_id": "g", "group_instance_id": "host-7"}
+    assert build(**static).client_id == build(**static).client_id == "consumer-g-host-7", "the same after a restart"
 
 
 @pytest.mark.parametrize(
@@ -413,6 +415,7 @@ def test_every_consumer_has_a_name_of_its_own() -> None:
         {"heartbeat_interval_ms": 45_000},
         {"fetch_max_wait_ms": 30_000},
         {"group_instance_id": "i"},
+        *({"group_id": "g", "group_instance_id": wrong} for wrong in ("", ".", "..", "a b", "\u00e9", "x" * 250)),
         {"auto_offset_reset": "smallest"},
         {"isolation_level": "serializable"},
         {"on_record_error": "ignore"},
@@ -491,6 +494,20 @@ def test_background_steps_fail_at_their_deadline() -> None:
 
     assert isinstance(background.error, KafkaTimeoutError)
     assert ended == ["finally"]
+
+
+def test_background_steps_that_ctrl_c_ended_have_failed_and_found_nothing() -> None:
+    def steps() -> Any:
+        raise KeyboardInterrupt
+        yield
+
+    background = BackgroundSteps(steps(), 100.0)
+    with pytest.raises(KeyboardInterrupt):
+        background.advance(0.0)
+    assert background.advance(0.0)
+    assert background.result is None
+    assert background.error is not None
+    assert background.error.retriable
 
 
 def test_background_steps_keep_their_error() -> None:

@@ -294,6 +294,30 @@ def test_a_refused_login_is_raised_once() -> None:
     world.fetcher.raise_error()
 
 
+def test_ctrl_c_before_a_fetch_was_sent_does_not_end_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(T0, T2)
+
+    def interrupted(*arguments: Any, **more: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.client, "send", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            world.fetcher.send_fetches()
+    assert world.send() == {}, "it counts as under way"
+    world.fetcher.recover()
+    (sent,) = world.send().values()
+    assert asked(sent) == {0: 0, 2: 0}
+    world.fetcher.recover()
+    assert world.send() == {}, "what is under way stays so"
+    sent.answer(response({T0: data(batch(0, 3)), T2: data(batch(0, 1))}))
+    assert world.collect() == {}, "but its answer is of an older epoch"
+    (sent,) = world.send().values()
+    sent.answer(response({T0: data(batch(0, 3)), T2: data(batch(0, 1))}))
+    assert world.collect() == {T0: [0, 1, 2], T2: [0]}
+    assert world.fetcher.planner.budget.held == 0
+
+
 @pytest.mark.spec("client:FE-01")
 def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
     world = World(T0, key_deserializer=bytes.decode)

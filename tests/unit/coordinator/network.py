@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -60,6 +61,7 @@ class FakeNetwork:
         self.quiet = 0
         self.client = self
         self.closed = False
+        self.correlation_ids = itertools.count()
 
     def send(
         self,
