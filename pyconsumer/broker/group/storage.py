@@ -58,5 +58,7 @@ class GroupStorage(Protocol):
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
         """Record batches from the log start to the log end, in pieces of any size that hold whole batches.
 
-        The iteration ends early if this broker stops leading the partition, and is empty if it never did.
+        Raises:
+            NotLeaderOrFollowerError: while it is read, or before, this broker has ceased to lead the partition, or leads
+                it in another epoch. Half a log must not pass for all of it.
         """
