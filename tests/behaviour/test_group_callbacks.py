@@ -212,8 +212,11 @@ def test_a_generation_lost_during_a_callback_is_told_as_lost(
         join_all([a], 1)
 
 
-def cooperative(start: Callable[..., Member], cluster: Cluster, group_id: str, topic: str, **settings: Any) -> Member:
-    return start(cluster, group_id, [topic], partition_assignment_strategy=["cooperative-sticky"], **settings)
+def cooperative(
+    start: Callable[..., Member], cluster: Cluster | KafkaProxy, group_id: str, topic: str, **settings: Any
+) -> Member:
+    servers = cluster.bootstrap_servers
+    return start(servers, group_id, [topic], partition_assignment_strategy=["cooperative-sticky"], **settings)
 
 
 @pytest.mark.spec("client:IC-03", "client:IC-09", "client:IC-10", "client:IC-12", "client:IC-13")
@@ -290,6 +293,27 @@ def test_a_cooperative_member_can_commit_what_it_gives_up(
         eventually(lambda: len(a.read) + len(b.read) >= 44, "reading on")
         assert refused == []
         assert sorted(offset for _, offset in b.read) == [10, 10]
+
+
+def test_an_orderly_cooperative_rebalance_reads_nothing_twice(
+    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
+) -> None:
+    """Not even what is handed out while the join is under way, when nothing can be committed."""
+    topic = make_topic(4)
+    fill(cluster, topic, 40, 4)
+    with running() as start:
+        a = cooperative(start, proxy, group_id, topic, auto_commit_interval_ms=60_000)
+        eventually(lambda: len(a.read) == 40, "reading")
+        parked = proxy.hold(ApiKey.JOIN_GROUP)
+        b = cooperative(start, cluster, group_id, topic, auto_commit_interval_ms=60_000)
+        parked.wait()
+        fill(cluster, topic, 40, 4)
+        eventually(lambda: len(a.read) == 80, "reading while the answer is held back")
+        parked.release()
+        join_all([a, b], 4)
+        fill(cluster, topic, 4, 4)
+        eventually(lambda: len(a.read) + len(b.read) >= 84, "reading on")
+        assert sorted(offset for _, offset in b.read) == [20, 20]
 
 
 @pytest.mark.spec("client:AS-50")

@@ -780,6 +780,41 @@ def test_what_a_cooperative_member_gives_up_can_be_committed_for_the_new_generat
     assert outcome == [True, 2]
 
 
+def test_what_a_cooperative_member_gives_up_is_committed_automatically() -> None:
+    """What was handed out since the join began; the commit leaves before the next JoinGroup."""
+    bench = Bench(partition_assignment_strategy=[Sticky()], enable_auto_commit=True)
+    bench.learn(t=2)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    bench.answer_join(1, protocol_name="test-cooperative")
+    sync = bench.network.take(SyncGroupRequest)
+    sync.answer(SyncGroupResponse(assignment=encode_assignment([T0, T1])))
+    bench.poll()
+    bench.read(p0=5, p1=5)
+    bench.core.request_rejoin("because")
+    bench.poll()
+    bench.answer_commit()
+    bench.poll()
+    bench.read(p1=9)
+    bench.answer_join(2, protocol_name="test-cooperative")
+    sync = bench.network.take(SyncGroupRequest)
+    sync.answer(SyncGroupResponse(assignment=encode_assignment([T0])))
+    bench.poll()
+    of_revoked, before_join = (sent.request for sent in bench.network.sent)
+    assert bench.listener.calls[-2:] == [("revoked", [T1]), ("assigned", [])]
+    assert committed(of_revoked) == {1: 9}
+    assert committed(before_join) == {0: 5}
+    assert {of_revoked.generation_id_or_member_epoch, before_join.generation_id_or_member_epoch} == {2}
+
+
+def committed(request: OffsetCommitRequest) -> dict[int, int]:
+    """Offsets by partition of a commit of one topic."""
+    (topic,) = request.topics
+    return {p.partition_index: p.committed_offset for p in topic.partitions}
+
+
 def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
     """Between JoinGroup and SyncGroup nobody can say whose the partitions are."""
     bench = Bench(partition_assignment_strategy=[Sticky()])
