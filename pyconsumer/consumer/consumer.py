@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.consumer.arguments import as_partition, check_max_records, is_partition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.core import CommitCallback, ConsumerCore
 from pyconsumer.consumer.guard import AccessGuard
@@ -142,11 +143,9 @@ class KafkaConsumer:
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: we may not.
             KafkaError: what else the group or a rebalance listener raised.
         """
-        if max_records is None:
-            max_records = self.config.max_poll_records
-        _check_max_records(max_records)
+        most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         try:
-            found = self._poll(timeout_ms, lambda: self._core.take_records(max_records))
+            found = self._poll(timeout_ms, lambda: self._core.take_records(most))
         except BaseException as error:
             self._core.on_interrupt(error)
             raise
@@ -184,10 +183,8 @@ class KafkaConsumer:
         from pyconsumer.consumer.arrow import MAX_BYTES, ArrowColumns
 
         wanted = ArrowColumns(columns, dictionary_topic=dictionary_topic)
-        if max_records is not None:
-            _check_max_records(max_records)
+        most = sys.maxsize if max_records is None else check_max_records(max_records)
         builder = wanted.builder()
-        most = sys.maxsize if max_records is None else max_records
         try:
             runs = self._poll(timeout_ms, lambda: self._core.take_columns(builder, most, MAX_BYTES))
             try:
@@ -335,17 +332,17 @@ class KafkaConsumer:
             ValueError: the offset is negative.
         """
         with self._guard:
-            self._core.seek(_partition(partition), offset)
+            self._core.seek(as_partition(partition), offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on from the log's start; without partitions: of all that are assigned. Found at poll or position."""
         with self._guard:
-            self._core.seek_to([_partition(tp) for tp in partitions], end=False)
+            self._core.seek_to([as_partition(tp) for tp in partitions], end=False)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on from the log's end (``read_committed``: its last stable offset); as :meth:`seek_to_beginning`."""
         with self._guard:
-            self._core.seek_to([_partition(tp) for tp in partitions], end=True)
+            self._core.seek_to([as_partition(tp) for tp in partitions], end=True)
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """Offset of the next record of an assigned partition. It waits while that is being found.
@@ -354,7 +351,7 @@ class KafkaConsumer:
             IllegalStateError: not assigned. NoOffsetForPartitionError: nothing to begin from. KafkaTimeoutError.
         """
         with self._guard:
-            tp = _partition(partition)
+            tp = as_partition(partition)
             self._subscriptions.state(tp)
             deadline = self._deadline(timeout_ms)
             return self._client.run(self._core.position(tp, deadline), deadline)
@@ -363,13 +360,13 @@ class KafkaConsumer:
         """Hand out no more of these until :meth:`resume`. What is fetched already is kept. Membership goes on."""
         with self._guard:
             for tp in partitions:
-                self._subscriptions.pause(_partition(tp))
+                self._subscriptions.pause(as_partition(tp))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """End :meth:`pause`."""
         with self._guard:
             for tp in partitions:
-                self._subscriptions.resume(_partition(tp))
+                self._subscriptions.resume(as_partition(tp))
 
     def paused(self) -> set[TopicPartition]:
         """The paused partitions."""
@@ -379,12 +376,12 @@ class KafkaConsumer:
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Records between position and end (by isolation level) as last heard of, None if unknown (KIP-695)."""
         with self._guard:
-            return self._core.current_lag(_partition(partition))
+            return self._core.current_lag(as_partition(partition))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """High watermark of an assigned partition as of its last fetch, None if unknown."""
         with self._guard:
-            found = self._subscriptions.state(_partition(partition)).high_watermark
+            found = self._subscriptions.state(as_partition(partition)).high_watermark
             return None if found < 0 else found
 
     # -- commits -----------------------------------------------------------------------------------------------------
@@ -443,8 +440,8 @@ class KafkaConsumer:
             InvalidGroupIdError: there is no ``group_id``. KafkaTimeoutError. GroupAuthorizationFailedError.
         """
         with self._guard:
-            single = _is_partition(partition)
-            wanted = [_partition(tp) for tp in ([partition] if single else partition)]
+            single = is_partition(partition)
+            wanted = [as_partition(tp) for tp in ([partition] if single else partition)]
             deadline = self._deadline(timeout_ms)
             found = self._client.run(self._core.committed(wanted, deadline), deadline)
             shown = {tp: o if o is None or metadata else o.offset for tp, o in found.items()}
@@ -462,7 +459,7 @@ class KafkaConsumer:
         """
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            wanted = {_partition(tp): at for tp, at in timestamps.items()}
+            wanted = {as_partition(tp): at for tp, at in timestamps.items()}
             return self._client.run(self._core.offsets_for_times(wanted, deadline), deadline)
 
     def beginning_offsets(
@@ -482,7 +479,7 @@ class KafkaConsumer:
     ) -> dict[TopicPartition, int]:
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            wanted = [_partition(tp) for tp in partitions]
+            wanted = [as_partition(tp) for tp in partitions]
             return self._client.run(self._core.end_or_beginning(wanted, deadline, end=end), deadline)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
@@ -587,25 +584,3 @@ class KafkaConsumer:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
         return f"<KafkaConsumer{group} client_id={self.config.client_id!r} {state}>"
-
-
-def _check_max_records(max_records: int) -> None:
-    if max_records < 1:
-        raise ValueError(f"max_records must be at least 1, not {max_records}")
-
-
-def _is_partition(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
-
-
-def _partition(value: Any) -> TopicPartition:
-    """A partition as a user gives it.
-
-    Raises:
-        TypeError: it is none.
-    """
-    if isinstance(value, TopicPartition):
-        return value
-    if _is_partition(value):
-        return TopicPartition(*value)
-    raise TypeError(f"a partition must be a TopicPartition, not {value!r}")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from pyconsumer.protocol.records import BinaryColumn, Columns, HeaderColumn
-from pyconsumer.protocol.records.columns import Numbers, bitmap_of
+from pyconsumer.protocol.records import Columns
+from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
+from pyconsumer.protocol.records.columns import bitmap_of
 from pyconsumer.spark.errors import ReadError
 from pyconsumer.spark.schema import arrow_schema
 from pyconsumer.structs import TopicPartition
@@ -32,22 +33,8 @@ def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.Rec
     return batch if count == len(columns) else batch.slice(0, count)
 
 
-def _binary(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
-    assert column is not None
-    buffers = [
-        None if column.bitmap is None else pa.py_buffer(column.bitmap),
-        pa.py_buffer(column.offsets),
-        pa.py_buffer(column.data),
-    ]
-    return pa.Array.from_buffers(kind, len(column), buffers, column.null_count)
-
-
-def _numbers(pa: Any, numbers: Numbers, kind: Any) -> Any:
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
-
-
 def _timestamps(pa: Any, columns: Columns) -> Any:
-    ms = _numbers(pa, columns.timestamps, pa.timestamp("ms", tz="UTC"))
+    ms = number_array(pa, columns.timestamps, pa.timestamp("ms", tz="UTC"))
     try:
         return ms.cast(pa.timestamp("us", tz="UTC"))
     except pa.ArrowInvalid:
@@ -63,31 +50,20 @@ def _timestamps(pa: Any, columns: Columns) -> Any:
 
 def _headers(pa: Any, columns: Columns) -> Any:
     column = columns.headers
-    assert isinstance(column, HeaderColumn)
-    keys = _binary(pa, column.names, pa.string())
-    values = _binary(pa, column.values, pa.binary())
-    header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-    kind = pa.list_(pa.field("element", header))
-    items = pa.StructArray.from_arrays([keys, values], fields=list(header))
-    offsets = column.offsets
+    assert column is not None
+    kind = pa.list_(pa.field("element", header_struct(pa)))
     # A record without headers has null, not an empty list.
-    present = bytes([begin < end for begin, end in pairwise(offsets)])
-    return pa.Array.from_buffers(
-        kind,
-        len(columns),
-        [pa.py_buffer(bitmap_of(present)), pa.py_buffer(offsets)],
-        present.count(0),
-        children=[items],
-    )
+    present = bytes([begin < end for begin, end in pairwise(column.offsets)])
+    return header_list(pa, column, kind, bitmap_of(present), present.count(0))
 
 
 _BUILDERS: Final[dict[str, Callable[[Any, Columns], Any]]] = {
-    "key": lambda pa, columns: _binary(pa, columns.keys, pa.binary()),
-    "value": lambda pa, columns: _binary(pa, columns.values, pa.binary()),
+    "key": lambda pa, columns: binary_array(pa, columns.keys, pa.binary()),
+    "value": lambda pa, columns: binary_array(pa, columns.values, pa.binary()),
     "topic": lambda pa, columns: pa.repeat(pa.scalar(columns.topic, pa.string()), len(columns)),
     "partition": lambda pa, columns: pa.repeat(pa.scalar(columns.partition, pa.int32()), len(columns)),
-    "offset": lambda pa, columns: _numbers(pa, columns.offsets, pa.int64()),
+    "offset": lambda pa, columns: number_array(pa, columns.offsets, pa.int64()),
     "timestamp": _timestamps,
-    "timestampType": lambda pa, columns: _numbers(pa, columns.timestamp_types, pa.int32()),
+    "timestampType": lambda pa, columns: number_array(pa, columns.timestamp_types, pa.int32()),
     "headers": _headers,
 }

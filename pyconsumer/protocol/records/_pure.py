@@ -132,7 +132,7 @@ def decode_records(
                         wide = wide or b > _LIKELY
             timestamp = base_timestamp + (-(b + 1 >> 1) if b & 1 else b >> 1)
 
-            # offset delta: negative ones come out as an offset below the lowest
+            # offset delta: with a negative one the offset comes out below the lowest
             b = data[position]
             if b < 128:
                 position += 1
@@ -148,7 +148,7 @@ def decode_records(
                         position += 3
                     else:
                         b, position = read_raw_varint(data, position, 32)
-            offset = base_offset + (-1 if b & 1 else b >> 1)
+            offset = -1 if b & 1 else base_offset + (b >> 1)
             if offset < lowest:
                 if skipping and offset >= base_offset:
                     position = end

@@ -6,6 +6,7 @@ cdef Py_ssize_t MOST_BYTES = 0x7FFFFFFF  # offsets have 32 bits
 
 
 @cython.final
+@cython.no_gc
 cdef class ByteStrings:
     """Grows into a ``BinaryColumn``."""
 
@@ -77,6 +78,7 @@ cdef class ByteStrings:
 
 
 @cython.final
+@cython.no_gc
 cdef class ColumnsBuilder:
     cdef Memory offsets
     cdef Memory timestamps

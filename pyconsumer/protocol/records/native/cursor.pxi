@@ -5,6 +5,7 @@ cdef Py_ssize_t BYTES_PER_ROW = 16  # a take of columns has no more rows than th
 
 
 @cython.final
+@cython.no_gc_clear  # `at` points into `payload`: they go together, at the end
 cdef class Cursor:
     cdef readonly object topic_partition
     cdef readonly int64_t fetch_offset
@@ -16,10 +17,10 @@ cdef class Cursor:
     cdef int32_t leader_epoch
     cdef bint check_crcs
     cdef object max_decompressed_bytes
-    # The record set.
-    cdef object buffer
-    cdef Py_buffer view
-    cdef bint has_view
+    # The record set. Behind a pointer, so that the garbage collector does not see what the view holds: it would begin to
+    # release a memoryview that is still in use here.
+    cdef Py_buffer *view
+    cdef bint is_released
     cdef const uint8_t *data
     cdef Py_ssize_t place  # of the next batch to open
     cdef Py_ssize_t end  # of the last complete batch
@@ -41,9 +42,6 @@ cdef class Cursor:
     cdef object failure  # what the next take raises
     cdef bint is_busy
 
-    def __cinit__(self):
-        self.has_view = False
-
     def __init__(
         self,
         topic_partition,
@@ -54,12 +52,15 @@ cdef class Cursor:
         aborted=None,
         max_decompressed_bytes=DEFAULT_MAX_DECOMPRESSED_BYTES,
     ):
-        if self.has_view:
+        if self.view is not NULL:
             raise TypeError("a cursor is made once")
-        PyObject_GetBuffer(buffer, &self.view, PyBUF_SIMPLE)
-        self.has_view = True
+        self.view = <Py_buffer *>malloc(sizeof(Py_buffer))
+        if self.view is NULL:
+            raise MemoryError()
+        self.is_released = True
+        PyObject_GetBuffer(buffer, self.view, PyBUF_SIMPLE)
+        self.is_released = False
         self.data = <const uint8_t *>self.view.buf
-        self.buffer = buffer
         self.topic_partition = topic_partition
         self.fetch_offset = self.next = fetch_offset
         self.check_crcs = check_crcs
@@ -72,8 +73,8 @@ cdef class Cursor:
         self.scan()
 
     def __dealloc__(self):
-        if self.has_view:
-            PyBuffer_Release(&self.view)
+        self.release()
+        free(self.view)
 
     cdef int scan(self) except -1:
         cdef BatchHeader header
@@ -86,7 +87,7 @@ cdef class Cursor:
             self.end_offset = header.last_offset + 1
             found = read_header(self.data, total, position, &header)
         if found == DAMAGED:
-            self.damage = scan_until_damage(self.buffer, self.topic_partition)[1]
+            self.damage = scan_until_damage(self.buffer(), self.topic_partition)[1]
         self.end_offset = max(self.end_offset, self.fetch_offset)
         self.size_bytes = self.end = position
         self.has_incomplete_batch = self.damage is None and position < total
@@ -205,12 +206,14 @@ cdef class Cursor:
         self.is_busy = True
         return 0
 
+    cdef object buffer(self):
+        return <object>self.view.obj
+
     cdef void release(self) noexcept:
-        self.buffer = b""
         self.data = NULL
-        if self.has_view:
-            # __init__ must not take another one, so has_view stays; a released view may be released again.
-            PyBuffer_Release(&self.view)
+        if self.view is not NULL and not self.is_released:
+            self.is_released = True
+            PyBuffer_Release(self.view)
 
     cdef int after_take(self, Py_ssize_t taken, Py_ssize_t wanted) except -1:
         if self.failure is not None:
@@ -230,12 +233,12 @@ cdef class Cursor:
 
     cdef object info(self, const BatchHeader *header):
         """The header as Python has it."""
-        cdef object part = memoryview(self.buffer)[header.position : header.position + header.size]
+        cdef object part = memoryview(self.buffer())[header.position : header.position + header.size]
         return scan_until_damage(part)[0][0]._replace(position=header.position)
 
     cdef bint has_right_crc(self, const BatchHeader *header) except -1:
         if header.magic < 2:
-            return check_crc(self.buffer, self.info(header))
+            return check_crc(self.buffer(), self.info(header))
         return (
             crc32c_of(self.data + header.position + CRC_START, header.size - CRC_START, 0, True) == header.crc
         )
@@ -279,7 +282,7 @@ cdef class Cursor:
         cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
         cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
         if head.attributes & CODEC_MASK and head.record_count:
-            packed = memoryview(self.buffer)[head.position + BATCH_OVERHEAD : head.position + head.size]
+            packed = memoryview(self.buffer())[head.position + BATCH_OVERHEAD : head.position + head.size]
             payload = decompress(head.attributes & CODEC_MASK, packed, self.max_decompressed_bytes)
             if type(payload) is not bytes:
                 raise TypeError("a decompressor gave something else than bytes")
@@ -296,7 +299,7 @@ cdef class Cursor:
 
     cdef int open_message_set(self, const BatchHeader *head, origin) except -1:
         records, damage = decode_message_set(
-            self.buffer,
+            self.buffer(),
             self.info(head),
             self.next,
             self.check_crcs,
@@ -497,7 +500,7 @@ cdef class Cursor:
         if not self.aborting or head.producer_id not in self.aborting:
             return True
         try:
-            if aborts(self.buffer, self.info(head), self.max_decompressed_bytes):
+            if aborts(self.buffer(), self.info(head), self.max_decompressed_bytes):
                 self.aborting.discard(head.producer_id)
             return True
         except DamageError as error:

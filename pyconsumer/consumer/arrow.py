@@ -1,0 +1,121 @@
+"""``KafkaConsumer.poll_arrow``: which columns are wanted, and the batch made of them. Only here is pyarrow imported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyconsumer.protocol.records import Columns, ColumnsBuilder
+from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns"]
+
+#: Keys, values and headers of one batch have so many bytes, or a record more.
+MAX_BYTES: Final = 8 * 1024 * 1024
+
+DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
+
+Runs = Sequence[tuple[TopicPartition, int]]
+"""Whose rows they are: partitions with numbers of rows, in the order of the rows."""
+
+
+class ArrowColumns:
+    """Some columns, in an order, and their Arrow types.
+
+    Args:
+        names: of the columns, :data:`DEFAULT_COLUMNS` by default.
+        dictionary_topic: whether topics are dictionary-encoded.
+
+    Raises:
+        ValueError: there is no such column, or one is named twice.
+        ImportError: pyarrow is not installed.
+    """
+
+    def __init__(self, names: Iterable[str] | None = None, *, dictionary_topic: bool = False) -> None:
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise ImportError("poll_arrow needs pyarrow: pip install pyconsumer[arrow]") from error
+        if isinstance(names, str):
+            raise TypeError(f"columns are a list of names, not one name: {names!r}")
+        self._pa: Any = pyarrow
+        self._names = DEFAULT_COLUMNS if names is None else tuple(names)
+        unknown = [name for name in self._names if name not in _COLUMNS]
+        if unknown or not self._names:
+            raise ValueError(f"columns are one or more of {', '.join(_COLUMNS)}, not {', '.join(map(repr, unknown))}")
+        if len(set(self._names)) < len(self._names):
+            raise ValueError(f"a column is named twice: {', '.join(self._names)}")
+        topic = pyarrow.dictionary(pyarrow.int32(), pyarrow.string()) if dictionary_topic else pyarrow.string()
+        types = {
+            "topic": topic,
+            "partition": pyarrow.int32(),
+            "offset": pyarrow.int64(),
+            "timestamp": pyarrow.timestamp("ms", tz="UTC"),
+            "key": pyarrow.binary(),
+            "value": pyarrow.binary(),
+            "headers": pyarrow.list_(header_struct(pyarrow)),
+            "timestamp_type": pyarrow.int32(),
+            "leader_epoch": pyarrow.int32(),
+        }
+        never_null = ("topic", "partition", "offset", "headers", "timestamp_type", "leader_epoch")
+        self.schema = pyarrow.schema(
+            [pyarrow.field(name, types[name], nullable=name not in never_null) for name in self._names]
+        )
+
+    def builder(self) -> ColumnsBuilder:
+        """What collects the rows."""
+        return ColumnsBuilder(
+            with_keys="key" in self._names, with_values="value" in self._names, with_headers="headers" in self._names
+        )
+
+    def batch(self, builder: ColumnsBuilder, runs: Runs) -> pyarrow.RecordBatch:
+        """The rows collected, as one batch; the columns share the builder's memory."""
+        columns = builder.build()
+        arrays = [self._array(field.name, field.type, columns, runs) for field in self.schema]
+        return self._pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _array(self, name: str, kind: Any, columns: Columns, runs: Runs) -> Any:
+        pa = self._pa
+        if name == "topic":
+            return self._topics(kind, runs)
+        if name == "partition":
+            return self._repeated([(tp.partition, count) for tp, count in runs], kind)
+        if name == "offset":
+            return number_array(pa, columns.offsets, kind)
+        if name == "timestamp":
+            return number_array(pa, columns.timestamps, kind)
+        if name == "key":
+            return binary_array(pa, columns.keys, kind)
+        if name == "value":
+            return binary_array(pa, columns.values, kind)
+        if name == "headers":
+            return header_list(pa, columns.headers, kind)
+        return number_array(pa, columns.timestamp_types if name == "timestamp_type" else columns.leader_epochs, kind)
+
+    def _topics(self, kind: Any, runs: Runs) -> Any:
+        pa = self._pa
+        numbers: dict[str, int] = {}
+        for tp, _ in runs:
+            numbers.setdefault(tp.topic, len(numbers))
+        if not pa.types.is_dictionary(kind):
+            return self._repeated([(tp.topic, count) for tp, count in runs], kind)
+        indices = self._repeated([(numbers[tp.topic], count) for tp, count in runs], pa.int32())
+        return pa.DictionaryArray.from_arrays(indices, pa.array(numbers, pa.string()))
+
+    def _repeated(self, runs: Sequence[tuple[Any, int]], kind: Any) -> Any:
+        pa = self._pa
+        merged: list[tuple[Any, int]] = []
+        for value, count in runs:
+            if merged and merged[-1][0] == value:
+                merged[-1] = (value, merged[-1][1] + count)
+            else:
+                merged.append((value, count))
+        if not merged:
+            return pa.array([], kind)
+        parts = [pa.repeat(pa.scalar(value, kind), count) for value, count in merged]
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)

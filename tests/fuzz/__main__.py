@@ -1,0 +1,135 @@
+"""``python -m tests.fuzz``: reads mutated record sets and fails at the first that is read wrongly.
+
+::
+
+    python -m tests.fuzz --inputs 10000000 --sanitize
+
+builds the compiled decoder with gcc's sanitizers for addresses and undefined behaviour, and gives it ten million
+inputs. One in 50 is made anew, is read in steps, and with ``--compare N`` each N-th of those by the decoder in Python,
+too: the two must not differ in a record, an error or a position. The others are that input with one or a few bytes
+changed. A thousand inputs that take a minute are a hang. What fails is printed, and made again by seed and number:
+``--seed 1 --first 123000 --inputs 1000``.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib.util
+import os
+import resource
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[2]
+_NATIVE = ROOT / "pyconsumer/protocol/records/native"
+_MODULE = "pyconsumer.protocol.records._native"
+_BUILT = "PYCONSUMER_FUZZ_BUILT"  # the environment variable that names the sanitized module
+_ROUND = 1000  # inputs from one seed
+_VARIANTS = 50
+
+
+@click.command(help="Read mutated record sets with both decoders.")
+@click.option("--inputs", default=100_000, show_default=True, type=click.IntRange(1))
+@click.option("--first", default=0, show_default=True, help="Number of the first input, in whole thousands.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--compare", default=1, show_default=True, help="Every so many-th new input is read by both.")
+@click.option("--sanitize", is_flag=True, help="With sanitizers; needs gcc.")
+@click.option("--most-memory", default=2000, show_default=True, help="MB that the process may take.")
+def main(inputs: int, first: int, seed: int, compare: int, sanitize: bool, most_memory: int) -> None:
+    if sanitize and _BUILT not in os.environ:
+        raise SystemExit(_run_sanitized(sys.argv[1:]))
+    _load_sanitized()
+    from tests.unit.records.helpers import decoder_named
+
+    native = decoder_named("native")
+    if native is None:
+        raise click.ClickException("the compiled decoder was not built")
+    start = time.monotonic()
+    for begin in range(first - first % _ROUND, first + inputs, _ROUND):
+        faulthandler.dump_traceback_later(60, exit=True)
+        _play(begin, seed, compare)
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        if used > most_memory:
+            raise click.ClickException(f"{used} MB are in use after input {begin + _ROUND}")
+        done = begin + _ROUND - first
+        if done % 100_000 < _ROUND:
+            click.echo(f"{done} inputs, {time.monotonic() - start:.0f} s, at most {used} MB")
+    faulthandler.cancel_dump_traceback_later()
+    click.echo(f"{inputs} inputs from {first} on, seed {seed}: no difference, no damage")
+
+
+def _play(begin: int, seed: int, compare: int) -> None:
+    """The thousand inputs from a number on."""
+    from tests.fuzz.compare import difference, read, read_quickly
+    from tests.fuzz.mutate import Inputs
+    from tests.unit.records.helpers import PURE, decoder_named
+
+    native = decoder_named("native")
+    assert native is not None
+    made = Inputs(seed << 40 | begin)
+    for number in range(begin, begin + _ROUND, _VARIANTS):
+        data: bytes | bytearray = made.next()
+        wrong = None
+        try:
+            found = read(native, data, number)
+            if number // _VARIANTS % compare == 0:
+                wrong = difference(found, read(PURE, data, number))
+            for data in made.variants(data, _VARIANTS - 1):  # noqa: B020
+                read_quickly(native, data, as_columns=number & 64 != 0)
+        except Exception as error:
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong:
+            raise click.ClickException(f"input {number} (seed {seed}), {data.hex()}\n{wrong}")
+
+
+def _run_sanitized(arguments: list[str]) -> int:
+    """Build the decoder with sanitizers and run this program again with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "_native.c"
+        built = Path(folder) / f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+        cython = [sys.executable, "-m", "cython", "-3", f"--module-name={_MODULE}", "-o", made, _NATIVE / "_native.pyx"]
+        subprocess.run(cython, check=True, cwd=ROOT)
+        flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        # Memory that is kept for reuse would hide that it is used too late.
+        flags += ["-fPIC", "-shared", "-fwrapv", "-DPYCONSUMER_NO_POOL", "-DCYTHON_USE_FREELISTS=0"]
+        includes = [f"-I{sysconfig.get_path('include')}", f"-I{_NATIVE}"]
+        subprocess.run(["gcc", *flags, *includes, made, "-o", built], check=True)
+        library = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
+        environment = {
+            **os.environ,
+            _BUILT: str(built),
+            "LD_PRELOAD": library.stdout.strip(),
+            "PYTHONMALLOC": "malloc",  # so that the sanitizer knows where each object ends
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=32",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+        }
+        command = [sys.executable, "-m", "tests.fuzz", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+def _load_sanitized() -> None:
+    """Let the sanitized module stand for the compiled decoder."""
+    built = os.environ.get(_BUILT)
+    if built is None:
+        return
+    os.environ["PYCONSUMER_PURE"] = "1"  # so that the other one is not loaded
+    from pyconsumer.protocol import records
+
+    spec = importlib.util.spec_from_file_location(_MODULE, built)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[_MODULE] = module
+    spec.loader.exec_module(module)
+    records._native = module  # type: ignore[attr-defined]
+    click.echo(f"sanitized decoder: {built}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Which columns ``poll_arrow`` gives, and their types. What is in them: tests/behaviour/test_poll_arrow.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pyconsumer.consumer.arrow import ArrowColumns
+from pyconsumer.protocol.records import Cursor
+from pyconsumer.structs import TopicPartition
+from tests.unit.records.helpers import batch
+
+pa = pytest.importorskip("pyarrow")
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 1)
+
+
+def test_the_schema_has_the_columns_in_the_order_asked_for() -> None:
+    schema = ArrowColumns().schema
+    assert {field.name: str(field.type) for field in schema} == {
+        "topic": "string",
+        "partition": "int32",
+        "offset": "int64",
+        "timestamp": "timestamp[ms, tz=UTC]",
+        "key": "binary",
+        "value": "binary",
+        "headers": "list<item: struct<key: string, value: binary>>",
+    }
+    assert ArrowColumns(["value", "leader_epoch", "timestamp_type", "offset"]).schema.names == [
+        "value",
+        "leader_epoch",
+        "timestamp_type",
+        "offset",
+    ]
+    topic = ArrowColumns(["topic"], dictionary_topic=True).schema.field("topic")
+    assert topic.type == pa.dictionary(pa.int32(), pa.string())
+
+
+@pytest.mark.parametrize("names", [["colour"], ["offset", "colour"], ["offset", "offset"], []])
+def test_columns_that_cannot_be_are_refused(names: list[str]) -> None:
+    with pytest.raises(ValueError, match="column"):
+        ArrowColumns(names)
+    with pytest.raises(TypeError, match="list of names"):
+        ArrowColumns("offset")
+
+
+@pytest.mark.parametrize("dictionary_topic", [False, True])
+def test_rows_of_several_partitions_become_one_batch(dictionary_topic: bool) -> None:
+    wanted = ArrowColumns(dictionary_topic=dictionary_topic)
+    builder = wanted.builder()
+    runs = []
+    for tp, offset, count in ((A, 0, 2), (A, 2, 1), (B, 5, 2), (A, 3, 1)):
+        runs.append((tp, Cursor(tp, batch(offset, count), fetch_offset=offset).take_into(builder, 100)))
+    found = wanted.batch(builder, runs)
+    found.validate(full=True)
+    assert found["topic"].to_pylist() == ["a", "a", "a", "b", "b", "a"]
+    assert found["partition"].to_pylist() == [0, 0, 0, 1, 1, 0]
+    assert found["offset"].to_pylist() == [0, 1, 2, 5, 6, 3]
+    assert found["value"].to_pylist() == [b"v0", b"v1", b"v2", b"v5", b"v6", b"v3"]
+    assert found["headers"].to_pylist() == [[]] * 6
+
+
+@pytest.mark.parametrize("dictionary_topic", [False, True])
+def test_without_rows_the_schema_is_the_same(dictionary_topic: bool) -> None:
+    wanted = ArrowColumns(dictionary_topic=dictionary_topic)
+    empty = wanted.batch(wanted.builder(), ())
+    empty.validate(full=True)
+    assert (empty.num_rows, empty.schema) == (0, wanted.schema)
+
+
+def test_pyarrow_is_imported_by_poll_arrow_alone() -> None:
+    program = (
+        "import sys; from pyconsumer import KafkaConsumer; import pyconsumer.consumer.arrow;"
+        "KafkaConsumer(bootstrap_servers='localhost:1').close(0); print('pyarrow' in sys.modules);"
+        "sys.modules['pyarrow'] = None\n"
+        "try: KafkaConsumer(bootstrap_servers='localhost:1').poll_arrow()\n"
+        "except ImportError as error: print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout.splitlines() == ["False", "poll_arrow needs pyarrow: pip install pyconsumer[arrow]"]
