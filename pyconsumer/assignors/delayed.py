@@ -148,7 +148,12 @@ class CooperativeStickyDelayedAssignor(Assignor):
         members = past.with_claims()
         if past.waiting:
             for share in past.waiting:
-                log.info("%s waits %.1f s for %s", _text(share.partitions), share.left_ms / 1000, share.owner)
+                log.info(
+                    "%.1f s more to wait for %s, which had %s",
+                    share.left_ms / 1000,
+                    share.owner,
+                    _text(share.partitions),
+                )
             shares, moving = _as_they_are(topics, members, past)
         elif members:
             shares, moving = even_shares(cluster, topics, members)

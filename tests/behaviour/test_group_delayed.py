@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
+from pyconsumer.structs import TopicPartition
 from tests.behaviour.group_members import Member, eventually, fill, join_all, running
 from tests.support.cluster import Cluster
 
@@ -28,12 +29,13 @@ class Group:
         self._group_id = group_id
         self._delay_ms = round(delay_s * 1000)
 
-    def add(self, instance_id: str | None = None, strategy: Collection[str] = (DELAYED,)) -> Member:
+    def add(self, instance_id: str | None = None, strategy: Collection[str] | None = (DELAYED,)) -> Member:
+        chosen = {} if strategy is None else {"partition_assignment_strategy": list(strategy)}
         return self._start(
             self.cluster,
             self._group_id,
             [self.topic],
-            partition_assignment_strategy=list(strategy),
+            **chosen,
             rebalance_delay_ms=self._delay_ms,
             group_instance_id=instance_id,
             session_timeout_ms=round(SESSION_S * 1000),
@@ -52,6 +54,11 @@ class Group:
 
     def leader(self, members: Collection[Member]) -> Member:
         return next(m for m in members if m.consumer._core.coordinator._core.is_leader)  # type: ignore[union-attr]
+
+
+def chosen(members: Collection[Member]) -> set[str | None]:
+    """The assignors by which the members' present assignments were made."""
+    return {m.consumer._core.coordinator._core.generation.protocol_name for m in members}  # type: ignore[union-attr]
 
 
 def same_generation(members: Collection[Member], at_least: int) -> bool:
@@ -155,9 +162,6 @@ def test_a_static_member_is_known_when_its_session_is_over(
 def test_a_member_without_it_votes_it_out(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     both = (DELAYED, "cooperative-sticky")
 
-    def chosen(members: Collection[Member]) -> set[str | None]:
-        return {m.consumer._core.coordinator._core.generation.protocol_name for m in members}  # type: ignore[union-attr]
-
     with running() as start:
         group = Group(start, cluster, make_topic(6), group_id, delay_s=300.0)
         members = [group.add(strategy=both)]
@@ -172,3 +176,37 @@ def test_a_member_without_it_votes_it_out(cluster: Cluster, make_topic: MakeTopi
         stranger.stop()
         join_all(members, 6)
         assert chosen(members) == {DELAYED}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["from range in two rounds of restarts", "from the default in one"])
+def test_a_running_group_takes_it_up(cluster: Cluster, make_topic: MakeTopic, group_id: str, way: str) -> None:
+    """As KIP-429 says of cooperative assignors; the default has one that is outvoted by range."""
+    if way.startswith("from range"):
+        before, last = ["range"], DELAYED
+        rounds = [([DELAYED, "range"], "range"), ([DELAYED], DELAYED)]
+    else:
+        before, last = None, "cooperative-sticky"
+        rounds = [([last], last)]  # the first that comes back without range decides the vote
+    with running() as start:
+        group = Group(start, cluster, make_topic(6), group_id, delay_s=300.0)
+        members = [group.add(strategy=before) for _ in range(2)]
+        join_all(members, 6)
+        assert chosen(members) == {"range"}
+        read: set[tuple[TopicPartition, int]] = set()
+        for strategy, until_the_last in rounds:
+            for number in range(2):
+                group.fill()
+                members[number].stop()
+                read |= set(members[number].read)
+                members[number] = group.add(strategy=strategy)
+                join_all(members, 6)
+                assert chosen(members) == {last if number else until_the_last}
+        eventually(lambda: len(read.union(*(m.read for m in members))) == group.written, "reading every record")
+        kept, calls = [member.assignment for member in members], [len(member.listener.calls) for member in members]
+        third = group.add(strategy=[last])
+        join_all([*members, third], 6)
+        for member, had, count in zip(members, kept, calls, strict=True):
+            revoked = [partitions for what, partitions in member.listener.calls[count:] if what == "revoked"]
+            assert [len(partitions) for partitions in revoked] == [1], "what moves, and nothing else"
+            assert member.assignment == had - set(revoked[0])

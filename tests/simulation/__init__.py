@@ -14,5 +14,6 @@ network, the threads, the brokers' lives and the applications. One thread runs i
 ``python -m tests.simulation --protocol eager --seed 17`` replays one schedule and prints its trace if a rule is broken.
 
 Protocols: eager, static (eager, with instance ids), cooperative and delayed (cooperative, with what a vanished member
-had waiting for it; half of those groups have instance ids). In one schedule of ten all messages go as bytes.
+had waiting for it; half of those groups have instance ids, and in some there are members without that assignor). In
+one schedule of ten all messages go as bytes.
 """

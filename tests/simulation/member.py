@@ -18,6 +18,7 @@ from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     CommitFailedError,
     FencedInstanceIdError,
+    InconsistentGroupProtocolError,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -148,6 +149,7 @@ class Member(ConsumerRebalanceListener):
 
     Attributes:
         told: the partitions that the listener was told to own.
+        patience: how long closing may take, seconds.
         slow_callback: how long the next callback takes, seconds; ``fenced_callback``: without network meanwhile.
     """
 
@@ -159,6 +161,7 @@ class Member(ConsumerRebalanceListener):
         self.ended = False
         self.closing = False
         self.leave_group: bool | None = None
+        self.patience: float | None = None
         self.paused = False
         self.stalled_until = 0.0
         self.slow_callback = 0.0
@@ -184,7 +187,7 @@ class Member(ConsumerRebalanceListener):
                 "max_poll_interval_ms": round(REBALANCE_TIMEOUT * 1000),
                 "heartbeat_interval_ms": 3000,
                 "request_timeout_ms": round(REQUEST_TIMEOUT * 1000),
-                "partition_assignment_strategy": [world.new_assignor()],
+                "partition_assignment_strategy": world.new_assignors(),
                 "rebalance_delay_ms": round(world.rebalance_delay * 1000),
             }
         )
@@ -332,11 +335,18 @@ class Member(ConsumerRebalanceListener):
         except FencedInstanceIdError:
             world.note(self.name, "is fenced: somebody has its instance id")
             self.closing = True
+        except InconsistentGroupProtocolError as error:
+            # a coordinator that was restarted knows only the assignor that members chose, until they join again
+            if not world.mixed:
+                world.fail(f"{self.name} was told of {error!r}")
+            world.note(self.name, "has no assignor that the coordinator knows the others to have")
+            self.closing = True
         except KafkaError as error:
             world.fail(f"{self.name} was told of {error!r}")
         world.note(self.name, "closes")
-        patience = random.choice([1.0, 3.0, 9.0]) if world.rebalance_delay else 3.0
-        yield from coordinator.close(clock.now() + patience, self.leave_group)
+        if world.rebalance_delay and self.patience is None:
+            self.patience = random.choice([1.0, 3.0, 9.0])
+        yield from coordinator.close(clock.now() + (self.patience or 3.0), self.leave_group)
 
     def _find_positions(self) -> Steps[None]:
         wanted = self.subscriptions.missing_fetch_positions()

@@ -64,7 +64,7 @@ class Group:
         self.world = World("delayed", 1)
         self.world.slowest = 0.003
         self.world.rebalance_delay = delay
-        self.world.static = False
+        self.world.static = self.world.mixed = False
         self.world.partitions = {TopicPartition("t", number) for number in range(partitions)}
         self.world._assignor = self._make
         self.plain = plain
@@ -345,6 +345,7 @@ def test_a_member_that_closes_says_so_and_nothing_waits() -> None:
     for closing in ("c2", "c1"):  # a follower, then the leader
         group.rounds.clear()
         member = group.members[closing]
+        member.patience = 9.0
         member.close()
         group.run(10.0)
         group.settle()

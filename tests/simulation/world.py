@@ -76,6 +76,8 @@ class World:
         faults: how often each happened.
         as_bytes: messages go through the codec; it changes nothing else.
         rebalance_delay: how long what a vanished member had waits for it, seconds.
+        static: members have instance ids.
+        mixed: some members do not have the delayed assignor, and vote it out while they are there.
         recovery: seconds from the last fault until the group was settled.
     """
 
@@ -101,6 +103,7 @@ class World:
         if protocol == "delayed":
             self._assignor = lambda: WatchedAssignor(self)
         self.rebalance_delay = self.random.choice([3.0, 10.0, 30.0]) if protocol == "delayed" else 0.0
+        self.mixed = protocol == "delayed" and self.random.random() < 0.2
         self.static = protocol == "static" or (protocol == "delayed" and self.random.random() < 0.5)
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
@@ -140,9 +143,12 @@ class World:
         """How long a message takes."""
         return self.random.uniform(self.slowest / 10, self.slowest)
 
-    def new_assignor(self) -> Assignor:
-        """For one member."""
-        return self._assignor()
+    def new_assignors(self) -> list[Assignor]:
+        """For one member. In a mixed group all know the plain assignor, and some no other."""
+        if not self.mixed:
+            return [self._assignor()]
+        plain = CooperativeStickyAssignor()
+        return [plain] if self.random.random() < 0.3 else [self._assignor(), plain]
 
     def new_id(self) -> str:
         self._ids += 1
