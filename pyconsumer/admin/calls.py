@@ -91,7 +91,7 @@ class Calls:
                     future = self.client.send(
                         node, api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
                     )
-                response = yield from self._settle(future, deadline)
+                response = yield from self._settle(future, deadline, what or api_key.name)
                 if isinstance(response, KafkaError):
                     error: KafkaError | None = response
                 else:
@@ -125,10 +125,19 @@ class Calls:
         while self.clock.now() < until:
             yield Wait(None, until)
 
-    def _settle(self, future: RequestFuture[ClientResponse], deadline: float) -> Steps[ClientResponse | KafkaError]:
-        """Wait for a future; an error is returned, not raised."""
-        while not future.done:
-            yield Wait(future, deadline)
+    def _settle(
+        self, future: RequestFuture[ClientResponse], deadline: float, what: str
+    ) -> Steps[ClientResponse | KafkaError]:
+        """Wait for a future; an error is returned, not raised.
+
+        Raises:
+            KafkaTimeoutError: the deadline has passed before the request's own.
+        """
+        try:
+            while not future.done:
+                yield Wait(future, deadline)
+        except KafkaTimeoutError as error:
+            raise KafkaTimeoutError(f"{what} got no answer in time: {self.client.failures()}") from error
         return future.value if future.exception is None else future.exception
 
     # ------------------------------------------------------------ targets
