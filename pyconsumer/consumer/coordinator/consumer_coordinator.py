@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
-from pyconsumer.assignors import common_protocol, resolve
+from pyconsumer.assignors import CooperativeStickyDelayedAssignor, common_protocol, resolve
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.background import HeartbeatThread
 from pyconsumer.consumer.coordinator.commits import AutoCommit, CommitCallback, OffsetCommitter
@@ -85,6 +85,8 @@ class ConsumerCoordinator:
         assignors = resolve(config.partition_assignment_strategy)
         for assignor in assignors:
             assignor.configure(config, clock)
+        if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
+            log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
         backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._config = config
         self._client = client

@@ -18,6 +18,7 @@ from pyconsumer.assignors import (
     common_protocol,
     resolve,
 )
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.structs import TopicPartition
 from tests.unit.assignors.cluster import FakeCluster, run
@@ -111,6 +112,14 @@ def test_names_of_the_assignors_that_come_along() -> None:
     assert [assignor.name for assignor in resolve(names)] == names
     with pytest.raises(ConfigurationError, match="no assignor is called 'stream'"):
         resolve("stream")  # Kafka Streams' own
+
+
+@pytest.mark.spec("client:AS-33")
+def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_change_in_one_round_of_restarts() -> None:
+    config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "group_id": "g"})
+    assignors = resolve(config.partition_assignment_strategy)
+    assert names(assignors) == ["range", "cooperative-sticky"]
+    assert common_protocol(assignors) is RebalanceProtocol.EAGER
 
 
 @pytest.mark.parametrize("wrong", ["rang", [42], [dict]])

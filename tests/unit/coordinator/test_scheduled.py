@@ -76,6 +76,14 @@ def test_an_assignor_learns_the_settings_and_the_time() -> None:
     assert assignor.configured == [(bench.config, bench.clock)]
 
 
+def test_a_delay_that_nobody_looks_at_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
+    start("range", rebalance_delay_ms=0)
+    start(DELAYED, rebalance_delay_ms=5)
+    assert "no effect" not in caplog.text
+    start("range", rebalance_delay_ms=5)
+    assert "rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed" in caplog.text
+
+
 @pytest.mark.spec("client:IC-37")
 def test_a_member_joins_by_itself_when_the_time_is_there() -> None:
     bench = start(Scheduling())
