@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -92,13 +93,19 @@ class ConsumerConfig(ClientConfig):
     @classmethod
     def finish(cls, values: dict[str, Any], given: frozenset[str]) -> None:
         super().finish(values, given)
+        instance_id = values["group_instance_id"]
+        if instance_id is not None and (not _INSTANCE_ID.fullmatch(instance_id) or instance_id in (".", "..")):
+            raise ConfigurationError(
+                f"group_instance_id must be 1 to 249 letters, digits, dots, hyphens and underscores, and not '.' or"
+                f" '..': {instance_id[:300]!r}"
+            )
         if "client_id" not in given:
             group = f"-{values['group_id']}" if values["group_id"] else ""
-            values["client_id"] = f"consumer{group}-{next(_numbers)}"
+            values["client_id"] = f"consumer{group}-{instance_id or next(_numbers)}"
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
                 raise ConfigurationError("enable_auto_commit needs a group_id to commit for")
-            if values["group_instance_id"] is not None:
+            if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
             values["enable_auto_commit"] = False
         heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
@@ -123,6 +130,7 @@ class ConsumerConfig(ClientConfig):
             values["fetch_buffer_bytes"] = 2 * values["fetch_max_bytes"]
 
 
+_INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # as names of topics: it is part of member ids and of log lines
 _numbers = itertools.count(1)
 _log = logging.getLogger("pyconsumer.consumer")
 

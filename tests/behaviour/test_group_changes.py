@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ def chosen(members: list[Member]) -> set[str | None]:
 
 
 @pytest.mark.spec("client:GP-13")
+@pytest.mark.slow
 def test_from_eager_to_cooperative_in_two_rounds_of_restarts(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -76,8 +78,8 @@ def test_a_cooperative_newcomer_costs_two_generations(
 ) -> None:
     topic = make_topic(4)
 
-    def lookups() -> int:
-        return sum(len(proxy.events(api, "request")) for api in (ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS))
+    def lookups() -> list[Any]:
+        return [e.message for api in (ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS) for e in proxy.events(api, "request")]
 
     with running() as start:
         a = start(proxy.bootstrap_servers, group_id, [topic], partition_assignment_strategy=COOPERATIVE)
@@ -90,8 +92,8 @@ def test_a_cooperative_newcomer_costs_two_generations(
         assert a.generation == generation + 2, (
             "the first one takes two partitions from a, the second one gives them to b"
         )
-        assert b.listener.calls[0] == ("assigned", []), "nothing is free yet in the first"
-        assert [len(partitions) for partitions in b.listener.of("assigned")] == [0, 2]
+        # Nothing is free in the first one; b may even miss it, if a has given up what moves before b has synced.
+        assert [len(partitions) for partitions in b.listener.of("assigned")][-2:] in ([0, 2], [2])
         assert b.listener.of("revoked") == []
         assert len(proxy.events(ApiKey.JOIN_GROUP, "request")) == joined + 2, "told once, and once for what it gave up"
         fill(cluster, topic, 4, 4)

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
 
 from pyconsumer.assignors import Assignment, RangeAssignor, Subscription
 from pyconsumer.broker.group import codes
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyconsumer.structs import TopicPartition
 from tests.behaviour.group_members import join_all, running
 from tests.behaviour.raw_members import Connect, Member, pair, subscription
 from tests.support.cluster import Cluster
+from tests.support.process import wait_until
+from tests.support.raw_client import RawClient
 
 MakeTopic = Callable[..., str]
 
@@ -115,6 +122,39 @@ def test_one_member_assigns_for_all(cluster: Cluster, make_topic: MakeTopic, gro
         assert len(winner.assignment) == 3
         leads = [name for name, member in members.items() if member.consumer._core.coordinator._core.is_leader]  # type: ignore[union-attr]
         assert asked[-1:] == leads, "one leader, and nobody else assigned in the last generation"
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.spec("client:RE-01")
+def test_every_broker_can_coordinate_and_each_group_has_one_coordinator(nodes: Cluster, group_id: str) -> None:
+    with ExitStack() as connections:
+        first = connections.enter_context(nodes.raw())
+        first.coordinator(group_id)
+        clients = {node: connections.enter_context(RawClient(where)) for node, where in first.brokers().items()}
+        answer = first.request(MetadataRequest(topics=[MetadataRequestTopic(name="__consumer_offsets")]))
+        partitions = answer.topics[0].partitions
+        assert {node for one in partitions for node in one.replica_nodes} == set(clients)
+        assert all(len(one.replica_nodes) == len(clients) for one in partitions), "any broker can take over any group"
+
+        def named(group: str) -> set[int]:
+            return {client.request(FindCoordinatorRequest(key=group), 3).node_id for client in clients.values()}
+
+        def agreed(group: str) -> bool:
+            return len(named(group)) == 1 and -1 not in named(group)
+
+        def told(node: int, group: str) -> int:
+            return int(clients[node].request(HeartbeatRequest(group, 1, "nobody")).error_code)
+
+        def serves(node: int, group: str) -> bool:
+            return told(node, group) == codes.UNKNOWN_MEMBER_ID
+
+        for group in (f"{group_id}-{number}" for number in range(20)):
+            wait_until(partial(agreed, group), 30, "every broker names the same one")
+            (coordinator,) = named(group)
+            wait_until(partial(serves, coordinator, group), 30, "the group's partition is read")
+            others = set(clients) - {coordinator}
+            assert {told(node, group) for node in others} == {codes.NOT_COORDINATOR}
 
 
 @pytest.mark.spec("client:WF-28")

@@ -276,7 +276,9 @@ def test_a_fenced_member_raises_at_every_call_and_its_successor_is_left_alone(
         assert isinstance(raised, errors.FencedInstanceIdError)
         refused = a.do(lambda consumer: consumer.commit({tp: 1}))
         assert isinstance(refused, errors.FencedInstanceIdError | errors.CommitFailedError)
+        mine = sorted(a.consumer.assignment())
         a.stop()
+        assert a.listener.calls[1:] == [("lost", mine)], "what it had is not its own to give back"
         assert (b.generation, b.error) == (generation, None)
         assert len(b.listener.calls) == 1
         assert b.do(lambda consumer: consumer.committed(tp)) is None
