@@ -394,7 +394,8 @@ class ConsumerCoordinator:
             if self._rebalancer.announce_leaving(True):
                 with self._lock:
                     core.request_rejoin(_FAREWELL)
-                yield from self._join(until, farewell=True)
+                with self._client.disable_wakeups():
+                    yield from self._join(until, farewell=True)
         except KafkaError as error:
             log.warning("[%s] leaving without having told the leader: %s", group.label, error)
         finally:
