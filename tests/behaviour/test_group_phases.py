@@ -169,11 +169,12 @@ def test_members_prefer_what_they_name_first(connect: Connect, group_id: str, or
     assert first.join().protocol_name == second.receive_join().protocol_name == order[0]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("client:WF-22")
 def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -> None:
     """Two members of one group: the one that asked for a short session is given up, the other one is not."""
     first = Member(connect, group_id, session_ms=20_000).stable()
-    second = Member(connect, group_id, session_ms=700)
+    second = Member(connect, group_id, session_ms=2000)
     assert second.join().error_code == codes.MEMBER_ID_REQUIRED
     second.send_join()
     assert first.join().error_code == 0
@@ -188,8 +189,9 @@ def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -
     assert second.heartbeat() == codes.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.slow
 @pytest.mark.spec("client:WF-23", "client:RE-25")
-@pytest.mark.parametrize(("version", "session_ms", "rebalance_ms"), [(0, 1000, 20_000), (5, 20_000, 1000)])
+@pytest.mark.parametrize(("version", "session_ms", "rebalance_ms"), [(0, 2000, 20_000), (5, 20_000, 2000)])
 def test_the_rebalance_timeout_of_a_join_counts(
     connect: Connect, group_id: str, version: int, session_ms: int, rebalance_ms: int
 ) -> None:
@@ -207,6 +209,6 @@ def test_the_rebalance_timeout_of_a_join_counts(
     while not second.client.answered(0.05) and (code := slow.heartbeat()) != codes.UNKNOWN_MEMBER_ID:
         assert code in (0, codes.REBALANCE_IN_PROGRESS)
     answer = second.receive_join()
-    assert 0.8 < time.monotonic() - began < 15, "the second that was asked for, not the 20"
+    assert 1.6 < time.monotonic() - began < 15, "the two seconds that were asked for, not the 20"
     assert (answer.error_code, [one.member_id for one in answer.members]) == (0, [second.member_id])
     assert slow.heartbeat() == codes.UNKNOWN_MEMBER_ID

@@ -91,12 +91,13 @@ def test_what_leaves_a_static_group_alone(connect: Connect, group_id: str, who: 
     assert [one.heartbeat() for one in (*others, again)] == [0, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("client:SM-05")
 @pytest.mark.parametrize(
     "what", ["new member", "leader rejoins", "absent", "told to leave", "follower changes its subscription"]
 )
 def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: str, what: str) -> None:
-    first, second = static_pair(connect, group_id, session_ms=700 if what == "absent" else 20_000)
+    first, second = static_pair(connect, group_id, session_ms=2000 if what == "absent" else 20_000)
     watching = first
     if what == "new member":
         Member(connect, group_id, instance="c").send_join()
@@ -116,9 +117,10 @@ def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: s
         assert second.heartbeat() == codes.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.slow
 @pytest.mark.spec("client:SM-13")
 def test_who_does_not_rejoin_in_time_stays_if_static_and_goes_if_dynamic(connect: Connect, group_id: str) -> None:
-    options = {"session_ms": 20_000, "rebalance_ms": 1000}
+    options = {"session_ms": 20_000, "rebalance_ms": 3000}
     first, static = static_pair(connect, group_id, **options)
     dynamic = Member(connect, group_id, **options)
     assert dynamic.join().error_code == codes.MEMBER_ID_REQUIRED
@@ -254,12 +256,13 @@ def test_a_fenced_member_raises_at_every_call_and_its_successor_is_left_alone(
 ) -> None:
     topic = make_topic(2)
     fill(cluster, topic, 10, 2)
+    settings = {"group_instance_id": "same", "enable_auto_commit": False, "session_timeout_ms": 45_000}
     with running() as start:
-        a = start(cluster, group_id, [topic], group_instance_id="same", enable_auto_commit=False)
+        a = start(cluster, group_id, [topic], **settings)
         join_all([a], 2)
         tp = min(a.assignment)
         a.stall()
-        b = start(cluster, group_id, [topic], group_instance_id="same", enable_auto_commit=False)
+        b = start(cluster, group_id, [topic], **settings)
         join_all([b], 2)
         generation = b.generation
 
