@@ -129,19 +129,20 @@ class OwnPositions(ConsumerRebalanceListener):
     def __init__(self, consumer: KafkaConsumer, path: Path) -> None:
         self._consumer = consumer
         self._path = path
+        self._kept: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        kept = json.loads(self._path.read_text()) if self._path.exists() else {}
         for partition in assigned:
-            if str(partition) in kept:
-                self._consumer.seek(partition, kept[str(partition)])
+            if str(partition) in self._kept:
+                self._consumer.seek(partition, self._kept[str(partition)])
             else:
                 self._consumer.seek_to_beginning(partition)
 
     def save(self) -> None:
-        positions = {str(partition): self._consumer.position(partition) for partition in self._consumer.assignment()}
+        for partition in self._consumer.assignment():  # those that are not assigned at the moment stay
+            self._kept[str(partition)] = self._consumer.position(partition)
         fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(positions))
+        fresh.write_text(json.dumps(self._kept))
         fresh.replace(self._path)  # whole or not at all
 
 

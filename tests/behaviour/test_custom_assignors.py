@@ -168,6 +168,7 @@ def test_positions_of_ones_own_do_not_care_what_the_group_committed(
         with make_consumer(cluster, group_id, **options) as consumer:
             positions = OwnPositions(consumer, tmp_path / "positions.json")
             consumer.subscribe([topic], listener=positions)
+            positions.save()  # nothing is assigned yet, and nothing may be forgotten
             tp = TopicPartition(topic, 0)
 
             def at_the_end() -> bool:
