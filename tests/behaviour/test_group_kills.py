@@ -15,7 +15,7 @@ from tests.support.cluster import Cluster
 from tests.support.ledger import read_group_log
 from tests.support.live_group import LiveGroup
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MakeTopic = Callable[..., str]
 PARTITIONS = 6

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+import uuid
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.ledger import GroupLog
 from tests.support.live_group import JAVA_STRATEGIES, LiveGroup
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -24,61 +27,80 @@ EVENTS = int(os.environ.get("PYCONSUMER_MIXED_EVENTS", "50"))
 _SEED = os.environ.get("PYCONSUMER_MIXED_SEED")
 PARTITIONS = 8
 MOST_MEMBERS = 6
-SESSION_MS = 3000
+SETTINGS = {"session_ms": 3000, "heartbeat_ms": 300}
 #: After so many joins and leaves the group is left alone until everybody has a share.
 CALM_EVERY = 10
 #: How the clients are mixed; ours always are.
 CLIENTS = ("ours", "ours", "confluent", "kafka-python", "java")
 
 
-def play(group: LiveGroup, rng: random.Random) -> None:
-    """Random joins and leaves; a third of the leaves are crashes. Java's members crash without their JVM."""
-    group.start_java()
-    for client in ("ours", "confluent"):
-        group.join(client)
-        print(f"at the start: {client}")
-    group.settle()
-    for number in range(1, EVENTS + 1):
-        alive = group.alive
-        if len(alive) < MOST_MEMBERS and (len(alive) < 2 or rng.random() < 0.5):
-            joined = group.join(rng.choice(CLIENTS))
-            told = f"{joined.name} joins"
-        else:
-            gone = rng.choice(alive)
-            if rng.random() < 0.33:
-                gone.kill()
-                told = f"{gone.name} crashes"
-            else:
-                gone.leave()
-                told = f"{gone.name} leaves"
-        pause = rng.choice((0, 20, 60, 150))
-        print(f"{number:3}: {told}, {len(group.alive)} are left; then {pause} records")
-        if number % CALM_EVERY == 0:
+@dataclass
+class Play:
+    """A group, what happened to it, and what the broker's log says of it in the end."""
+
+    cluster: Cluster
+    strategy: str
+    seed: int
+    told: list[str] = field(default_factory=list)
+    done: Future[tuple[LiveGroup, GroupLog]] = field(default_factory=Future)
+
+    def run(self) -> tuple[LiveGroup, GroupLog]:
+        name = f"mixed-{self.strategy}-{uuid.uuid4().hex[:8]}"
+        self.cluster.create_topic(name, PARTITIONS)
+        with LiveGroup(self.cluster, name, name, PARTITIONS, strategy=self.strategy, **SETTINGS) as group:
+            self._come_and_go(group, random.Random(self.seed))
             group.settle()
-        elif pause:
-            group.progress(pause)
+            group.drain()
+            return group, group.check()
+
+    def _come_and_go(self, group: LiveGroup, rng: random.Random) -> None:
+        """Random joins and leaves; a third of the leaves are crashes. Java's members crash without their JVM."""
+        group.start_java()
+        self.told += [f"{group.join(client).name} is there from the start" for client in ("ours", "confluent")]
+        group.settle()
+        for number in range(1, EVENTS + 1):
+            alive = group.alive
+            if len(alive) < MOST_MEMBERS and (len(alive) < 2 or rng.random() < 0.5):
+                event = f"{group.join(rng.choice(CLIENTS)).name} joins"
+            else:
+                gone, crash = rng.choice(alive), rng.random() < 0.33
+                gone.kill() if crash else gone.leave()
+                event = f"{gone.name} {'crashes' if crash else 'leaves'}"
+            pause = rng.choice((0, 20, 60, 150))
+            self.told.append(f"{number:3}: {event}, {len(group.alive)} are left; then {pause} records")
+            if number % CALM_EVERY == 0:
+                group.settle()
+            elif pause:
+                group.progress(pause)
+
+
+@pytest.fixture(scope="module")
+def plays(cluster: Cluster, request: pytest.FixtureRequest) -> dict[str, Play]:
+    """Finished plays by strategy. All that the run asks for went on at the same time: they wait more than they work."""
+    own = [item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function)]
+    wanted = sorted({str(item.callspec.params["strategy"]) for item in own})
+    seed = int(_SEED) if _SEED else random.SystemRandom().randrange(10**6)
+    plays = {strategy: Play(cluster, strategy, seed) for strategy in wanted}
+    with ThreadPoolExecutor(len(wanted)) as pool:
+        for play in plays.values():
+            play.done = pool.submit(play.run)
+    return plays
 
 
 @pytest.mark.spec("transactions:DLV-01b", "broker:PV-02")
-@pytest.mark.timeout(60 + 6 * EVENTS)
+@pytest.mark.timeout(120 + 12 * EVENTS)
 @pytest.mark.parametrize("strategy", JAVA_STRATEGIES)
-def test_members_of_all_clients_come_and_go_and_nothing_is_lost(
-    cluster: Cluster, make_topic: Callable[..., str], group_id: str, strategy: str
-) -> None:
-    seed = int(_SEED) if _SEED else random.SystemRandom().randrange(10**6)
-    print(f"seed {seed}, {EVENTS} joins and leaves, {strategy}, {cluster.kind}")
-    topic = make_topic(PARTITIONS)
-    settings = {"session_ms": SESSION_MS, "heartbeat_ms": 300}
-    with LiveGroup(cluster, group_id, topic, PARTITIONS, strategy=strategy, **settings) as group:
-        play(group, random.Random(seed))
-        group.settle()
-        group.drain()
-        log = group.check()
+def test_members_of_all_clients_come_and_go_and_nothing_is_lost(plays: dict[str, Play], strategy: str) -> None:
+    play = plays[strategy]
+    try:
+        group, log = play.done.result()
+    finally:
+        print(f"seed {play.seed}, {EVENTS} joins and leaves, {strategy}, {play.cluster.kind}", *play.told, sep="\n")
     assert {generation.protocol for generation in log.generations if generation.clients} == {strategy}
     ledger = group.ledger
+    print(f"{len(ledger.acknowledged)} records, processed again: {dict(ledger.repeated)}")
+    print(f"{len(log.generations)} generations, {len(log.commits)} commits")
     assert not ledger.rewinds()
     for member in group.members:
         if member.client == "ours" and member.seen.left and not member.seen.refused:
             assert not ledger.repeated[member.name], f"{member.name} left in good order"
-    print(f"{len(ledger.acknowledged)} records, processed again: {dict(ledger.repeated)}")
-    print(f"{len(log.generations)} generations, {len(log.commits)} commits")

@@ -24,7 +24,7 @@ __all__ = ["LISTENERS", "ApacheKafka", "ApacheKafkaNodes", "Credentials"]
 LISTENERS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _STARTED = "Kafka Server started"
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 100.0
 
 
 @dataclass(frozen=True)
