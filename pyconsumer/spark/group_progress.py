@@ -62,7 +62,7 @@ class GroupProgress:
                 self._admin = self._connect()
             offsets = {tp: OffsetAndMetadata(offset) for tp, offset in position.items()}
             self._admin.alter_group_offsets(self._group_id, offsets, timeout_ms=_TIMEOUT_MS)
-        except KafkaError as error:
+        except (KafkaError, OSError) as error:
             self._failed_at = self._now()
             _log.warning(
                 "progress could not be committed to group %r, the query goes on: %s: %s",

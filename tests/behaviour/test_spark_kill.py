@@ -116,7 +116,7 @@ class Driver:
         """Wait until the query has started and finished so many batches, or has ended."""
         wait_until(
             lambda: (self.started.is_set() and self.batches >= count) or not self.process.running,
-            240,
+            600,
             f"{count} batches; {self.process.stderr[-5000:]}",
         )
 
@@ -162,7 +162,7 @@ def ledger_of() -> Iterator[Callable[[Cluster, str], Ledger]]:
         ledger._thread.join(30)
 
 
-@pytest.mark.timeout(900 + 120 * KILLS)
+@pytest.mark.timeout(1800 + 120 * KILLS)
 @pytest.mark.parametrize("mode", ["available", "running"])
 def test_each_record_once_however_often_driver_and_broker_are_killed(
     new_cluster: Callable[..., Cluster],
