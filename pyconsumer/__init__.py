@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pyconsumer import errors as errors
     from pyconsumer.admin import KafkaAdminClient as KafkaAdminClient
     from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
+    from pyconsumer.consumer.interface import Consumer as Consumer
     from pyconsumer.consumer.listener import ConsumerRebalanceListener as ConsumerRebalanceListener
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
     from pyconsumer.producer import KafkaProducer as KafkaProducer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Consumer": "pyconsumer.consumer.interface",
     "ConsumerGroupMetadata": "pyconsumer.structs",
     "ConsumerRebalanceListener": "pyconsumer.consumer.listener",
     "ConsumerRecord": "pyconsumer.protocol.records",
@@ -36,6 +38,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRebalanceListener",
     "ConsumerRecord",

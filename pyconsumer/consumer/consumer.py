@@ -16,6 +16,7 @@ from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.core import CommitCallback, ConsumerCore
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interceptors import Interceptors
+from pyconsumer.consumer.interface import Consumer
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
@@ -43,7 +44,7 @@ T = TypeVar("T")
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 
 
-class KafkaConsumer:
+class KafkaConsumer(Consumer):
     """Reads records from Kafka.
 
     Args:

@@ -130,20 +130,28 @@ class ConsumerCore:
         """
         fetcher = self.fetcher
         self._check_subscribed()
+        if self._interrupted:
+            self.recover()
         looked = False
-        while True:
-            yield from self._coordinate()
-            fetcher.raise_error()
-            if fetcher.send_fetches():
-                self.client.flush()
-            found = take()
-            if found is not None:
-                return found
-            now = self.clock.now()
-            if looked and now >= deadline:
-                return None
-            looked = True
-            yield self._wait(now, deadline)
+        try:
+            while True:
+                self._interrupted = True  # until this round is over; an error of ours is no interrupt
+                yield from self._coordinate()
+                fetcher.raise_error()
+                if fetcher.send_fetches():
+                    self.client.flush()
+                found = take()
+                now = self.clock.now()
+                if found is not None or (looked and now >= deadline):
+                    self._interrupted = False
+                    return found
+                looked = True
+                wait = self._wait(now, deadline)
+                self._interrupted = False
+                yield wait
+        except Exception:
+            self._interrupted = False
+            raise
 
     def poll_buffered(self, now: float, max_records: int) -> ConsumerRecords | None:
         """What is buffered, see :meth:`buffered`."""
@@ -165,6 +173,7 @@ class ConsumerCore:
     def on_interrupt(self, error: BaseException) -> None:
         """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""
         if not isinstance(error, Exception):
+            self._interrupted = True
             self.fetcher.buffer.roll_back()
             self.recover()
 
@@ -247,8 +256,6 @@ class ConsumerCore:
 
     def _coordinate(self) -> Steps[None]:
         """Group duties, then positions. Waits for nothing."""
-        if self._interrupted:
-            self.recover()
         if self.coordinator is not None:
             self.coordinator.note_poll(self.clock.now())
             yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)

@@ -1,4 +1,5 @@
-"""Helpers for testing programs that use Kafka: a pytest plugin with a real broker, and a clock that stands still.
+"""Helpers for testing programs that use Kafka: a pytest plugin with a real broker, a consumer without one, and a
+clock that stands still.
 
 The plugin is active wherever pyconsumer is installed; a test only has to name one of its fixtures (see
 :mod:`pyconsumer.testing.plugin`)::
@@ -11,6 +12,19 @@ The plugin is active wherever pyconsumer is installed; a test only has to name o
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from pyconsumer.clock import Clock, ManualClock
 
-__all__ = ["Clock", "ManualClock"]
+if TYPE_CHECKING:
+    from pyconsumer.testing.mock_consumer import MockConsumer as MockConsumer
+
+__all__ = ["Clock", "ManualClock", "MockConsumer"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "MockConsumer":  # imported when it is first used: every run of pytest imports this package
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pyconsumer.testing.mock_consumer import MockConsumer
+
+    return MockConsumer

@@ -1,0 +1,193 @@
+"""The consumer without a cluster: it takes KafkaConsumer's place wherever a ``Consumer`` is asked for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection
+
+import pytest
+
+from pyconsumer import Consumer, ConsumerRebalanceListener, ConsumerRecord, KafkaConsumer, OffsetAndMetadata
+from pyconsumer.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    WakeupError,
+)
+from pyconsumer.structs import TopicPartition
+from pyconsumer.testing import MockConsumer
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def program(consumer: Consumer) -> list[str]:
+    """What a user would write: it knows only the interface."""
+    seen: list[str] = []
+    try:
+        while True:
+            records = consumer.poll(100).records()
+            seen.extend(f"{r.topic}-{r.partition}@{r.offset}: {r.value}" for r in records)
+            consumer.commit()
+    except WakeupError:
+        return seen
+    finally:
+        consumer.close()
+
+
+def record(offset: int, partition: int = 0, value: str = "v", timestamp: int = -1) -> ConsumerRecord:
+    return ConsumerRecord("t", partition, offset, timestamp=timestamp, value=value)
+
+
+class Noting(ConsumerRebalanceListener):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[TopicPartition]]] = []
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        self.calls.append(("revoked", sorted(revoked)))
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        self.calls.append(("assigned", sorted(assigned)))
+
+
+@pytest.mark.spec("client:KC-29")
+def test_a_program_cannot_tell_it_from_the_real_one() -> None:
+    consumer = MockConsumer("earliest", group_id="g")
+    consumer.subscribe(["t"])
+    consumer.update_beginning_offsets({T0: 0, T1: 5})
+
+    def later() -> None:
+        consumer.rebalance([T0, T1])
+        consumer.add_record(record(0, value="a"))
+        consumer.add_record(record(7, 1, value="b"))
+
+    consumer.schedule_poll_task(later)
+    consumer.schedule_poll_task(lambda: consumer.add_record(record(1, value="c")))
+    consumer.schedule_poll_task(consumer.wakeup)
+    assert program(consumer) == ["t-0@0: a", "t-1@7: b", "t-0@1: c"]
+    assert consumer.closed
+    assert consumer.committed([T0, T1]) == {T0: 2, T1: 8}
+
+
+@pytest.mark.spec("client:KC-29")
+def test_both_have_every_method_of_the_interface_with_the_same_arguments() -> None:
+    real = KafkaConsumer(bootstrap_servers="localhost:9")
+    try:
+        for each in (real, MockConsumer()):
+            assert isinstance(each, Consumer)
+    finally:
+        real.close(0)
+    wanted = [name for name, _ in inspect.getmembers(Consumer, inspect.isfunction) if not name.startswith("_")]
+    assert {"poll", "subscribe", "assign", "seek", "commit", "committed", "close", "wakeup", "metrics"} <= set(wanted)
+    for name in [*wanted, "__iter__", "__next__", "__enter__", "__exit__"]:
+        expected = list(inspect.signature(getattr(Consumer, name)).parameters)
+        for cls in (KafkaConsumer, MockConsumer):
+            assert name in vars(cls), f"{cls.__name__} has no {name} of its own"
+            assert list(inspect.signature(getattr(cls, name)).parameters) == expected, (cls, name)
+
+
+def test_rebalances_are_told_as_the_group_tells_them() -> None:
+    consumer, listener = MockConsumer("earliest"), Noting()
+    with pytest.raises(IllegalStateError):
+        consumer.rebalance([T0])
+    consumer.subscribe(["t"], listener=listener)
+    consumer.rebalance([T0])
+    consumer.rebalance([T0, T1])
+    consumer.rebalance([T1])
+    consumer.unsubscribe()
+    assert listener.calls == [
+        ("assigned", [T0]),
+        ("assigned", [T1]),
+        ("revoked", [T0]),
+        ("assigned", []),
+        ("revoked", [T1]),
+    ]
+    assert (consumer.subscription(), consumer.assignment()) == (set(), set())
+
+
+def test_where_it_begins() -> None:
+    for policy, position in (("earliest", 3), ("latest", 9)):
+        consumer = MockConsumer(policy)
+        consumer.assign([T0])
+        with pytest.raises(KafkaError, match="the test has not said"):
+            consumer.position(T0)
+        consumer.update_beginning_offsets({T0: 3})
+        consumer.update_end_offsets({T0: 9})
+        assert consumer.position(T0) == position
+        consumer = MockConsumer(policy)
+        consumer.assign([T0])
+        consumer.commit({T0: 5})
+        assert consumer.position(T0) == 5
+    consumer = MockConsumer("none")
+    consumer.assign([T0])
+    with pytest.raises(NoOffsetForPartitionError):
+        consumer.poll()
+    consumer.seek(T0, OffsetAndMetadata(4))
+    assert consumer.position(T0) == 4
+
+
+def test_limits_pauses_seeks_and_iteration() -> None:
+    consumer = MockConsumer(max_poll_records=2)
+    consumer.assign([T0, T1])
+    consumer.seek(T0, 0)
+    consumer.seek(T1, 0)
+    for offset in range(4):
+        consumer.add_record(record(offset, timestamp=offset * 10))
+    assert [r.offset for r in consumer.poll().records()] == [0, 1]
+    assert consumer.current_lag(T0) == 2
+    consumer.pause(T0)
+    assert not consumer.poll()
+    assert consumer.paused() == {T0}
+    consumer.resume(T0)
+    assert [r.offset for r in consumer] == [2, 3]
+    consumer.update_beginning_offsets({T0: 1, T1: 0})
+    consumer.seek_to_beginning(T0)
+    assert [r.offset for r in consumer.poll(max_records=1).records()] == [1]
+    consumer.seek_to_end(T0)
+    assert consumer.position(T0) == 4
+    found = consumer.offsets_for_times({T0: 15})[T0]
+    assert found is not None
+    assert found.offset == 2
+    assert (consumer.end_offsets([T0]), consumer.beginning_offsets([T0])) == ({T0: 4}, {T0: 1})
+    assert (consumer.partitions_for_topic("t"), consumer.topics()) == ({0}, {"t"})
+
+
+def test_what_a_consumer_refuses_it_refuses_too() -> None:
+    consumer = MockConsumer(group_id=None)
+    with pytest.raises(InvalidGroupIdError):
+        consumer.subscribe(["t"])
+    with pytest.raises(IllegalStateError):
+        consumer.poll()
+    consumer.assign([T0])
+    for call in (lambda: consumer.seek(T1, 0), lambda: consumer.pause(T1), lambda: consumer.position(T1)):
+        with pytest.raises(IllegalStateError):
+            call()
+    with pytest.raises(ValueError, match="negative"):
+        consumer.seek(T0, -1)
+    with pytest.raises(InvalidGroupIdError):
+        consumer.commit()
+    consumer.set_poll_error(KafkaError("once"))
+    consumer.seek(T0, 0)
+    with pytest.raises(KafkaError, match="once"):
+        consumer.poll()
+    assert not consumer.poll()
+    with consumer:
+        consumer.add_record(record(3))
+        with pytest.raises(ValueError, match="does not come after"):
+            consumer.add_record(record(3))
+    with pytest.raises(IllegalStateError, match="closed"):
+        consumer.poll()
+
+
+def test_commits_are_kept_and_told() -> None:
+    consumer, told = MockConsumer("earliest"), []
+    consumer.assign([T0])
+    consumer.seek(T0, 7)
+    consumer.commit_async(callback=lambda offsets, error: told.append((offsets, error)))
+    assert told == [({T0: OffsetAndMetadata(7)}, None)]
+    consumer.commit({T0: OffsetAndMetadata(9, "note")})
+    assert consumer.committed(T0, metadata=True) == OffsetAndMetadata(9, "note")
+    assert consumer.committed(T1) is None
+    consumer.enforce_rebalance("because")
+    assert consumer.rebalances_asked == ["because"]
+    assert consumer.group_metadata().group_id == "mock"
