@@ -40,6 +40,7 @@ class Waiting:
         self._world = world
         self._had: dict[int, dict[str, tuple[str | None, set[TopicPartition]]]] = {}
         self._lost: dict[str, Lost] = {}
+        self._missed: dict[str, float | None] = {}  # since when leaders miss a member; None: they don't
         self.delayed = 0
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -65,9 +66,15 @@ class Waiting:
     def _look(self, subscriptions: Mapping[str, Subscription], now: float) -> None:
         memories = [decode(subscription.user_data) for subscription in subscriptions.values()]
         newest = max(memory.generation_id for memory in memories)
+        for member, since in self._missed.items():
+            if since is None and member not in subscriptions:
+                self._missed[member] = now
+        self._missed.update(dict.fromkeys(subscriptions))
         for member, (instance_id, partitions) in self._had.get(newest, {}).items():
-            if member not in subscriptions and partitions and member not in self._lost:
-                self._lost[member] = Lost(instance_id, set(partitions), now)
+            # a member may hear late what it had, in a callback that takes longer than it takes others to miss it
+            since = self._missed.get(member, now)
+            if since is not None and partitions and member not in self._lost:
+                self._lost[member] = Lost(instance_id, set(partitions), since)
         known = {share.member_id for m in memories if m.generation_id == newest for share in m.shares}
         instances = {subscription.group_instance_id for subscription in subscriptions.values()} - {None}
         owned = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions}
