@@ -49,7 +49,6 @@ __all__ = ["ConsumerCoordinator"]
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 _FAREWELL: Final = "the consumer is about to leave for good"
-_FAREWELL_HEARTBEATS: Final = 3
 
 
 class ConsumerCoordinator:
@@ -383,11 +382,11 @@ class ConsumerCoordinator:
     def _say_farewell(self, deadline: float, leave_group: bool | None) -> Steps[None]:
         """Let the leader know that we leave for good, if the assignor wants that: one more rebalance.
 
-        The others learn of it by their next heartbeats; whoever takes longer than a few of them is not waited for.
+        The others learn of it by their next heartbeats. If it takes longer than a session, the leader will miss us.
         """
         core, group = self._core, self._core.settings
         for_good = group.group_instance_id is None if leave_group is None else leave_group
-        until = min(deadline, self._clock.now() + _FAREWELL_HEARTBEATS * group.heartbeat_interval)
+        until = min(deadline, self._clock.now() + group.session_timeout)
         if not for_good or not core.generation.joined or self._clock.now() >= until:
             return
         try:
