@@ -195,10 +195,10 @@ class Partition:
             NotEnoughReplicasError: too few replicas are in sync.
             KafkaError, OSError: see :meth:`PartitionLog.append`.
         """
-        if acks == -1 and len(self.isr) < self.min_isr:
+        wanted = self.log.config.min_insync_replicas
+        if acks == -1 and len(self.isr) < wanted and len(self.isr) < len(self.replicas):
             raise NotEnoughReplicasError(
-                f"{self.tp} has {len(self.isr)} replicas in sync, and min.insync.replicas is"
-                f" {self.log.config.min_insync_replicas}"
+                f"{self.tp} has {len(self.isr)} replicas in sync, and min.insync.replicas is {wanted}"
             )
         result = self.log.append(records, self.leader_epoch, from_client=from_client)
         if not result.size_bytes:

@@ -228,7 +228,7 @@ def producing(send: Callable[[int], None]) -> Iterator[Callable[[], int]]:
                 send(count)
                 count += 1
                 if count % 20 == 0:
-                    stop.wait(0.002)
+                    stop.wait(0.01)
         except BaseException as error:
             problems.append(error)
 
@@ -372,7 +372,7 @@ def test_leaders_that_move_under_a_producer_and_a_consumer(trio: EmbeddedCluster
     assert Counter(read) == Counter(b"%d" % n for n in range(count()))
 
 
-@pytest.mark.concurrent
+@pytest.mark.slow
 def test_the_whole_process_dies(start: Callable[..., EmbeddedCluster], tmp_path: Path) -> None:
     cluster = start(data_dir=tmp_path / "data")
     cluster.create_topic("t", 3, 3)
@@ -393,6 +393,7 @@ def test_the_whole_process_dies(start: Callable[..., EmbeddedCluster], tmp_path:
     check_once_in_order(again, "t", len(futures), 3)
 
 
+@pytest.mark.slow
 def test_a_broker_that_copies_nothing_holds_acks_all_up_until_it_is_out_of_sync(
     start: Callable[..., EmbeddedCluster],
 ) -> None:
@@ -620,7 +621,7 @@ def test_a_group_goes_on_where_its_coordinator_is_now(trio: EmbeddedCluster) -> 
         assert (again.error_code, again.generation_id) == (0, joined.generation_id + 1)
 
 
-@pytest.mark.concurrent
+@pytest.mark.slow
 def test_a_group_reads_everything_while_coordinators_and_leaders_move_and_die(trio: EmbeddedCluster) -> None:
     trio.create_topic("t", 6, 3)
     generations: dict[int, Counter[TopicPartition]] = {}

@@ -59,6 +59,6 @@ class GroupStorage(Protocol):
         """Record batches from the log start to the log end, in pieces of any size that hold whole batches.
 
         Raises:
-            NotLeaderOrFollowerError: while it is read, or before, this broker has ceased to lead the partition, or leads
-                it in another epoch. Half a log must not pass for all of it.
+            NotLeaderOrFollowerError: while it is read, or before, this broker has ceased to lead the partition, or
+                leads it in another epoch. Half a log must not pass for all of it.
         """

@@ -44,6 +44,7 @@ _NAMES_LEADERS = 10
 async def handle(broker: Broker, request: ProduceRequest, context: RequestContext) -> ProduceResponse | None:
     """Append to each partition. With acks=0 there is no answer; an error then closes the connection, as Kafka does."""
     responses = []
+    failed = False
     waiting: list[tuple[PartitionProduceResponse, Appended]] = []
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, context.api_version)
@@ -51,15 +52,17 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
         for data in topic.partition_data:
             if problem is not None:
                 partitions.append(_failed(data.index, problem, None, broker, context.api_version))
+                failed = True
                 continue
             answer, appended = _append(broker, name, data, request, context)
-            if appended is not None and request.acks == _ALL and appended.outcome != 0:
+            if appended is not None and appended.outcome != 0:
                 waiting.append((answer, appended))
+            failed = failed or answer.error_code != 0
             partitions.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
     if waiting:
         await _replicate(broker, waiting, context.now + request.timeout_ms / 1000, context.api_version)
-    failed = any(answer.error_code for topic in responses for answer in topic.partition_responses)
+        failed = failed or any(answer.error_code for answer, _ in waiting)
     if request.acks == 0:
         if failed:
             _log.info("closing the connection of %s: a produce request with acks=0 failed", context.client_id)
@@ -118,6 +121,8 @@ def _append(
     answer = PartitionProduceResponse(
         data.index, 0, result.first_offset, result.log_append_time_ms, partition.log.log_start_offset
     )
+    if request.acks != _ALL or len(partition.replicas) == 1:
+        return answer, None
     return answer, Appended(partition, result.last_offset + 1, partition.leader_epoch)
 
 
