@@ -52,6 +52,30 @@ def test_stop_kills_a_command_that_ignores_sigterm() -> None:
     assert descendants().keys() <= before.keys()
 
 
+def test_lines_can_be_had_as_they_come() -> None:
+    lines: list[str] = []
+    program = "import sys; print('one', flush=True); sys.stdin.readline(); print('two')"
+    with GuardedProcess([sys.executable, "-c", program], on_line=lines.append) as process:
+        wait_until(lambda: lines == ["one\n"], 10, "the first line")
+        process.write("go on\n")
+        wait_until(lambda: lines == ["one\n", "two\n"], 10, "the second line")
+    assert process.stdout == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_command_can_be_stopped_and_let_go_on() -> None:
+    program = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
+    with GuardedProcess([sys.executable, "-c", program]) as process:
+        process.write("a\n")
+        wait_until(lambda: process.stdout == "a\n", 10, "an echo")
+        (pid,) = descendants(process.pid)
+        process.signal(signal.SIGSTOP)
+        wait_until(lambda: "T" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2], 10, "its stop")
+        process.write("b\n")
+        process.signal(signal.SIGCONT)
+        wait_until(lambda: process.stdout == "a\nb\n", 10, "another echo")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
     program = f"""
