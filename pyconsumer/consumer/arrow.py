@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from pyconsumer.protocol.records import Columns, ColumnsBuilder
+from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
 from pyconsumer.structs import TopicPartition
 
@@ -84,7 +85,7 @@ class ArrowColumns:
         if name == "topic":
             return self._topics(kind, runs)
         if name == "partition":
-            return self._repeated([(tp.partition, count) for tp, count in runs], kind)
+            return self._repeated((tp.partition, count) for tp, count in runs)
         if name == "offset":
             return number_array(pa, columns.offsets, kind)
         if name == "timestamp":
@@ -102,20 +103,14 @@ class ArrowColumns:
         numbers: dict[str, int] = {}
         for tp, _ in runs:
             numbers.setdefault(tp.topic, len(numbers))
-        if not pa.types.is_dictionary(kind):
-            return self._repeated([(tp.topic, count) for tp, count in runs], kind)
-        indices = self._repeated([(numbers[tp.topic], count) for tp, count in runs], pa.int32())
-        return pa.DictionaryArray.from_arrays(indices, pa.array(numbers, pa.string()))
+        names = binary_array(pa, BinaryColumn.of([name.encode() for name in numbers]), pa.string())
+        indices = self._repeated((numbers[tp.topic], count) for tp, count in runs)
+        topics = pa.DictionaryArray.from_arrays(indices, names)
+        return topics if pa.types.is_dictionary(kind) else topics.cast(kind)
 
-    def _repeated(self, runs: Sequence[tuple[Any, int]], kind: Any) -> Any:
-        pa = self._pa
-        merged: list[tuple[Any, int]] = []
-        for value, count in runs:
-            if merged and merged[-1][0] == value:
-                merged[-1] = (value, merged[-1][1] + count)
-            else:
-                merged.append((value, count))
-        if not merged:
-            return pa.array([], kind)
-        parts = [pa.repeat(pa.scalar(value, kind), count) for value, count in merged]
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    def _repeated(self, runs: Iterable[tuple[int, int]]) -> Any:
+        """Each number so many times. Not by ``pyarrow.repeat``: the first scalar made would import pandas."""
+        numbers = array("i")
+        for number, count in runs:
+            numbers += array("i", [number]) * count
+        return number_array(self._pa, numbers, self._pa.int32())

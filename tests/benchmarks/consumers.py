@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +39,15 @@ class Tally:
         self.checksums[partition] = crc32c(data, self.checksums[partition])
         self.count += len(values)
         self.size_bytes += len(data)
+
+    def add_column(self, partition: int, values: Any) -> None:
+        """An Arrow array of values, none of them null, whose bytes lie one after the other."""
+        offsets, data = values.buffers()[1:]
+        ends = memoryview(offsets).cast("i")
+        joined = memoryview(data)[ends[values.offset] : ends[values.offset + len(values)]]
+        self.checksums[partition] = crc32c(joined, self.checksums[partition])
+        self.count += len(values)
+        self.size_bytes += len(joined)
 
     def nothing_came(self) -> None:
         """Give up when that happens for a minute."""
@@ -73,6 +83,45 @@ def read_pyconsumer(servers: str, topic: str, tally: Tally, watch: Watch) -> Non
             if not found:
                 tally.nothing_came()
         watch.stop()
+
+
+def read_pyconsumer_pure(servers: str, topic: str, tally: Tally, watch: Watch) -> None:
+    assert os.environ.setdefault("PYCONSUMER_PURE", "1") == "1"
+    read_pyconsumer(servers, topic, tally, watch)
+
+
+def read_pyconsumer_columns(servers: str, topic: str, tally: Tally, watch: Watch) -> None:
+    import pyarrow
+
+    from pyconsumer import KafkaConsumer, TopicPartition
+
+    assert pyarrow.__version__  # imported before the clock runs
+    partitions = [TopicPartition(topic, number) for number in range(len(tally.checksums))]
+    with KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.partitions_for_topic(topic)
+        watch.start()
+        consumer.assign(partitions)
+        while tally.more:
+            batch = consumer.poll_arrow(timeout_ms=1000, columns=["partition", "offset", "timestamp", "key", "value"])
+            start = 0
+            while start < batch.num_rows:
+                # Rows of one partition follow each other.
+                partition = batch["partition"][start].as_py()
+                end = _end_of_run(batch["partition"], start)
+                tally.add_column(partition, batch["value"].slice(start, end - start))
+                start = end
+            if not batch.num_rows:
+                tally.nothing_came()
+        watch.stop()
+
+
+def _end_of_run(numbers: Any, start: int) -> int:
+    """Where the numbers equal to the one at ``start`` end."""
+    import pyarrow.compute as pc
+
+    same = pc.equal(numbers.slice(start), numbers[start])
+    end = pc.index(same, False).as_py()
+    return len(numbers) if end < 0 else start + int(end)
 
 
 def read_kafka_python(servers: str, topic: str, tally: Tally, watch: Watch) -> None:
@@ -153,6 +202,8 @@ def read_confluent(servers: str, topic: str, tally: Tally, watch: Watch) -> None
 
 CLIENTS: dict[str, Callable[[str, str, Tally, Watch], None]] = {
     "pyconsumer": read_pyconsumer,
+    "pyconsumer, pure Python": read_pyconsumer_pure,
+    "pyconsumer, columns": read_pyconsumer_columns,
     "confluent-kafka": read_confluent,
     "aiokafka": read_aiokafka,
     "kafka-python": read_kafka_python,

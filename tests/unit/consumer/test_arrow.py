@@ -70,6 +70,16 @@ def test_without_rows_the_schema_is_the_same(dictionary_topic: bool) -> None:
     assert (empty.num_rows, empty.schema) == (0, wanted.schema)
 
 
+def test_pandas_is_not_imported() -> None:
+    program = (
+        "import sys; from pyconsumer.consumer.arrow import ArrowColumns; from pyconsumer import TopicPartition;"
+        "wanted = ArrowColumns(); builder = wanted.builder(); wanted.batch(builder, []).num_rows;"
+        "print('pandas' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "False\n"
+
+
 def test_pyarrow_is_imported_by_poll_arrow_alone() -> None:
     program = (
         "import sys; from pyconsumer import KafkaConsumer; import pyconsumer.consumer.arrow;"
