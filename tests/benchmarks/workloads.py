@@ -132,7 +132,7 @@ def installed(distribution: str) -> str | None:
 
 def _python_clients(names: list[str]) -> list[tuple[str, str]]:
     """Those that are installed, with their version."""
-    return [(name, found) for name in names if (found := installed(name)) is not None]
+    return [(name, found) for name in names if (found := installed(name.partition(",")[0])) is not None]
 
 
 # ------------------------------------------------------------------ Java's programs
@@ -230,7 +230,9 @@ def consume(setup: Setup) -> Table:
         return Run(total, found["seconds"], found["cpu_s"])
 
     notes = {
-        "pyconsumer": "`poll()`",
+        "pyconsumer": "`poll()`, compiled decoder",
+        "pyconsumer, pure Python": "`poll()`, `PYCONSUMER_PURE=1`",
+        "pyconsumer, columns": "`poll_arrow()`",
         "confluent-kafka": "`consume(1000)`, tuned queue",
         "aiokafka": "`getmany()`",
         "kafka-python": "`poll()`",
