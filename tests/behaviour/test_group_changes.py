@@ -123,8 +123,9 @@ def test_what_a_member_loses_is_told_as_lost_and_not_as_revoked(
         join_all([a], 4)
         b = start(cluster, group_id, [topic], partition_assignment_strategy=strategy, **PATIENT)
         join_all([a, b], 4)
-        mine, calls = sorted(a.assignment), len(a.listener.calls)
         a.stall()
+        mine = a.do(lambda consumer: sorted(consumer.assignment()))
+        calls = len(a.listener.calls)
         eventually(lambda: len(b.assignment) == 4, "the other one taking over")
         assert len(a.listener.calls) == calls, "no callback outside of poll"
         a.go_on()
