@@ -1,4 +1,4 @@
-"""Turns results into ``benchmarks.json`` (the data), ``benchmarks.md`` (tables) and ``benchmarks.png`` (plot)."""
+"""Turns results into pages: ``benchmarks.json`` (data), ``benchmarks.md`` (tables) and ``benchmarks.png`` (plot)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from tests.benchmarks.workloads import Table
 
 __all__ = ["markdown_table", "update"]
 
-_HEAD = """\
-# Benchmarks
+_MADE_BY = """\
+# {title}
 
 Made by
 
@@ -25,20 +25,63 @@ $ {command}
 
 on {machine}; load average before it began: {load}.
 
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page says before its tables, and what its plot shows: tables with this unit, divided by ``scale``."""
+
+    title: str
+    text: str
+    unit: str
+    scale: float
+    axis: str
+
+
+PAGES = {
+    "benchmarks": Page(
+        "Benchmarks",
+        """\
 All contenders use the same broker and topic, each run is a process of its own, and they run in turn (A B A B), {rounds}
 rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and with what else it
 does; where it did much else, the CPU column (processor time of the client's process, all threads) says more than the
 rate. A client that lost or changed a record would fail the run: counts and checksums are compared with what Java's
-consumer read.
+consumer read. What a rebalance costs is on [a page of its own](benchmarks-rebalance.md).
 
 ![Rates, side by side](benchmarks.png)
-"""
+""",
+        "records/s",
+        1e6,
+        "million records a second (median; line: least and most)",
+    ),
+    "benchmarks-rebalance": Page(
+        "What a rebalance costs",
+        """\
+Our consumers and Java's, one after the other, on the same Apache Kafka, {rounds} rounds each; the members of a group
+are threads of one process. Heartbeats come every 3 s, the default (2.4 to 3 s, so that members are not in step), and
+that is most of what is seen here: members learn of a rebalance by the answer to a heartbeat. Under the *eager* protocol
+those who learn first give up all that they have and wait for those who learn last, so that a partition that goes
+nowhere stands still for up to one heartbeat interval. Under the *cooperative* protocol it is read on; for that, a
+partition that does move needs a second round. `heartbeat_interval_ms` sets the price of either.
+
+![Time without progress](benchmarks-rebalance.png)
+""",
+        "ms",
+        1.0,
+        "milliseconds (median of the rounds; line: least and most)",
+    ),
+}
 
 
 def _number(value: float, unit: str) -> str:
     if unit == "records/s":
         return f"{value:,.0f}"
     return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(",")[0] in ("pyconsumer", "embedded broker")
 
 
 def markdown_table(table: Mapping[str, Any]) -> str:
@@ -53,7 +96,7 @@ def markdown_table(table: Mapping[str, Any]) -> str:
     head += ["what"] if with_notes else []
     lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1 - with_notes) + "---|" * with_notes]
     for item in series:
-        name = f"**{item['name']}**" if item["name"] in ("pyconsumer", "embedded broker") else item["name"]
+        name = f"**{item['name']}**" if _is_ours(item["name"]) else item["name"]
         if " import " in f" {name}" or name.startswith("poll("):
             name = f"`{name}`"
         row = [name, *(_number(item[key], unit) for key in ("median", "min", "max"))]
@@ -81,38 +124,56 @@ def machine() -> str:
 def update(
     folder: Path, tables: Sequence[Table], command: str, rounds: int, order: Sequence[str], load: float
 ) -> list[Path]:
-    """Put new tables in the place of old ones of the same name and write the three files.
+    """Put new tables in the place of old ones of the same name and write the three files of each page.
 
     Args:
         order: names of workloads; tables are shown in this order.
         load: the machine's load average before the run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    data_file = folder / "benchmarks.json"
+    written = []
+    for name, page in PAGES.items():
+        mine = [table for table in tables if table.page == name]
+        if mine:
+            written += _update(folder, name, page, mine, command, rounds, order, load)
+    return written
+
+
+def _update(
+    folder: Path,
+    name: str,
+    page: Page,
+    tables: Sequence[Table],
+    command: str,
+    rounds: int,
+    order: Sequence[str],
+    load: float,
+) -> list[Path]:
+    data_file = folder / f"{name}.json"
     data: dict[str, Any] = json.loads(data_file.read_text()) if data_file.exists() else {"tables": {}}
     data |= {"command": command, "machine": machine(), "rounds": rounds, "load": round(load, 1)}
     for table in tables:
         data["tables"][table.name] = asdict(table)
     data["tables"] = dict(
-        sorted(data["tables"].items(), key=lambda item: [item[0].startswith(name) for name in order].index(True))
+        sorted(data["tables"].items(), key=lambda item: [item[0].startswith(first) for first in order].index(True))
     )
     data_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    parts = [_HEAD.format(**data)]
+    parts = [_MADE_BY.format(title=page.title, **data) + page.text.format(**data)]
     parts += [f"## {item['title']}\n\n{item['text']}\n\n{markdown_table(item)}" for item in data["tables"].values()]
-    page = folder / "benchmarks.md"
-    page.write_text("\n".join(parts), encoding="utf-8")
-    plot = folder / "benchmarks.png"
-    _plot(list(data["tables"].values()), plot)
-    return [page, plot, data_file]
+    text = folder / f"{name}.md"
+    text.write_text("\n".join(parts), encoding="utf-8")
+    plot = folder / f"{name}.png"
+    _plot(list(data["tables"].values()), page, plot)
+    return [text, plot, data_file]
 
 
-def _plot(tables: list[dict[str, Any]], path: Path) -> None:
+def _plot(tables: list[dict[str, Any]], page: Page, path: Path) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    shown = [table for table in tables if table["unit"] == "records/s"]
+    shown = [table for table in tables if table["unit"] == page.unit]
     if not shown:
         return
     heights = [len(table["series"]) + 1.6 for table in shown]
@@ -122,27 +183,27 @@ def _plot(tables: list[dict[str, Any]], path: Path) -> None:
     for axis, table in zip(axes[:, 0], shown, strict=True):
         series = list(reversed(table["series"]))
         names = [item["name"] for item in series]
-        rates = [item["median"] / 1e6 for item in series]
+        rates = [item["median"] / page.scale for item in series]
         spread = [
-            [(item["median"] - item["min"]) / 1e6 for item in series],
-            [(item["max"] - item["median"]) / 1e6 for item in series],
+            [(item["median"] - item["min"]) / page.scale for item in series],
+            [(item["max"] - item["median"]) / page.scale for item in series],
         ]
-        ours = ("pyconsumer", "embedded broker")
-        axis.barh(names, rates, color=["#d1495b" if name in ours else "#8d99ae" for name in names], height=0.7)
+        axis.barh(names, rates, color=["#d1495b" if _is_ours(name) else "#8d99ae" for name in names], height=0.7)
         axis.errorbar(rates, names, xerr=spread, fmt="none", ecolor="#2b2d42", elinewidth=1, capsize=2)
         for position, item in enumerate(series):
+            shown_as = item["median"] / page.scale
             axis.annotate(
-                f"{item['median'] / 1e6:.2f}",
-                (item["max"] / 1e6, position),
+                f"{shown_as:,.0f}" if page.scale == 1 else f"{shown_as:.2f}",
+                (item["max"] / page.scale, position),
                 xytext=(5, 0),
                 textcoords="offset points",
                 va="center",
                 fontsize=8,
             )
         axis.set_title(table["title"], loc="left", fontsize=10, fontweight="bold")
-        axis.set_xlim(0, max(item["max"] for item in series) / 1e6 * 1.12)
+        axis.set_xlim(0, max(item["max"] for item in series) / page.scale * 1.12)
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
-    axes[-1, 0].set_xlabel("million records a second (median; line: least and most)", fontsize=8)
+    axes[-1, 0].set_xlabel(page.axis, fontsize=8)
     figure.savefig(path, dpi=130, metadata={"Software": None})
     pyplot.close(figure)

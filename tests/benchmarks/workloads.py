@@ -31,7 +31,7 @@ _NUMBERS = itertools.count(1)
 
 @dataclass
 class Table:
-    """The outcome of a workload, ready to be shown."""
+    """The outcome of a workload, ready to be shown on a page of the documentation."""
 
     name: str
     title: str
@@ -39,6 +39,7 @@ class Table:
     text: str
     reference: str
     series: list[dict[str, Any]] = field(default_factory=list)
+    page: str = "benchmarks"
 
     def take(self, series: list[Series]) -> Table:
         self.series = [item.as_dict() for item in series]
