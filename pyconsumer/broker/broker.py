@@ -42,6 +42,7 @@ class Broker:
         endpoints: tells where all brokers listen.
         peers: all brokers that are alive, by node id.
         soon: runs a call after the current one.
+        fenced_endpoints: tells where brokers listened that are not alive.
 
     Attributes:
         partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
@@ -61,6 +62,7 @@ class Broker:
         endpoints: Endpoints,
         peers: Mapping[int, Broker],
         soon: Callable[[Callable[[], None]], None],
+        fenced_endpoints: Endpoints = lambda listener: [],
     ) -> None:
         self.node_id = node_id
         self.config = config
@@ -69,6 +71,7 @@ class Broker:
         self.timer = timer
         self.faults = faults
         self.endpoints = endpoints
+        self.fenced_endpoints = fenced_endpoints
         self.soon = soon
         self.logs = LogManager(folder, clock)
         self.partitions: dict[TopicPartition, Partition] = {}

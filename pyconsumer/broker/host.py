@@ -88,6 +88,7 @@ class ClusterHost:
         self._upkeep = Upkeep(self.brokers, self._config, self._clock, self._timer, loop)
         #: Ports of brokers that were killed, by listener: bound and not listening, so that nobody else gets them.
         self._kept_ports: dict[int, dict[str, socket.socket]] = {}
+        self._known_ports: dict[int, dict[str, int]] = {}
         self._running = False
         self._lock: IO[str] | None = None
         self.controller: Controller
@@ -153,13 +154,14 @@ class ClusterHost:
             endpoints=self.endpoints,
             peers=self.brokers,
             soon=self._soon,
+            fenced_endpoints=self.fenced_endpoints,
         )
         server = self.servers[node_id] = BrokerServer(broker, self._loop, options.security)
         ports = options.ports[node_id] if node_id < len(options.ports) else {}
-        kept = self._kept_ports.pop(node_id, {})
+        kept, known = self._kept_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
         try:
             for name in options.listeners:
-                port = ports.get(name, 0)
+                port = known.get(name) or ports.get(name, 0)
                 try:
                     server.open(name, options.host, port, kept.pop(name, None))
                 except OSError as error:
@@ -188,6 +190,7 @@ class ClusterHost:
     def _drop(self, broker: Broker) -> None:
         del self.brokers[broker.node_id]
         server = self.servers.pop(broker.node_id)
+        self._known_ports[broker.node_id] = {name: port for name, (_, port) in server.addresses.items()}
         self._kept_ports[broker.node_id] = server.close_and_keep_ports()
         self._upkeep.forget(broker.node_id)
         broker.abandon()
@@ -272,6 +275,15 @@ class ClusterHost:
                 rack = server.broker.config.value("broker.rack")
                 found.append(BrokerMetadata(server.broker.node_id, host, address[1], rack))
         return found
+
+    def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
+        """Where brokers listened that were killed, and will again."""
+        host, rack = self.options.advertised_host or self.options.host, self._config.value("broker.rack")
+        return [
+            BrokerMetadata(node_id, host, ports[listener], rack)
+            for node_id, ports in sorted(self._known_ports.items())
+            if listener in ports
+        ]
 
     def ports(self) -> list[dict[str, int]]:
         """Per broker, the port of each listener."""

@@ -118,14 +118,19 @@ class BrokerServer:
         """End as if the process had been killed, but keep the ports: clients are refused, and nobody else gets them.
 
         Returns:
-            a bound socket for each listener, by name.
+            a bound socket for each listener, by name; without those that somebody else was faster to get.
         """
         self.close(reset=True)
         kept = {}
         for name, (host, port) in self.addresses.items():
-            sock = kept[name] = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+            sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((host, port))
+            try:
+                sock.bind((host, port))
+                kept[name] = sock
+            except OSError as error:
+                _log.warning("port %d cannot be kept: %s", port, error)
+                sock.close()
         return kept
 
     def close(self, *, reset: bool = False) -> None:

@@ -132,7 +132,10 @@ def test_clients_see_all_brokers_and_where_leaders_are(trio: EmbeddedCluster) ->
         in_sync(client, "t")
         trio.kill_broker(0)
         assert client.brokers() == dict(list(enumerate(addresses(trio)))[1:])
-        assert client.request(DescribeClusterRequest()).controller_id == 1
+        described = client.request(DescribeClusterRequest(include_fenced_brokers=True))
+        assert described.controller_id == 1
+        assert [(one.broker_id, one.is_fenced) for one in described.brokers] == [(1, False), (2, False), (0, True)]
+        assert len(client.request(DescribeClusterRequest()).brokers) == 2
         assert client.leaders("t") == {0: 1, 1: 1, 2: 2, 3: 1, 4: 1, 5: 2}
         assert all(offline == [0] and 0 not in isr for _, isr, offline in states(client, "t"))
         with pytest.raises(ConnectionRefusedError):

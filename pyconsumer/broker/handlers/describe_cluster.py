@@ -18,7 +18,10 @@ _BROKERS = 1
 
 
 async def handle(broker: Broker, request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """Answer with the brokers that are alive. MISMATCHED_ENDPOINT_TYPE if controllers are asked for (KIP-919)."""
+    """Answer with the brokers that are alive, and the others if asked for (KIP-1073).
+
+    MISMATCHED_ENDPOINT_TYPE if controllers are asked for (KIP-919).
+    """
     if request.endpoint_type != _BROKERS:
         return DescribeClusterResponse(
             error_code=MismatchedEndpointTypeError.errno,
@@ -30,6 +33,9 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
         controller_id=broker.controller.controller_id,
         brokers=[DescribeClusterBroker(*node) for node in broker.endpoints(context.listener)],
     )
+    if request.include_fenced_brokers:
+        for node in broker.fenced_endpoints(context.listener):
+            response.brokers.append(DescribeClusterBroker(*node, is_fenced=True))
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
