@@ -33,7 +33,8 @@ Rules of a member
    another process by then, which has nothing and does not know of it. So the assignment says that it *owes* one.
 10. A member that leaves for good says so: it gives up its partitions and joins once more with that message, so that
     the leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
-    in time, ``close(leave_group=False)`` and the close of a static member are absences.
+    in time, ``close(leave_group=False)`` and the close of a static member are absences. The leader keeps it in mind
+    until an assignment has reached it, for LeaveGroup may come before the others have that of the farewell.
 11. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
 """
 
@@ -89,6 +90,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
         self._since = 0.0
         self._has_partitions = False
         self._leaves = False
+        self._left: set[str] = set()  # who said so to us, until we are told of an assignment without them
 
     @property
     def name(self) -> str:
@@ -109,13 +111,14 @@ class CooperativeStickyDelayedAssignor(Assignor):
         """What the last assignment said, with what is left of each delay, and whether this member leaves."""
         passed_ms = math.floor((self._clock.now() - self._since) * 1000)
         shares = tuple(share.after(passed_ms) for share in self._memory.shares)
-        return encode(Memory(self._memory.generation_id, shares, leaves=self._leaves))
+        return encode(Memory(self._memory.generation_id, shares, tuple(sorted(self._left)), leaves=self._leaves))
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
         told = decode(assignment.user_data)
         self._memory = replace(told, generation_id=metadata.generation_id)
         self._since = self._clock.now()
         self._has_partitions = bool(assignment.partitions)
+        self._left.clear()
 
     def on_voted_out(self) -> None:
         self._memory = Memory()
@@ -144,6 +147,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
             if not memories[member].leaves
         }
         topics = subscribed_topics(cluster, staying)
+        self._left.update(subscriptions.keys() - staying.keys())
         past = _Past(topics, subscriptions, staying, _latest(memories), self._delay_ms)
         members = past.with_claims()
         if past.waiting:
@@ -228,13 +232,14 @@ class _Past:
 def _latest(memories: Mapping[str, Memory]) -> list[Share]:
     """What was given to whom in the latest generation that a member knows of, the least of what is left of delays."""
     newest = max((memory.generation_id for memory in memories.values()), default=-1)
+    left = {member for memory in memories.values() for member in memory.left}
     found: dict[str, Share] = {}
     if newest >= 0:
         for member in sorted(memories, key=member_order):
             if memories[member].generation_id == newest:
                 for share in memories[member].shares:
                     before = found.get(share.member_id)
-                    if before is None or share.left_ms < before.left_ms:
+                    if share.member_id not in left and (before is None or share.left_ms < before.left_ms):
                         found[share.member_id] = share
     return [found[member] for member in sorted(found, key=member_order)]
 

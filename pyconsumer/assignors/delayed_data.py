@@ -58,11 +58,13 @@ class Memory:
         generation_id: in which it was told, -1 for never; not set in an assignment, whose generation is known.
         shares: of members that were there or are missed.
         leaves: it is about to leave for good.
+        left: members that told this one, as leader, that they leave (in a subscription).
         owes: it has to give something up and to join again, whichever process it is by now (in an assignment).
     """
 
     generation_id: int = -1
     shares: tuple[Share, ...] = ()
+    left: tuple[str, ...] = ()
     leaves: bool = field(default=False, kw_only=True)
     owes: bool = field(default=False, kw_only=True)
 
@@ -87,6 +89,7 @@ class _Memory(Message):
     leaves: bool = schema.field(BOOL, "0+", default=False)
     owes: bool = schema.field(BOOL, "0+", default=False)
     shares: list[_Share] = array(_Share, "0+", factory=list)
+    left: list[str] = array(STRING, "0+", factory=list)
 
 
 def encode(memory: Memory) -> bytes:
@@ -104,6 +107,7 @@ def encode(memory: Memory) -> bytes:
             )
             for share in memory.shares
         ],
+        left=list(memory.left),
     ).encode_with_version(_VERSION)
 
 
@@ -125,7 +129,7 @@ def decode(data: bytes | None) -> Memory:
         )
         for share in found.shares
     )
-    return Memory(found.generation_id, shares, leaves=found.leaves, owes=found.owes)
+    return Memory(found.generation_id, shares, tuple(found.left), leaves=found.leaves, owes=found.owes)
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> list[_Topic]:

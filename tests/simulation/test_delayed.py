@@ -355,6 +355,23 @@ def test_a_member_that_closes_says_so_and_nothing_waits() -> None:
         assert sorted(" ".join(group.owned.values()).split()) == ["P1", "P2", "P3", "P4", "P5", "P6"]
 
 
+@pytest.mark.parametrize("later", [0.0, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0])
+def test_a_leader_that_closes_while_the_group_rebalances_is_not_waited_for(later: float) -> None:
+    """The others have its last assignment before its LeaveGroup makes the coordinator refuse to hand it out."""
+    group = Group()
+    group.world.slowest = 0.3
+    example_a(group)
+    for closing, pause in (("c2", later), ("c1", 15.0)):
+        member = group.members[closing]
+        member.patience = 9.0
+        member.close()
+        while not member.ended:
+            group.run(0.05)
+        group.run(pause)
+    group.settle()
+    assert group.owned == {"c3": "P1 P2 P3 P4 P5 P6"}
+
+
 def test_a_member_that_closes_to_come_back_is_waited_for() -> None:
     group = Group()
     example_a(group)

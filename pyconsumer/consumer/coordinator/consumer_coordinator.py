@@ -49,6 +49,7 @@ __all__ = ["ConsumerCoordinator"]
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 _FAREWELL: Final = "the consumer is about to leave for good"
+_FAREWELL_PAUSE: Final = 1.0  # seconds
 
 
 class ConsumerCoordinator:
@@ -394,7 +395,12 @@ class ConsumerCoordinator:
                 with self._lock:
                     core.request_rejoin(_FAREWELL)
                 with self._client.disable_wakeups():
-                    yield from self._join(until, farewell=True)
+                    told = yield from self._join(until, farewell=True)
+                    if told and core.leads_others:
+                        # Nobody else knows, and our LeaveGroup would take from the others what they have not got yet.
+                        until = min(until, self._clock.now() + max(group.heartbeat_interval, _FAREWELL_PAUSE))
+                        while self._clock.now() < until and not core.rejoin_needed:
+                            yield Wait(None, until)
         except KafkaError as error:
             log.warning("[%s] leaving without having told the leader: %s", group.label, error)
         finally:

@@ -160,6 +160,11 @@ class ClassicMembership(GroupMember):
         self.epoch += 1
 
     @property
+    def leads_others(self) -> bool:
+        """Whether the last JoinGroup made us the leader, and not of ourselves alone."""
+        return self.is_leader and self._members is not None and len(self._members) > 1
+
+    @property
     def rebalancing(self) -> bool:
         """Between the moment when JoinGroup is sent and the one when the application knows its partitions."""
         return (

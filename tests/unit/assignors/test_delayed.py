@@ -264,6 +264,19 @@ def test_a_member_that_leaves_for_good_says_so_and_nothing_waits() -> None:
     assert group.due_in == {math.inf}
 
 
+def test_a_farewell_is_kept_in_mind_until_an_assignment_has_reached_the_leader() -> None:
+    """LeaveGroup comes before anybody has the assignment of the farewell, which is refused then."""
+    group = example_b()
+    leaver = group.members["c2"]
+    leaver.assignor.announce_leaving(True)
+    leaver.owned.clear()
+    group.rebalance("c1", silent=["c1", "c2", "c3"])
+    group.remove("c2")
+    assert decode(group.subscription(group.members["c1"]).user_data).left == ("c2",)
+    assert group.rebalance("c3") == {"c1": "P1 P2 P4", "c3": "P3 P5 P6"}
+    assert decode(group.subscription(group.members["c1"]).user_data).left == ()
+
+
 def test_a_leader_that_leaves_deals_out_its_own_and_the_last_one_leaves_nothing_behind() -> None:
     group = example_b()
     for leaver, left in (("c1", {"c2": "P1 P4 P5", "c3": "P2 P3 P6"}), ("c2", {"c3": "P1 P2 P3 P4 P5 P6"}), ("c3", {})):
@@ -433,7 +446,7 @@ def test_user_data_is_read_as_written_and_rubbish_counts_as_knowing_nothing() ->
         Share("m2", "i2", (), 0),
         Share("m3", "i3", tuple(parse("t1p7")), 1234),
     )
-    memory = Memory(7, shares, leaves=True)
+    memory = Memory(7, shares, ("m8", "m9"), leaves=True)
     assert decode(encode(Memory(owes=True))) == Memory(owes=True)
     assert decode(encode(memory)) == memory
     assert decode(b"\0\1" + encode(memory)[2:] + b"a later version may say more") == memory

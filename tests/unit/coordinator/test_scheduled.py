@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -155,8 +156,12 @@ def test_a_mixed_group_votes_the_delayed_assignor_out_and_what_it_knew_is_forgot
     assert user_data(answer(bench, T0, T1, name="cooperative-sticky", generation=3)) == Memory()
 
 
-def lead(bench: Bench, **owned: tuple[Any, ...]) -> Sent:
-    """Be the leader of members that own these; the SyncGroup comes back, answered."""
+def lead(bench: Bench, after: Callable[[], object] | None = None, **owned: tuple[Any, ...]) -> Sent:
+    """Be the leader of members that own these; the SyncGroup comes back, answered.
+
+    Args:
+        after: lets the leader go on when JoinGroup was answered; by default a poll.
+    """
     sent = bench.network.take(JoinGroupRequest)
     members = [
         JoinGroupResponseMember(member_id=name, metadata=encode_subscription(["t"], None, tps, 1))
@@ -168,7 +173,7 @@ def lead(bench: Bench, **owned: tuple[Any, ...]) -> Sent:
             generation_id=2, protocol_type="consumer", protocol_name=name, leader="me", member_id="me", members=members
         )
     )
-    bench.poll()
+    (after or bench.poll)()
     sync = bench.network.take(SyncGroupRequest)
     mine = next(one.assignment for one in sync.request.assignments if one.member_id == "me")
     sync.answer(SyncGroupResponse(protocol_type="consumer", protocol_name=name, assignment=mine))
@@ -296,3 +301,17 @@ def test_the_object_made_by_hand_has_its_own_delay() -> None:
     bench.poll()
     assert bench.subscriptions.assignment() == {T0}
     assert bench.coordinator.next_due_at == bench.clock.now() + 5.0
+
+
+def test_a_leader_that_leaves_lets_the_others_get_what_it_gave_them() -> None:
+    """Its LeaveGroup would make the coordinator refuse their SyncGroup; alone it has nothing to wait for."""
+    for others, pause in ((["other"], 3.0), ([], 0.0)):
+        bench = joined()
+        call = Call(bench.coordinator.close(160.0), bench.clock)
+        lead(bench, after=call.resume, me=(), **dict.fromkeys(others, ()))
+        call.resume()
+        if pause:
+            assert call.waiting is not None
+            assert call.waiting.until == bench.clock.now() + pause
+            call.sleep()
+        assert bench.core.leaving
