@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.spark_streams import run_to_the_end
 from tests.support.spark_topics import TIME, Row, produce, reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(480)]
@@ -110,8 +111,7 @@ def test_a_stream_from_topic_to_topic(
 
     def run(batch: Any, **more: object) -> None:
         out = writer(batch.writeStream, cluster, topic=target, **more)
-        query = out.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-        query.awaitTermination()
+        run_to_the_end(out.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start)
 
     run(frame.select("key", "value"), kafka__compression__type="lz4")
     assert sorted(int(row.value) for row in read(spark, cluster, target)) == list(range(1000))
@@ -129,7 +129,7 @@ def test_a_stream_of_whole_results(
     frame = reader(spark, cluster.bootstrap_servers, options, stream=True).load()
     counts = frame.groupBy("value").count().selectExpr("value AS key", "cast(count AS string) AS value")
     out = writer(counts.writeStream, cluster, topic=target).option("checkpointLocation", str(tmp_path / "complete"))
-    out.outputMode("complete").trigger(availableNow=True).start().awaitTermination()
+    run_to_the_end(out.outputMode("complete").trigger(availableNow=True).start)
     assert [(row.key, row.value) for row in read(spark, cluster, target)] == [(b"x", b"5")]
     # Spark refuses this mode for every sink in Python; foreachBatch with a batch write takes its place.
     other = writer(counts.writeStream, cluster, topic=target).option("checkpointLocation", str(tmp_path / "update"))

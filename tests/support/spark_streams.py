@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.support.spark_topics import reader
 
-__all__ = ["SLOW_START", "Stream"]
+__all__ = ["SLOW_START", "Stream", "run_to_the_end"]
 
 #: Spark gives up on a Python process that takes more than 10 s to start, which on a busy machine it may.
 SLOW_START = "Python worker failed to connect back"
+
+
+def run_to_the_end(start: Callable[[], Any]) -> list[Any]:
+    """Wait for the end of a query, which is started again where Spark gave up on a slow machine.
+
+    Args:
+        start: starts it, from its checkpoint.
+
+    Returns:
+        The progress of each batch.
+    """
+    progress: list[Any] = []
+    for attempt in range(10):
+        query = start()
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            if SLOW_START not in str(error) or attempt == 9:
+                raise
+        else:
+            break
+        finally:
+            progress += query.recentProgress
+            query.stop()
+    return progress
 
 
 class Stream:
@@ -42,19 +67,7 @@ class Stream:
 
     def run_available(self, frame: Any = None, *, format: str = "pyconsumer") -> list[Any]:
         """Run with Trigger.AvailableNow to the end; the progress of each batch."""
-        progress: list[Any] = []
-        for attempt in range(5):
-            query = self.start(frame, format=format, availableNow=True)
-            try:
-                query.awaitTermination()
-                return progress + list(query.recentProgress)
-            except Exception as error:
-                if SLOW_START not in str(error) or attempt == 4:
-                    raise
-                progress += query.recentProgress
-            finally:
-                query.stop()
-        raise AssertionError("never here")
+        return run_to_the_end(lambda: self.start(frame, format=format, availableNow=True))
 
     def positions(self, partition: int | None = None) -> list[tuple[int, int]]:
         """Partition and offset of each row in the output, sorted."""
