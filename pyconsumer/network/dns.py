@@ -5,8 +5,8 @@ Each lookup has a thread of its own: one dead name server delays nothing else. I
 
 from __future__ import annotations
 
+import _thread
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -109,7 +109,8 @@ class NameService:
             self._finished.append(lookup)
             self._wake()
 
-        threading.Thread(target=run, name=f"pyconsumer-dns-{host}", daemon=True).start()
+        # Not threading.Thread: its start() waits for the thread, and Ctrl-C in that wait is a RuntimeError.
+        _thread.start_new_thread(run, ())
         return lookup
 
     def take(self) -> list[Lookup]:
