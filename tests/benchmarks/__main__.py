@@ -20,7 +20,7 @@ _ALL = WORKLOADS | {"rebalance": rebalance}
 
 @click.command(
     help="Measure pyconsumer beside other clients. Without names, all workloads but the rebalance, which has a page of "
-    "its own; about 8 minutes, and as many for that one."
+    "its own; about 8 minutes, and twice as many for that one."
 )
 @click.argument("workloads", nargs=-1, type=click.Choice(list(_ALL)))
 @click.option("--records", default=250_000, show_default=True, type=click.IntRange(1000), help="Per partition.")
