@@ -302,6 +302,7 @@ class FetchBuffer:
         collected: list[tuple[TopicPartition, int]] = []
         self._moved.clear()
         first = len(columns)
+        columns.expect(min(self._budget.held, max_bytes))
         queue = self._queue
         while queue and len(columns) - first < max_records and columns.weight < max_bytes:
             fetch = queue[0]

@@ -191,6 +191,9 @@ class ColumnsBuilder:
     def __len__(self) -> int:
         return len(self._offsets)
 
+    def expect(self, size_bytes: int) -> None:
+        """So many bytes are likely to come, from one or several cursors. Here that changes nothing."""
+
     def add(self, records: Sequence[ConsumerRecord]) -> None:
         """Append records, whose keys and values are bytes or None."""
         self._offsets.extend([record.offset for record in records])

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 __all__ = ["IMPLEMENTATION", "ColumnsBuilder", "ConsumerRecord", "Cursor", "convert", "describe"]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 1
+_REVISION: Final = 2
 
 
 def _compiled() -> tuple[Any, str]:

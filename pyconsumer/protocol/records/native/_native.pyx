@@ -40,7 +40,7 @@ from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, rec
 from pyconsumer.structs import TopicPartition
 
 #: Changes with what the Python modules expect of this one: a build of an older source is not used.
-REVISION = 1
+REVISION = 2
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

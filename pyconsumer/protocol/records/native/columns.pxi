@@ -91,6 +91,7 @@ cdef class ColumnsBuilder:
     cdef ByteStrings header_values
     cdef Py_ssize_t count
     cdef Py_ssize_t capacity
+    cdef Py_ssize_t expected
     cdef bint is_built
 
     def __init__(self, *, bint with_keys=True, bint with_values=True, bint with_headers=False):
@@ -121,6 +122,10 @@ cdef class ColumnsBuilder:
     @property
     def weight(self):
         return self.heaviness()
+
+    def expect(self, Py_ssize_t size_bytes):
+        """So many bytes are likely to come: make room for them at once, when the first come."""
+        self.expected = max(size_bytes, 0)
 
     cdef inline Py_ssize_t size(self) noexcept:
         return (0 if self.keys is None else self.keys.size) + (0 if self.values is None else self.values.size)

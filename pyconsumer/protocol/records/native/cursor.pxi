@@ -156,7 +156,7 @@ cdef class Cursor:
                 else:
                     if self.place > expected:
                         expected = self.end if not self.payload else self.place
-                        self.expect(columns, most - columns.heaviness())
+                        self.expect(columns, min(room, <Py_ssize_t>1 << 31), most - columns.heaviness())
                     is_full = self.decode_columns(columns, room, most)
             self.after_take(columns.count - before, most_rows)
         finally:
@@ -372,17 +372,18 @@ cdef class Cursor:
             self.end_batch()
         return 0
 
-    cdef int expect(self, ColumnsBuilder columns, Py_ssize_t most_bytes) except -1:
+    cdef int expect(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most_bytes) except -1:
         """Make room at once for what the record set is likely to give: growing step by step moves it several times."""
         cdef Py_ssize_t size = self.limit - self.at
         cdef Py_ssize_t count = self.remaining
         cdef Py_ssize_t bytes_per_record = size // max(count, 1) + 1
         if not self.payload:
             size += self.end - self.place  # the batches that follow are likely to be of the same kind
-        size = min(size, most_bytes + 2 * bytes_per_record)
+        size = min(max(size, columns.expected), most_bytes + 2 * bytes_per_record, (room + 1) * bytes_per_record)
+        columns.expected = 0
         if columns.values is not None and size > columns.values.data.capacity - columns.values.size:
             columns.values.grow(size)
-        columns.reserve(min(size // bytes_per_record + 16, most_bytes // BYTES_PER_ROW + 1))
+        columns.reserve(min(size // bytes_per_record + 16, room, most_bytes // BYTES_PER_ROW + 1))
         return 0
 
     cdef bint decode_columns(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) except -1:
