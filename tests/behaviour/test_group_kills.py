@@ -48,8 +48,8 @@ def test_members_that_are_killed_are_replaced_when_their_session_ends(
         group.drain()
         group.check()
     assert not group.ledger.rewinds()
-    assert group.ledger.repeated.keys() <= {member.name for member in members[:2]}
-    assert not [member.name for member in members[2:] if member.seen.of("lost")]
+    assert not [member.name for member in members[2:] if member.seen.of("lost")], group.ledger.state()
+    assert group.ledger.repeated.keys() <= {member.name for member in members[:2]}, group.ledger.state()
 
 
 @pytest.mark.spec("client:SM-04", "client:SQ-04", "client:SM-08")

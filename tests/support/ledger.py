@@ -170,10 +170,14 @@ class Ledger:
         """Where everybody stands, for a failure."""
         lines = [f"{len(self.acknowledged)} written, {len(self.processed)} processed"]
         for member in self.members.values():
-            calls = " ".join(f"{what}{partitions}" for what, partitions, _ in member.calls[-6:])
+            calls = " ".join(f"{what}{partitions}@{at:.2f}" for what, partitions, at in member.calls[-6:])
+            refused = "".join(
+                f"\n    refused at {event['at']:.2f}: {event['offsets']} {event['error']} {event['detail']}"
+                for event in member.refused[-3:]
+            )
             lines.append(
                 f"{member.name}: owns {sorted(member.owned)}, processed {len(member.processed)}, refused"
-                f" {len(member.refused)}, last: {calls}{' (left)' if member.left else ''}"
+                f" {len(member.refused)}, last: {calls}{' (left)' if member.left else ''}{refused}"
             )
         return "\n".join(lines)
 
