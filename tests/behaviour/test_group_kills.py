@@ -47,7 +47,7 @@ def test_members_that_are_killed_are_replaced_when_their_session_ends(
         assert 2.0 < taken_at - killed_at < 15.0, "when the session of 3 s ends"
         group.drain()
         group.check()
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert not [member.name for member in members[2:] if member.seen.of("lost")], group.ledger.state()
     assert group.ledger.repeated.keys() <= {member.name for member in members[:2]}, group.ledger.state()
 
@@ -69,7 +69,7 @@ def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
         group.drain()
         group.check()
     assert (again.seen.owned, other.seen.calls) == (mine, told)
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert group.ledger.repeated.keys() <= {killed.name}
 
 
@@ -94,7 +94,7 @@ def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
         group.drain()
         log = group.check()
         assert [member.seen.calls for member in members] == before
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert len(log.generations) == generations
 
 
@@ -146,6 +146,6 @@ def test_a_broker_that_is_stopped_for_longer_than_requests_wait(
         group.progress()
         group.drain()
         log = group.check()
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert len(log.generations) == generations, "nobody had to join again"
     assert not [member.name for member in members if member.seen.of("lost")]

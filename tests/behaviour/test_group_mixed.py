@@ -100,7 +100,7 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost(plays: dict[str,
     ledger = group.ledger
     print(f"{len(ledger.acknowledged)} records, processed again: {dict(ledger.repeated)}")
     print(f"{len(log.generations)} generations, {len(log.commits)} commits")
-    assert not ledger.rewinds()
+    assert not ledger.rewinds(), ledger.state()
     for member in group.members:
         if member.client == "ours" and member.seen.left and not member.seen.refused:
             assert not ledger.repeated[member.name], f"{member.name} left in good order"

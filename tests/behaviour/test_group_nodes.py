@@ -46,7 +46,7 @@ def test_a_coordinator_that_is_killed_is_replaced(nodes: Cluster, topic_name: st
         group.drain()
         nodes.wait_in_sync()
         log = group.check()
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert len(log.generations) == generations
     assert not [member.name for member in members if member.seen.of("lost")]
 
@@ -72,7 +72,7 @@ def test_the_leader_of_a_partition_that_is_killed_is_replaced(nodes: Cluster, to
         group.drain()
         nodes.wait_in_sync()
         group.check()
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert not group.ledger.repeated
     assert not [member.name for member in members if member.seen.of("lost")]
 
@@ -95,5 +95,5 @@ def test_all_brokers_are_restarted_one_by_one(nodes: Cluster, topic_name: str, g
         group.progress()
         group.drain()
         group.check()
-    assert not group.ledger.rewinds()
+    assert not group.ledger.rewinds(), group.ledger.state()
     assert not [member.name for member in members if member.client == "ours" and member.seen.of("lost")]

@@ -9,8 +9,8 @@ What must hold in the end, whatever happened to the members and the brokers (:me
 5. A record is written once: its number is found at one place, where its writer was told that it is.
 6. No member failed.
 
-:meth:`Ledger.rewinds` finds more: records that were processed after somebody had been told that they are committed. A
-member does that only when it does not know yet that it is none any more.
+:meth:`Ledger.rewinds` finds more: records that were processed after somebody had been told that they are committed. Only
+those do that who do not know yet that they are no members any more: they are told later that they lost the partition.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class Seen:
     failure: str | None = None
     started: bool = False
     left: bool = False
+    killed: bool = False
 
     def of(self, what: str) -> list[list[int]]:
         """Partitions of each call of the listener of a kind."""
@@ -201,9 +202,15 @@ class Ledger:
             elif event["what"] == "processed":
                 for partition, offset, _ in event["records"]:
                     limit, by = committed.get(partition, (0, ""))
-                    if offset < limit:
+                    if offset < limit and not self._was_expelled(event["member"], partition, event["at"]):
                         found.append(f"{event['member']} processed {partition}@{offset} after {by} committed {limit}")
         return found
+
+    def _was_expelled(self, name: str, partition: int, at: float) -> bool:
+        """Whether a member heard later that it lost the partition, or was killed and heard nothing."""
+        member = self.members[name]
+        lost = any(what == "lost" and when >= at and partition in gone for what, gone, when in member.calls)
+        return lost or member.killed
 
     def check(self, cluster: Cluster, group: str, topic: str, partitions: int) -> GroupLog:
         """See the module. Everything must have been processed and committed before. Returns what the log holds."""

@@ -59,6 +59,7 @@ class LiveMember:
     def kill(self) -> None:
         """End it at once (SIGKILL; a Java member: without a word to the group)."""
         self.alive = False
+        self.seen.killed = True
         self._kill()
 
     def _leave(self) -> None:

@@ -47,6 +47,15 @@ def test_who_begins_before_what_is_committed_rewinds() -> None:
     assert wrong.rewinds() == ["b processed 0@1 after a committed 2"]
 
 
+def test_who_was_expelled_and_hears_of_it_later_does_not() -> None:
+    ledger = Ledger()
+    records = [[0, number, number] for number in range(3)]
+    told(ledger, ("a", "processed", records), ("a", "committed", [[0, 2]]), ("b", "processed", records))
+    assert ledger.rewinds()
+    ledger.note(json.dumps({"at": 9, "member": "b", "what": "lost", "partitions": [0]}))
+    assert not ledger.rewinds()
+
+
 def test_an_offset_that_goes_back_is_found() -> None:
     commits = [Commit(0, 0, 5, "a"), Commit(1, 1, 1, "a"), Commit(2, 0, 4, "b")]
     with pytest.raises(AssertionError, match="went back"):
