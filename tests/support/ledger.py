@@ -9,8 +9,8 @@ What must hold in the end, whatever happened to the members and the brokers (:me
 5. A record is written once: its number is found at one place, where its writer was told that it is.
 6. No member failed.
 
-:meth:`Ledger.rewinds` finds more: records that were processed after somebody had been told that they are committed. Only
-those do that who do not know yet that they are no members any more: they are told later that they lost the partition.
+:meth:`Ledger.rewinds` finds more: records that were processed after somebody had been told that they are committed.
+Only those do that who do not know yet that they are no members any more: they hear later that the partition is lost.
 """
 
 from __future__ import annotations
