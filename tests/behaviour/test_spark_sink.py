@@ -134,7 +134,7 @@ def test_a_stream_of_whole_results(
     # Spark refuses this mode for every sink in Python; foreachBatch with a batch write takes its place.
     other = writer(counts.writeStream, cluster, topic=target).option("checkpointLocation", str(tmp_path / "update"))
     with pytest.raises(Exception, match=r"(?i)does not support update"):
-        other.outputMode("update").start()
+        run_to_the_end(other.outputMode("update").start)
 
 
 def test_what_is_wrong_is_told(spark: Any, cluster: Cluster, topic: str) -> None:
