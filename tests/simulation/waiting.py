@@ -40,6 +40,7 @@ class Waiting:
         self._world = world
         self._had: dict[int, dict[str, tuple[str | None, set[TopicPartition]]]] = {}
         self._lost: dict[str, Lost] = {}
+        self._farewells: set[str] = set()
         self._missed: dict[str, float | None] = {}  # since when leaders miss a member; None: they don't
         self.delayed = 0
 
@@ -64,7 +65,9 @@ class Waiting:
             self.delayed += bool(lost.partitions - dealt.keys())
 
     def _look(self, subscriptions: Mapping[str, Subscription], now: float) -> None:
-        memories = [decode(subscription.user_data) for subscription in subscriptions.values()]
+        decoded = {member: decode(subscription.user_data) for member, subscription in subscriptions.items()}
+        self._farewells.update(member for member, memory in decoded.items() if memory.leaves)
+        memories = decoded.values()
         newest = max(memory.generation_id for memory in memories)
         for member, since in self._missed.items():
             if since is None and member not in subscriptions:
@@ -73,7 +76,7 @@ class Waiting:
         for member, (instance_id, partitions) in self._had.get(newest, {}).items():
             # a member may hear late what it had, in a callback that takes longer than it takes others to miss it
             since = self._missed.get(member, now)
-            if since is not None and partitions and member not in self._lost:
+            if since is not None and partitions and member not in self._lost and member not in self._farewells:
                 self._lost[member] = Lost(instance_id, set(partitions), since)
         known = {share.member_id for m in memories if m.generation_id == newest for share in m.shares}
         instances = {subscription.group_instance_id for subscription in subscriptions.values()} - {None}
