@@ -130,6 +130,7 @@ def test_a_commit_covers_the_rows_that_were_returned(cluster: Cluster, topic: st
         consumer.seek(tp, 0)  # joining may have taken records
         assert consumer.poll_arrow(10_000, max_records=40).num_rows == 40
         consumer.commit()
+        assert consumer.committed(TopicPartition(topic, 0)) == 40
         assert consumer.position(tp) == 40
     with member(cluster, "columns", topic, max_poll_records=1) as consumer:
         assert consumer.committed(tp) == 40

@@ -101,6 +101,9 @@ class OffsetCommitter:
         auto_commit: when to commit by itself.
         backoff: pauses between attempts.
         on_commit: told of each commit that succeeded.
+
+    Attributes:
+        acknowledged: how many commits succeeded so far.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class OffsetCommitter:
         on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
     ) -> None:
         self.auto_commit = auto_commit
+        self.acknowledged = 0
         self._link = link
         self._core = link.core
         self._is_member = is_member
@@ -357,6 +361,7 @@ class OffsetCommitter:
             else:
                 with self._link.lock:
                     self._core.lookup.answered()
+                self.acknowledged += 1
                 result.complete(None)
 
         future.add_callback(answered)

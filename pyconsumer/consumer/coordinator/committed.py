@@ -1,7 +1,8 @@
 """Reading committed offsets of the group, as a generator.
 
 An answer counts only if it is stable: offsets of a transaction that is not finished are asked for again (KIP-447).
-Whoever asks for the same partitions in the same generation joins the request that is under way.
+Whoever asks for the same partitions in the same generation joins the request that is under way, unless a commit was
+acknowledged since it was sent: its answer may be older than that.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class CommittedOffsets:
         topic_id: id of a topic, zeros if unknown.
         refresh_metadata: asks for newer metadata.
         backoff: pauses between attempts.
+        commits: how many commits were acknowledged so far.
     """
 
     def __init__(
@@ -49,12 +51,15 @@ class CommittedOffsets:
         topic_id: Callable[[str], bytes],
         refresh_metadata: Callable[[], object],
         backoff: Backoff,
+        commits: Callable[[], int],
     ) -> None:
         self._link = link
         self._topic_id = topic_id
         self._refresh_metadata = refresh_metadata
         self._backoff = backoff
-        self._under_way: tuple[frozenset[TopicPartition], Generation, RequestFuture[_Committed]] | None = None
+        self._commits = commits
+        self._under_way: RequestFuture[_Committed] | None = None
+        self._question: tuple[frozenset[TopicPartition], Generation, int] | None = None  # what that asks, and when
 
     def fetch(self, partitions: Collection[TopicPartition], deadline: float) -> Steps[_Committed]:
         """The committed offset of each partition, None where there is none.
@@ -77,8 +82,6 @@ class CommittedOffsets:
                     what = f"no offsets of group {group_id} were read in time"
                     raise timed_out(what, "the answer to OffsetFetch", cause)
                 yield Wait(future, deadline)
-            if self._under_way is not None and self._under_way[2] is future:
-                self._under_way = None
             cause = future.exception
             if cause is None:
                 return dict(future.value)
@@ -89,10 +92,11 @@ class CommittedOffsets:
         return {}
 
     def _request(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
-        generation = self._link.core.generation
-        if self._under_way is None or self._under_way[:2] != (wanted, generation):
-            self._under_way = wanted, generation, self._send(wanted)
-        return self._under_way[2]
+        question = wanted, self._link.core.generation, self._commits()
+        if self._under_way is None or self._under_way.done or self._question != question:
+            self._question = question
+            self._under_way = self._send(wanted)
+        return self._under_way
 
     def _send(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
         node = self._link.core.coordinator

@@ -123,7 +123,11 @@ class ConsumerCoordinator:
             on_commit=on_commit,
         )
         self._committed = CommittedOffsets(
-            self._link, topic_id=metadata.topic_id, refresh_metadata=metadata.request_update, backoff=backoff
+            self._link,
+            topic_id=metadata.topic_id,
+            refresh_metadata=metadata.request_update,
+            backoff=backoff,
+            commits=lambda: self._committer.acknowledged,
         )
         self._rebalancer = Rebalancer(
             self._link,

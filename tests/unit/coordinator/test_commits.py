@@ -68,7 +68,7 @@ class Bench:
         self.committer = OffsetCommitter(
             self.link, is_member=lambda: not manual, auto_commit=self.auto, on_commit=self.told.append, **shared
         )
-        self.committed = CommittedOffsets(self.link, **shared)
+        self.committed = CommittedOffsets(self.link, **shared, commits=lambda: self.committer.acknowledged)
         if not manual:
             self.member.stable(3)
         elif find:
@@ -559,6 +559,30 @@ def test_whoever_asks_the_same_joins_the_request_under_way() -> None:
     bench.answer_fetch([(T0, 5, 0)], sent=bench.network.sent[1])
     assert first.resume().result == second.resume().result == {T0: OffsetAndMetadata(5), T1: OffsetAndMetadata(6)}
     assert other.resume().result == {T0: OffsetAndMetadata(5)}
+
+
+def test_an_answer_from_before_a_commit_is_not_given_to_those_who_ask_after_it() -> None:
+    bench = Bench()
+    early = bench.fetch(T0)
+    asked = bench.network.take(OffsetFetchRequest)
+    commit = bench.commit({T0: 40})
+    bench.answer_commit(0)
+    assert commit.resume().result is None
+    late = bench.fetch(T0)
+    bench.answer_fetch([(T0, -1, 0)], sent=asked)
+    bench.answer_fetch([(T0, 40, 0)])
+    assert early.resume().result == {T0: None}
+    assert late.resume().result == {T0: OffsetAndMetadata(40)}
+
+
+def test_an_answer_that_nobody_took_is_not_given_to_those_who_ask_later() -> None:
+    bench = Bench()
+    abandoned = bench.fetch(T0)
+    bench.answer_fetch([(T0, -1, 0)])
+    late = bench.fetch(T0)
+    bench.answer_fetch([(T0, 40, 0)])
+    assert late.resume().result == {T0: OffsetAndMetadata(40)}
+    assert abandoned.resume().result == {T0: None}
 
 
 @pytest.mark.parametrize(("code", "lost", "refreshes"), [(14, False, 0), (15, True, 0), (16, True, 0)])
