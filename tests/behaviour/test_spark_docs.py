@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +20,28 @@ PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf
 
 
 def test_the_code_runs(
-    spark: Any, embedded: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    spark: Any,
+    new_cluster: Callable[..., Cluster],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    embedded.create_topic("flights", 2)
-    embedded.create_topic("flights-upper", 2)
-    try:
-        with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
-            for number in range(10):
-                producer.send("flights", f"to{number}", key="k")
-        code = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
-        code = code.replace("localhost:9092", embedded.bootstrap_servers).replace('"archive/', f'"{tmp_path}/archive/')
-        names: dict[str, Any] = {}
-        exec(compile(code, "docs/spark.md", "exec"), names)
-        assert names["spark"] is spark
-        assert "0 records behind" in capsys.readouterr().out
-        assert spark.read.parquet(str(tmp_path / "archive" / "flights")).count() == 10
-        copied = reader(spark, embedded.bootstrap_servers, {"subscribe": "flights-upper"}).load()
-        assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
-    finally:
-        embedded.delete_topic("flights")
-        embedded.delete_topic("flights-upper")
+    cluster = new_cluster("embedded")  # of its own: the page names its topics
+    cluster.create_topic("flights", 2)
+    cluster.create_topic("flights-upper", 2)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(10):
+            producer.send("flights", f"to{number}", key="k")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
+    code = code.replace("localhost:9092", cluster.bootstrap_servers).replace('"archive/', f'"{tmp_path}/archive/')
+    names: dict[str, Any] = {}
+    exec(compile(code, "docs/spark.md", "exec"), names)
+    assert names["spark"] is spark
+    assert "0 records behind" in capsys.readouterr().out
+    assert spark.read.parquet(str(tmp_path / "archive" / "flights")).count() == 10
+    copied = reader(spark, cluster.bootstrap_servers, {"subscribe": "flights-upper"}).load()
+    assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
 
 
 @pytest.mark.parametrize(
