@@ -205,5 +205,5 @@ def _plot(tables: list[dict[str, Any]], page: Page, path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=8)
     axes[-1, 0].set_xlabel(page.axis, fontsize=8)
-    figure.savefig(path, dpi=130, metadata={"Software": None})
+    figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
     pyplot.close(figure)
