@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
@@ -28,12 +28,17 @@ from pyconsumer.protocol.messages import (
     offset_delete,
     offset_fetch,
 )
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.waiting import Steps
 
 __all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "offsets_of"]
+
+Described = TypeVar(
+    "Described", describe_groups.DescribeGroupsResponse, consumer_group_describe.ConsumerGroupDescribeResponse
+)
 
 
 def list_all(
@@ -87,18 +92,9 @@ def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescrip
 
 
 def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    def check(answer: describe_groups.DescribeGroupsResponse) -> KafkaError | None:
-        return _error_of(answer.groups)
-
-    response = yield from calls.call(
-        ApiKey.DESCRIBE_GROUPS,
-        describe_groups.DescribeGroupsRequest(groups=[group_id]),
-        describe_groups.DescribeGroupsResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        what=f"describing group {group_id!r}",
-    )
+    request = describe_groups.DescribeGroupsRequest(groups=[group_id])
+    answer = describe_groups.DescribeGroupsResponse
+    response = yield from _ask(calls, ApiKey.DESCRIBE_GROUPS, request, answer, group_id, deadline)
     group = response.groups[0]
     if group.group_state == "Dead":  # how brokers before DescribeGroups 6 say that there is none (KIP-1043)
         raise GroupIdNotFoundError(f"group {group_id!r} does not exist")
@@ -110,18 +106,9 @@ def _describe_classic(calls: Calls, group_id: str, deadline: float) -> Steps[Gro
 
 
 def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    def check(answer: consumer_group_describe.ConsumerGroupDescribeResponse) -> KafkaError | None:
-        return _error_of(answer.groups)
-
-    response = yield from calls.call(
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id]),
-        consumer_group_describe.ConsumerGroupDescribeResponse,
-        deadline,
-        target=calls.coordinator(group_id),
-        check=check,
-        what=f"describing group {group_id!r}",
-    )
+    request = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=[group_id])
+    answer = consumer_group_describe.ConsumerGroupDescribeResponse
+    response = yield from _ask(calls, ApiKey.CONSUMER_GROUP_DESCRIBE, request, answer, group_id, deadline)
     group = response.groups[0]
     coordinator = yield from _coordinator_of(calls, group_id, deadline)
     members = tuple(
@@ -152,13 +139,28 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
     )
 
 
-def _error_of(
-    groups: Sequence[describe_groups.DescribedGroup] | Sequence[consumer_group_describe.DescribedGroup],
-) -> KafkaError | None:
-    if not groups:
-        return ProtocolError("the coordinator's answer holds no group")
-    group = groups[0]
-    return for_code(group.error_code, group.error_message) if group.error_code else None
+def _ask(
+    calls: Calls, api_key: ApiKey, request: Message, answer: type[Described], group_id: str, deadline: float
+) -> Steps[Described]:
+    """Ask the coordinator to describe a group; the answer holds it."""
+
+    def check(response: Described) -> KafkaError | None:
+        if not response.groups:
+            return ProtocolError("the coordinator's answer holds no group")
+        group = response.groups[0]
+        return for_code(group.error_code, group.error_message) if group.error_code else None
+
+    return (
+        yield from calls.call(
+            api_key,
+            request,
+            answer,
+            deadline,
+            target=calls.coordinator(group_id),
+            check=check,
+            what=f"describing group {group_id!r}",
+        )
+    )
 
 
 def _coordinator_of(calls: Calls, group_id: str, deadline: float) -> Steps[BrokerMetadata]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -13,14 +14,62 @@ from pyconsumer.errors import RequestTimedOutError
 __all__ = ["Appended", "DelayedFetch", "DelayedProduce", "DelayedStart"]
 
 
-class DelayedFetch:
+class _Delayed(ABC):
+    """Waits for news of partitions until nothing is left to wait for, which ``_is_complete`` tells, or the time is up.
+
+    Args:
+        timer: where the end of the wait is set.
+        soon: runs a call after the current one, so that nobody is answered inside the append that completes the wait.
+        until: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        timer: Timer,
+        soon: Callable[[Callable[[], None]], None],
+        until: float,
+        partitions: Iterable[Partition],
+    ) -> None:
+        self._soon = soon
+        self._ending = self._over = False
+        self._partitions = set(partitions)
+        self._timer = timer.schedule(until, self._end)
+        for partition in self._partitions:
+            partition.watch(self._on_news)
+
+    def _on_news(self, size_bytes: int) -> None:
+        if not self._ending and self._is_complete(size_bytes):
+            self._ending = True
+            self._soon(self._end)
+
+    @abstractmethod
+    def _is_complete(self, size_bytes: int) -> bool:
+        """Whether the wait is over; ``size_bytes``: see :data:`.partition.Watcher`."""
+
+    @abstractmethod
+    def _set(self) -> None:
+        """Tell who waits."""
+
+    def _end(self) -> None:
+        if not self._over:
+            self.cancel()
+            self._set()
+
+    def cancel(self) -> None:
+        """Wait for nothing any more."""
+        self._over = True
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.unwatch(self._on_news)
+        self._partitions = set()
+
+
+class DelayedFetch(_Delayed):
     """A fetch that waits until enough bytes have come, or ``max_wait_ms`` is over.
 
     It is told of bytes as high watermarks move, so the number is that of batches as stored.
 
     Args:
-        timer: where the end of the wait is set.
-        soon: runs a call after the current one, so that a fetch is not answered inside the append that completes it.
         until: monotonic seconds.
         missing_bytes: how many more are wanted.
     """
@@ -34,31 +83,15 @@ class DelayedFetch:
         missing_bytes: int,
     ) -> None:
         self.deferred: Deferred[None] = Deferred()
-        self._soon = soon
         self._missing = missing_bytes
-        self._ending = False
-        self._partitions = list(partitions)
-        self._timer = timer.schedule(until, self._end)
-        for partition in self._partitions:
-            partition.watch(self._on_bytes)
+        super().__init__(timer, soon, until, partitions)
 
-    def _on_bytes(self, size_bytes: int) -> None:
+    def _is_complete(self, size_bytes: int) -> bool:
         self._missing = 0 if size_bytes < 0 else self._missing - size_bytes
-        if self._missing <= 0 and not self._ending:
-            self._ending = True
-            self._soon(self._end)
+        return self._missing <= 0
 
-    def _end(self) -> None:
-        self.cancel()
-        if not self.deferred.done:
-            self.deferred.set(None)
-
-    def cancel(self) -> None:
-        """Wait for nothing any more."""
-        self._timer.cancel()
-        for partition in self._partitions:
-            partition.unwatch(self._on_bytes)
-        self._partitions = []
+    def _set(self) -> None:
+        self.deferred.set(None)
 
 
 class Appended(NamedTuple):
@@ -74,47 +107,6 @@ class Appended(NamedTuple):
         return self.partition.replicated(self.end_offset, self.leader_epoch)
 
 
-class _Delayed:
-    """Waits until nothing is left to wait for, or the time is up; ``_is_complete`` says which."""
-
-    def __init__(
-        self,
-        timer: Timer,
-        soon: Callable[[Callable[[], None]], None],
-        until: float,
-        partitions: Iterable[Partition],
-    ) -> None:
-        self._soon = soon
-        self._ending = False
-        self._partitions = set(partitions)
-        self._timer = timer.schedule(until, self._end)
-        for partition in self._partitions:
-            partition.watch(self._on_news)
-
-    def _on_news(self, size_bytes: int) -> None:
-        if not self._ending and self._is_complete():
-            self._ending = True
-            self._soon(self._end)
-
-    def _is_complete(self) -> bool:
-        raise NotImplementedError
-
-    def _set(self) -> None:
-        raise NotImplementedError
-
-    def _end(self) -> None:
-        if self._partitions:
-            self.cancel()
-            self._set()
-
-    def cancel(self) -> None:
-        """Wait for nothing any more."""
-        self._timer.cancel()
-        for partition in self._partitions:
-            partition.unwatch(self._on_news)
-        self._partitions = set()
-
-
 class DelayedProduce(_Delayed):
     """Appends with ``acks=all`` that wait until all replicas in sync have them.
 
@@ -122,7 +114,6 @@ class DelayedProduce(_Delayed):
     :meth:`Partition.replicated`. What was decided once stays so: another election does not undo it.
 
     Args:
-        soon: runs a call after the current one.
         until: monotonic seconds.
         appends: at least one; none of them needs to be waiting still.
     """
@@ -140,7 +131,7 @@ class DelayedProduce(_Delayed):
         super().__init__(timer, soon, until, {append.partition for append in appends})
         self._on_news(0)
 
-    def _is_complete(self) -> bool:
+    def _is_complete(self, size_bytes: int) -> bool:
         complete = True
         for index, append in enumerate(self._appends):
             if self._outcomes[index] is None:
@@ -168,7 +159,7 @@ class DelayedStart(_Delayed):
         super().__init__(timer, soon, until, {partition for partition, _ in starts})
         self._on_news(0)
 
-    def _is_complete(self) -> bool:
+    def _is_complete(self, size_bytes: int) -> bool:
         return all(
             not partition.is_leader or partition.starts_everywhere_at(offset) for partition, offset in self._starts
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING
 
-from pyconsumer.cli.options import as_json, connected, console, json_option
-from pyconsumer.cli.spark import kafka_options, on_spark, spark_session
+import click
+
+from pyconsumer.cli.options import as_json, connected, json_option
+from pyconsumer.cli.spark import kafka_options, on_spark, progress_bar, spark_session
+
+if TYPE_CHECKING:
+    from pyconsumer.spark.archive import Archived
 
 __all__ = ["command"]
 
@@ -42,16 +46,14 @@ def command(
     json_output: bool,
 ) -> None:
     options = kafka_options(settings, spark_options, timeout_ms)
-    out = console(markup=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
-    with spark_session(master, conf) as spark, Progress(*columns, console=out, disable=json_output) as bar:
-        from pyconsumer.spark.archive import Archived, archive
+    with spark_session(master, conf) as spark, progress_bar(json_output=json_output) as bar:
+        from pyconsumer.spark.archive import archive
 
         task = bar.add_task(f"{topic} to {folder}", total=None, text="")
 
         def show(progress: Archived) -> None:
             if json_output:
-                click.echo(as_json({"batches": progress.batches, "records": progress.records, "left": progress.behind}))
+                click.echo(_json(progress))
             text = f"{progress.records:,} records, {progress.behind:,} left"
             bar.update(task, completed=progress.records, total=progress.records + progress.behind, text=text)
 
@@ -66,6 +68,10 @@ def command(
             on_progress=show,
         )
     if json_output:
-        click.echo(as_json({"batches": done.batches, "records": done.records, "left": done.behind}))
+        click.echo(_json(done))
     else:
         click.echo(f"{done.records:,} records added; {folder} has {done.batches:,} batches")
+
+
+def _json(progress: Archived) -> str:
+    return as_json({"batches": progress.batches, "records": progress.records, "left": progress.behind})

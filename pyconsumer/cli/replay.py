@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import click
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pyconsumer.cli.options import as_json, connected, console, json_option
-from pyconsumer.cli.spark import kafka_options, on_spark, spark_session
+from pyconsumer.cli.options import as_json, connected, json_option
+from pyconsumer.cli.spark import kafka_options, on_spark, progress_bar, spark_session
 
 __all__ = ["command"]
 
@@ -37,9 +36,7 @@ def command(
     json_output: bool,
 ) -> None:
     options = kafka_options(settings, spark_options, timeout_ms)
-    out = console(markup=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
-    with spark_session(master, conf) as spark, Progress(*columns, console=out, disable=json_output) as bar:
+    with spark_session(master, conf) as spark, progress_bar(json_output=json_output) as bar:
         from pyconsumer.spark.archive import Replayed, replay
 
         task = bar.add_task(f"{folder} to {topic}", total=None, text="")

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from pyconsumer.cli.options import key_values
+from pyconsumer.cli.options import console, key_values
 
-__all__ = ["kafka_options", "on_spark", "spark_session"]
+__all__ = ["kafka_options", "on_spark", "progress_bar", "spark_session"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,6 +83,12 @@ def spark_session(master: str, conf: Mapping[str, str]) -> Iterator[Any]:
             os.unlink(name)
         else:
             click.echo(f"What Spark said is in {name}", err=True)
+
+
+def progress_bar(*, json_output: bool) -> Progress:
+    """A bar whose tasks have a ``text`` beside it; with JSON nothing is shown."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    return Progress(*columns, console=console(markup=False), disable=json_output)
 
 
 @contextlib.contextmanager

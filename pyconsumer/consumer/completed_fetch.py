@@ -247,16 +247,11 @@ class FetchBuffer:
         collected: dict[TopicPartition, list[ConsumerRecord]] = {}
         self._moved.clear()
         remaining = max_records
-        queue, convert = self._queue, self._convert
-        while remaining > 0 and queue:
-            fetch = queue[0]
-            if not self._is_turn_of(fetch):
-                continue
-            if fetch.error is not None:
-                if collected:
-                    break
-                self._raise_error(fetch)
-                continue
+        convert = self._convert
+        while remaining > 0:
+            fetch = self._head(bool(collected))
+            if fetch is None:
+                break
             try:
                 records = fetch.take(remaining, convert)
             except Exception:
@@ -273,15 +268,8 @@ class FetchBuffer:
 
     def next_record(self, ahead: int) -> ConsumerRecord | None:
         """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
-        queue = self._queue
         self._moved.clear()
-        while queue:
-            fetch = queue[0]
-            if not self._is_turn_of(fetch):
-                continue
-            if fetch.error is not None:
-                self._raise_error(fetch)
-                continue
+        while (fetch := self._head(False)) is not None:
             try:
                 record = fetch.take_one(ahead, self._convert)
             except Exception:
@@ -303,16 +291,10 @@ class FetchBuffer:
         self._moved.clear()
         first = len(columns)
         columns.expect(min(self._budget.held, max_bytes))
-        queue = self._queue
-        while queue and len(columns) - first < max_records and columns.weight < max_bytes:
-            fetch = queue[0]
-            if not self._is_turn_of(fetch):
-                continue
-            if fetch.error is not None:
-                if collected:
-                    break
-                self._raise_error(fetch)
-                continue
+        while len(columns) - first < max_records and columns.weight < max_bytes:
+            fetch = self._head(bool(collected))
+            if fetch is None:
+                break
             try:
                 count = fetch.take_into(columns, max_records - (len(columns) - first), max_bytes - columns.weight)
             except Exception:
@@ -346,6 +328,24 @@ class FetchBuffer:
         for state in self._subscriptions.states():
             state.buffered_fetches = state.buffered_bytes = 0
             state.fetch_blocked = False
+
+    def _head(self, collected: bool) -> CompletedFetch | None:
+        """The answer with data whose turn it is; None if there is none.
+
+        Raises:
+            KafkaError: what comes before it. If something was ``collected``, that goes first: None is returned.
+        """
+        queue = self._queue
+        while queue:
+            fetch = queue[0]
+            if not self._is_turn_of(fetch):
+                continue
+            if fetch.error is None:
+                return fetch
+            if collected:
+                return None
+            self._raise_error(fetch)
+        return None
 
     def _is_turn_of(self, fetch: CompletedFetch) -> bool:
         """Whether the head of the queue may be handed out; if not it has left the queue."""

@@ -105,11 +105,10 @@ def test_a_member_that_is_stopped_for_longer_than_its_session_is_fenced(
     topic = make_topic(PARTITIONS)
     settings = {"session_ms": 2000, "heartbeat_ms": 200}
     with LiveGroup(cluster, group_id, topic, PARTITIONS, per_second=100, **settings) as group:
-        frozen, other = group.join(batch=5, work_s=0.2), group.join()
+        frozen, other = group.join(), group.join()
         group.settle()
-        mine, done = sorted(frozen.seen.owned), len(frozen.seen.processed)
-        group.ledger.wait(lambda: len(frozen.seen.processed) > done, 20, "the member at work")
-        frozen.freeze()  # between its work and its commit
+        mine = sorted(frozen.seen.owned)
+        frozen.freeze_at_work()
         group.ledger.wait(lambda: len(other.seen.owned) == PARTITIONS, 20, "the other taking over")
         assert not frozen.seen.refused
         group.progress()

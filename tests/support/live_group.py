@@ -85,6 +85,10 @@ class _ProcessMember(LiveMember):
         """SIGSTOP: nothing of it runs any more."""
         self.process.signal(signal.SIGSTOP)
 
+    def freeze_at_work(self) -> None:
+        """The same, by its own hand: when it has worked on its next records and has not committed them."""
+        self.process.write("freeze\n")
+
     def thaw(self) -> None:
         self.process.signal(signal.SIGCONT)
 

@@ -6,7 +6,8 @@ A line is written before the next step begins, so that whatever a killed member 
 standard input makes it leave in good order.
 
 All members work alike: take records, process them, commit, and commit in the callback what is not committed when
-partitions are revoked. Java's: ``GroupMembers.java``.
+partitions are revoked. Java's: ``GroupMembers.java``. A line ``freeze`` makes it stop (SIGSTOP) when it has worked on
+its next records and has not committed them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 import time
@@ -283,15 +285,19 @@ CLIENTS: dict[str, Callable[[Options, Work], Consumer]] = {
 }
 
 
-def _leave_when_told(leave: threading.Event) -> None:
-    while b"leave" not in (line := os.read(0, 1024)) and line:
-        pass
+def _listen(leave: threading.Event, freeze: threading.Event) -> None:
+    with open(0, "rb", buffering=0, closefd=False) as commands:
+        for line in commands:
+            if line == b"leave\n":
+                break
+            if line == b"freeze\n":
+                freeze.set()
     leave.set()
 
 
 def run(options: Options) -> int:
-    leave = threading.Event()
-    threading.Thread(target=_leave_when_told, args=(leave,), daemon=True).start()
+    leave, freeze = threading.Event(), threading.Event()
+    threading.Thread(target=_listen, args=(leave, freeze), daemon=True).start()
     work = Work(options.name)
     consumer = CLIENTS[options.client](options, work)
     work.consumer = consumer
@@ -302,6 +308,9 @@ def run(options: Options) -> int:
             if records:
                 work.process(records)
                 time.sleep(options.work_s * len(records))
+                if freeze.is_set():
+                    freeze.clear()
+                    os.kill(os.getpid(), signal.SIGSTOP)
             if not records or not consumer.one_by_one or work.uncommitted >= options.batch:
                 work.commit()
         consumer.close()

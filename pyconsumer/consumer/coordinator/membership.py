@@ -9,6 +9,8 @@ Invariants
    before it. While it is told which of them it gives up (``on_revoking``) it commits for the new one, as in Java.
 4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
    against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named.
+5. A generation that is lost is the first thing that the application hears, whether the coordinator is known or not:
+   otherwise it would be handed records of partitions that have another owner. (Java looks for the coordinator first.)
 """
 
 from __future__ import annotations
@@ -91,6 +93,7 @@ class ClassicMembership(GroupMember):
         self.report: RebalanceReport | None = None
         self._active = False
         self._needs_prepare = True
+        self._lost = False  # what was assigned, and the application has not been told
         self._reason = ""
         self._attempt = _Attempt()
         self._members: frozenset[str] | None = None
@@ -153,6 +156,7 @@ class ClassicMembership(GroupMember):
         self.report = None
         self._reason = ""
         self._needs_prepare = True
+        self._lost = False
         self._topics = frozenset()
         self._joined_topics = self._assigned_by = self._members = None
         self._rejoin_at = math.inf
@@ -191,6 +195,8 @@ class ClassicMembership(GroupMember):
             return now
         if not self.rejoin_pending:
             return self._rejoin_at
+        if self._lost:
+            return now
         if self.coordinator is None:
             return self.lookup.due_at(USER)
         if attempt.completed is not None or attempt.election is not None:
@@ -210,22 +216,25 @@ class ClassicMembership(GroupMember):
             self.request_rejoin("the scheduled rebalance is due")
         if attempt.completed is not None:
             return attempt.completed
+        if self._lost:
+            return self._prepare(now)
         if self.coordinator is None:
             return FindCoordinator() if self.lookup.start(USER, now) else None
         if attempt.election is not None:
             return attempt.election
         if attempt.in_flight or now < attempt.retry_at:
             return None
-        if self._needs_prepare:
-            self._open_report(now)
-            return PrepareJoin(lost=not self.generation.joined, generation=self.generation)
-        return BuildJoin(self.generation)
+        return self._prepare(now) if self._needs_prepare else BuildJoin(self.generation)
+
+    def _prepare(self, now: float) -> PrepareJoin:
+        self._open_report(now)
+        return PrepareJoin(lost=not self.generation.joined, generation=self.generation)
 
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def on_prepared(self) -> None:
         """The application gave up what it has to; the join may begin."""
-        self._needs_prepare = False
+        self._needs_prepare = self._lost = False
         self.is_leader = False
         self._assigned_by = None
 
@@ -462,7 +471,7 @@ class ClassicMembership(GroupMember):
 
     def _generation_lost(self, reason: str) -> None:
         self._attempt = _Attempt(number=self._attempt.number + 1)
-        self._needs_prepare = True
+        self._needs_prepare = self._lost = True
         self._members = None
         self._rejoin_at = math.inf
         self.rejoin_needed = True

@@ -19,7 +19,6 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupR
 from pyconsumer.structs import TopicPartition
 from tests.unit.assignors.cooperative import Sticky
 from tests.unit.coordinator.network import Call, Sent
-from tests.unit.coordinator.script import NODE
 from tests.unit.coordinator.test_consumer_coordinator import T0, T1, Bench
 
 
@@ -27,9 +26,7 @@ def cooperative_member() -> Bench:
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=3)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     return bench
 
 
@@ -83,9 +80,7 @@ def leader(**settings: Any) -> Bench:
     bench = Bench(**settings)
     learn(bench, {1: "r1", 2: "r2"}, [1])
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t"})
     bench.poll()
     bench.answer_sync(T0)

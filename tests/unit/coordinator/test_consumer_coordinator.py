@@ -127,6 +127,12 @@ class Bench:
         now = self.clock.now()
         return Call(self.coordinator.poll(now + seconds, wait_for_join=seconds > 0), self.clock)
 
+    def meet_coordinator(self) -> None:
+        """A poll looks for the coordinator, and another one does what is due once it is found."""
+        self.poll()
+        self.network.find(NODE)
+        self.poll()
+
     def answer_join(
         self, generation: int = 1, *, leader: str = "other", members: dict[str, str] | None = None, **fields: Any
     ) -> Sent:
@@ -255,9 +261,7 @@ def test_what_a_join_says_for_each_assignor() -> None:
     bench = Bench(partition_assignment_strategy=[Mine(), "range"], client_rack="r1")
     bench.learn(t=1, u=1)
     bench.subscribe("u", "t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     protocols = bench.network.take(JoinGroupRequest).request.protocols
     assert [p.name for p in protocols] == ["mine", "range"]
     mine, plain = (decode_subscription(p.metadata) for p in protocols)
@@ -270,9 +274,7 @@ def test_a_leader_divides_what_all_members_subscribed_to() -> None:
     bench = Bench()
     bench.learn(t=2)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t", "zoe": "t u"})
     assert bench.poll().result is False
     assert bench.network.sent == [], "metadata of u has to come first"
@@ -298,9 +300,7 @@ def test_a_topic_that_does_not_exist_holds_no_leader_up() -> None:
         12,
         bench.clock.now(),
     )
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t"})
     bench.poll()
     bench.answer_sync()
@@ -332,9 +332,7 @@ def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     bench = Bench(partition_assignment_strategy=[mine])
     bench.learn(t=2)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     (voted,) = bench.network.sent[0].request.protocols
     assert voted.name == "generous"
     # Version 3 of the blob: topics, user data, no owned partitions, no generation, no rack.
@@ -356,9 +354,7 @@ def test_a_leader_follows_topics_that_its_assignor_gave_to_others_though_nobody_
     bench = Bench(partition_assignment_strategy=[Generous()])
     bench.learn(t=2)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t", "abe": "t"}, protocol_name="generous")
     bench.poll()
     sent = bench.network.take(SyncGroupRequest)
@@ -372,9 +368,7 @@ def test_an_assignor_that_we_do_not_have() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t"}, protocol_name="other")
     error = bench.poll().error
     assert isinstance(error, errors.IllegalStateError)
@@ -386,9 +380,7 @@ def test_an_assignment_that_does_not_match_the_subscription_is_not_taken_over() 
     bench = Bench()
     bench.learn(t=1, u=1)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join()
     bench.answer_sync(U0)
     assert bench.poll().result is False
@@ -400,9 +392,7 @@ def test_an_assignment_that_cannot_be_read_is_an_error_and_a_rejoin() -> None:
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join()
     bench.network.take(SyncGroupRequest).answer(SyncGroupResponse(assignment=b"\x00"))
     assert isinstance(bench.poll().error, errors.ProtocolError)
@@ -480,9 +470,7 @@ def test_errors_of_the_group_come_out_of_poll_and_the_next_one_goes_on() -> None
     bench = Bench()
     bench.learn(t=1)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.network.take(JoinGroupRequest).answer(JoinGroupResponse(error_code=81))
     assert bench.coordinator.has_user_output
     assert isinstance(bench.poll().error, errors.GroupMaxSizeReachedError)
@@ -498,9 +486,7 @@ def test_a_leader_rejoins_when_a_topic_grows() -> None:
     bench = Bench()
     bench.learn(t=1, other=1)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t"})
     bench.poll()
     bench.answer_sync(T0)
@@ -522,9 +508,7 @@ def test_a_pattern_waits_for_metadata_then_follows_it() -> None:
     bench.subscriptions.subscribe_pattern(re.compile("[tu]"), bench.listener)
     bench.metadata.set_all_topics()
     bench.coordinator.on_subscription_change()
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     assert bench.network.sent == [], "the topics that match are not known yet"
     assert bench.coordinator.next_due_at == math.inf
     bench.learn(t=1, v=1)
@@ -646,9 +630,7 @@ def test_a_coordinator_lost_in_that_commit_is_found_again_first() -> None:
     bench.core.request_rejoin("because")
     bench.poll()
     bench.answer_commit(16)
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.clock.advance_to(bench.coordinator.next_due_at)
     bench.poll()
     bench.answer_commit()
@@ -756,9 +738,7 @@ def test_what_a_cooperative_member_gives_up_can_be_committed_for_the_new_generat
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=2)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     for generation, share in ((1, [T0, T1]), (2, [T0])):
         bench.answer_join(generation, protocol_name="test-cooperative")
         bench.network.take(SyncGroupRequest).answer(SyncGroupResponse(assignment=encode_assignment(share)))
@@ -785,9 +765,7 @@ def test_what_a_cooperative_member_gives_up_is_committed_automatically() -> None
     bench = Bench(partition_assignment_strategy=[Sticky()], enable_auto_commit=True)
     bench.learn(t=2)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(1, protocol_name="test-cooperative")
     sync = bench.network.take(SyncGroupRequest)
     sync.answer(SyncGroupResponse(assignment=encode_assignment([T0, T1])))
@@ -820,9 +798,7 @@ def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
     bench = Bench(partition_assignment_strategy=[Sticky()])
     bench.learn(t=1)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.answer_join(protocol_name="test-cooperative")
     sync = bench.network.take(SyncGroupRequest)
     sync.answer(SyncGroupResponse(assignment=encode_assignment([T0])))

@@ -84,9 +84,7 @@ def test_a_join_is_sent_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_sync_that_was_not_sent_means_another_join(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = subscribed()
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     interrupting(bench, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         bench.answer_join()
@@ -99,9 +97,7 @@ def test_what_is_under_way_stays_so() -> None:
     bench = subscribed()
     bench.poll()
     bench.coordinator.recover()
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     bench.coordinator.recover()
     assert bench.poll().result is False
     bench.answer_join()

@@ -8,6 +8,7 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.consumer.coordinator.lookup import USER
+from pyconsumer.consumer.coordinator.reactions import Reaction
 from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation, MemberState
 from pyconsumer.consumer.coordinator.steps import (
     BuildJoin,
@@ -18,7 +19,7 @@ from pyconsumer.consumer.coordinator.steps import (
     Raise,
 )
 from pyconsumer.error_codes import BY_CODE
-from pyconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError
+from pyconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, for_code
 from tests.unit.coordinator.script import NODE, OTHER, Member
 
 S = MemberState
@@ -55,6 +56,23 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     assert core.may_commit
     assert core.next_step(0.0) is None
     assert core.due_at(0.0) == math.inf
+
+
+def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
+    """A member that was stopped for longer than its session hears in one moment that both are gone."""
+    member = Member()
+    member.stable()
+    core = member.core
+    core.on_coordinator_lost(NODE.node_id, "no answer to heartbeats", 0.0)
+    core.on_commit_refused(Reaction.RESET_MEMBER, core.generation, for_code(25))
+    assert core.due_at(0.0) == 0.0
+    prepare = core.next_step(0.0)
+    assert isinstance(prepare, PrepareJoin)
+    assert prepare.lost
+    core.on_prepared()
+    assert isinstance(core.next_step(0.0), FindCoordinator)
+    core.on_coordinator_found(USER, OTHER, 0.0)
+    assert isinstance(core.next_step(0.0), BuildJoin), "prepared already"
 
 
 @pytest.mark.spec("client:JC-03", "client:JC-05", "client:JC-07", "client:JC-08", "client:RE-24")

@@ -16,7 +16,6 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupR
 from pyconsumer.settings import Config
 from pyconsumer.structs import ConsumerGroupMetadata
 from tests.unit.coordinator.network import Call, Sent
-from tests.unit.coordinator.script import NODE
 from tests.unit.coordinator.test_consumer_coordinator import T0, T1, Bench
 
 DELAYED = "cooperative-sticky-delayed"
@@ -51,9 +50,7 @@ def start(*strategy: Any, **settings: Any) -> Bench:
     bench = Bench(partition_assignment_strategy=list(strategy), **settings)
     bench.learn(t=2)
     bench.subscribe("t")
-    bench.poll()
-    bench.network.find(NODE)
-    bench.poll()
+    bench.meet_coordinator()
     return bench
 
 
