@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 from pyconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from pyconsumer.structs import TopicPartition
 from tests.unit.records.helpers import Decoder
 
-__all__ = ["MAX_DECOMPRESSED_BYTES", "difference", "read", "read_quickly"]
+__all__ = ["MAX_DECOMPRESSED_BYTES", "WAYS", "difference", "read", "read_quickly"]
 
 MAX_DECOMPRESSED_BYTES = 1 << 16
 _TP = TopicPartition("events", 2)
@@ -55,27 +56,103 @@ def read(decoder: Decoder, data: bytes, seed: int) -> list[Any]:
     raise HangError(f"{decoder.name} is not at the end after {_STEPS} steps")
 
 
-def read_quickly(decoder: Decoder, data: bytearray, as_columns: bool) -> None:
-    """Read the record set up to its first error, without checking checksums."""
+def read_quickly(decoder: Decoder, data: bytes | bytearray, way: int) -> None:
+    """Read the record set to its end in one of :data:`WAYS` ways, past what is damaged, without checking checksums.
+
+    What came out must not keep the buffer alive.
+    """
+    buffer = array("B", data)
+    view = memoryview(buffer)
     reader = decoder.Cursor(
         _TP,
-        memoryview(array("B", data)),
-        fetch_offset=0,
+        view,
+        fetch_offset=4 if way & 8 else 0,
         check_crcs=False,
-        aborted=_ABORTED,
+        aborted=None if way & 16 else _ABORTED,
         max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
     )
-    try:
-        if as_columns:
-            builder = decoder.ColumnsBuilder(with_headers=True)
+    found: list[Any] = []
+    for _ in range(_STEPS):
+        if reader.exhausted:
+            break
+        try:
+            found.append(_WAYS[way % 8](decoder, reader))
+        except (CorruptRecordError, UnsupportedCodecError):
+            reader.skip_batch()
+    else:
+        raise HangError(f"{decoder.name} is not at the end after {_STEPS} steps")
+    del reader
+    view.release()  # raises if anything still looks into it
+    buffer.append(0)
+
+
+def _take_all(_: Decoder, reader: Any) -> Any:
+    records = reader.take(1000)
+    for record in records:
+        if record.headers:
+            repr(record)
+    return records
+
+
+def _take_few(_: Decoder, reader: Any) -> Any:
+    return reader.take(2)
+
+
+def _take_text(decoder: Decoder, reader: Any) -> Any:
+    good: list[Any] = []
+    decoder.convert(reader.take(1000), 0, bytes.decode, bytes.decode, good)
+    return good
+
+
+def _take_and_close(_: Decoder, reader: Any) -> Any:
+    records = reader.take(1)
+    reader.close()
+    return records
+
+
+def _columns_of_all(decoder: Decoder, reader: Any) -> Any:
+    builder = decoder.ColumnsBuilder(with_headers=True)
+    reader.take_into(builder, 1000)
+    return builder.build()
+
+
+def _columns_of_few(decoder: Decoder, reader: Any) -> Any:
+    builder = decoder.ColumnsBuilder(with_keys=False, with_headers=True)
+    # The second time they have to grow.
+    if reader.take_into(builder, 1) and not reader.exhausted and reader.error is None:
+        try:
             reader.take_into(builder, 1000)
-            builder.build()
-        else:
-            for record in reader.take(1000):
-                if record.headers:
-                    repr(record)
-    except (CorruptRecordError, UnsupportedCodecError):
-        pass
+        except (CorruptRecordError, UnsupportedCodecError):
+            return builder.build()  # with what there was before
+    return builder.build()
+
+
+def _columns_of_few_bytes(_: Decoder, reader: Any) -> Any:
+    return reader.take_columns(1000, 40)
+
+
+def _columns_and_records(decoder: Decoder, reader: Any) -> Any:
+    builder = decoder.ColumnsBuilder(with_values=False)
+    reader.take_into(builder, 2)
+    if not reader.exhausted and reader.error is None:
+        try:
+            return builder.build(), reader.take(1)
+        except (CorruptRecordError, UnsupportedCodecError):
+            pass
+    return builder
+
+
+_WAYS: tuple[Callable[[Decoder, Any], Any], ...] = (
+    _take_all,
+    _columns_of_all,
+    _take_few,
+    _columns_of_few,
+    _take_text,
+    _columns_of_few_bytes,
+    _take_and_close,
+    _columns_and_records,
+)
+WAYS = 32
 
 
 def _fields(record: Any) -> tuple[Any, ...]:

@@ -41,7 +41,7 @@ _LENGTHS = (0, 1, 2, 13, 14, 22, 49, 61, 0x7F, 0x80, 0xFFFF, 0x7FFFFFFF, 0x80000
 def _payload(source: random.Random) -> tuple[bytes, int]:
     """The records of a batch, uncompressed, and their number."""
     builder = BatchBuilder()
-    count = source.choice((0, 1, 1, 2, 3, 5))
+    count = source.choice((0, 1, 1, 2, 3, 5, 5, 30))
     for number in range(count):
         key = source.choice((None, b"", b"key", bytes(130)))
         value = source.choice((None, b"", b"v" * number, b"value" * 30, bytes(range(200))))
@@ -90,9 +90,7 @@ class Inputs:
 
     def variants(self, data: bytes, count: int) -> Iterator[bytearray]:
         """An input with single bytes changed, again and again. It is the same object each time."""
-        changed = bytearray(data)
-        if not changed:
-            return
+        changed = bytearray(data or b"\0")
         source, size = self._source, len(changed)
         for _ in range(count):
             how = source.getrandbits(32)
