@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -14,7 +14,6 @@ from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.planning import OffsetRange, divide
 from pyconsumer.spark.range_reader import RangeReader
 from pyconsumer.spark.resolve import batch_ranges
-from pyconsumer.spark.schema import HEADERS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,8 +73,5 @@ def read_range(options: SourceOptions, offsets: OffsetRange) -> Iterator[pa.Reco
             fail_on_data_loss=options.fail_on_data_loss,
             poll_timeout_ms=options.poll_timeout_ms,
         )
-        blocks: Iterator[tuple[Any, int]] = reader.blocks(
-            _BATCH_ROWS, _BATCH_BYTES, with_headers=HEADERS in options.columns
-        )
-        for columns, count in blocks:
+        for columns, count in reader.blocks(_BATCH_ROWS, _BATCH_BYTES, options.columns):
             yield record_batch(columns, count, options.columns)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import bisect
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import partial
 from typing import Final
 
 from pyconsumer import errors
@@ -25,7 +26,7 @@ from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.waiting import Steps, Wait
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID
-from pyconsumer.protocol.records import Columns, Cursor
+from pyconsumer.protocol.records import Columns, ColumnsBuilder, Cursor
 from pyconsumer.spark.connections import Connection
 from pyconsumer.spark.errors import DataLossError, ReadError
 from pyconsumer.spark.lookups import ClusterLookups
@@ -66,13 +67,13 @@ class RangeReader:
         self._replica = -1  # the follower to read from, as the leader advised (KIP-392)
         self._cause = "no answer came"
 
-    def blocks(self, max_records: int, max_bytes: int, *, with_headers: bool) -> Iterator[tuple[Columns, int]]:
+    def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
         """The records in order of offset, block by block: columns, and how many of their rows belong to the range.
 
         Args:
             max_records: most rows of a block.
-            max_bytes: bytes of keys and values at which a block ends.
-            with_headers: whether the columns have headers.
+            max_bytes: bytes of the columns asked for at which a block ends.
+            names: columns to make: ``key``, ``value`` and ``headers`` are made only if they are among them.
 
         Raises:
             DataLossError: records are gone and that is not allowed.
@@ -80,6 +81,9 @@ class RangeReader:
             ReadError: nothing could be read for too long, or the broker refuses.
         """
         self._metadata.set_topics([self._tp.topic])
+        make = partial(
+            ColumnsBuilder, with_keys="key" in names, with_values="value" in names, with_headers="headers" in names
+        )
         position, end = self._range.start, self._range.end
         ahead: RequestFuture[ClientResponse] | None = None
         while position < end:
@@ -93,9 +97,9 @@ class RangeReader:
                 ahead = self._send(cursor.end_offset)
                 self._client.flush()
             while not cursor.exhausted and cursor.next_offset < end:
-                columns = cursor.take_columns(
-                    min(max_records, end - cursor.next_offset), max_bytes, with_headers=with_headers
-                )
+                builder = make()
+                cursor.take_into(builder, min(max_records, end - cursor.next_offset), max_bytes)
+                columns = builder.build(*self._tp)
                 # Where offsets are missing, more was taken than there are offsets left.
                 count = bisect.bisect_left(columns.offsets, end)
                 if count:

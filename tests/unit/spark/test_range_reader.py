@@ -29,7 +29,7 @@ def read(
     """The offsets of each block."""
     found: Any = connection
     reader = RangeReader(found, OffsetRange(*TP, start, end), fail_on_data_loss=fail, poll_timeout_ms=timeout_ms)
-    return [list(columns.offsets[:count]) for columns, count in reader.blocks(rows, 1 << 20, with_headers=False)]
+    return [list(columns.offsets[:count]) for columns, count in reader.blocks(rows, 1 << 20, ())]
 
 
 def offsets(connection: FakeConnection, start: int, end: int, *, fail: bool = True) -> list[int]:
@@ -53,10 +53,22 @@ def test_blocks_have_at_most_the_rows_asked_for() -> None:
     assert [len(block) for block in read(FakeConnection(batch(0, 10)), 0, 10, rows=4)] == [4, 4, 2]
 
 
+@pytest.mark.parametrize("names", [(), ("key",), ("value", "offset"), ("headers", "value", "key")])
+def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
+    log: Any = FakeConnection(batch(0, 10))
+    reader = RangeReader(log, OffsetRange(*TP, 2, 7), fail_on_data_loss=True, poll_timeout_ms=1000)
+    ((columns, count),) = reader.blocks(10_000, 1 << 20, names)
+    assert list(columns.offsets[:count]) == [2, 3, 4, 5, 6]
+    made = {"key": columns.keys, "value": columns.values, "headers": columns.headers}
+    assert {name for name, column in made.items() if column is not None} == set(names) - {"offset"}
+    for column, letter in ((columns.keys, "k"), (columns.values, "v")):
+        assert column is None or column.to_list()[:count] == [f"{letter}{i}".encode() for i in range(2, 7)]
+
+
 def test_the_next_fetch_leaves_before_records_are_handed_out() -> None:
     log: Any = FakeConnection(batch(0, 10), batch(10, 10))
     reader = RangeReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
-    blocks = reader.blocks(10_000, 1 << 20, with_headers=False)
+    blocks = reader.blocks(10_000, 1 << 20, ())
     next(blocks)
     assert [offset for offset, _ in log.fetched] == [0, 10]
 
@@ -170,7 +182,7 @@ def test_damage_is_told_with_its_place_after_the_good_records() -> None:
     damaged[-1] ^= 1
     log: Any = FakeConnection(batch(0, 10), bytes(damaged))
     reader = RangeReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
-    blocks = reader.blocks(10_000, 1 << 20, with_headers=False)
+    blocks = reader.blocks(10_000, 1 << 20, ())
     assert len(next(blocks)[0]) == 10
     with pytest.raises(CorruptRecordError, match="events-2 at offset 10"):
         next(blocks)
