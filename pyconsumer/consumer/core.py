@@ -99,6 +99,7 @@ class ConsumerCore:
         )
         self._lookup: BackgroundSteps[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         self._looked_up: frozenset[TopicPartition] = frozenset()
+        self._looked_up_for = -1  # the assignment
         self._lookup_not_before = 0.0
         self._interrupted = False
 
@@ -266,11 +267,26 @@ class ConsumerCore:
     def _update_positions(self, now: float) -> None:
         """See that every partition is on its way to a valid position. Waits for nothing."""
         self.fetcher.apply_changes(now)
+        if self._lookup is not None:
+            self._check_lookup()
         if self.subscriptions.has_all_fetch_positions:
             return
         self.fetcher.offsets.validate_positions(now)
         self._initialise(now)
         self.fetcher.offsets.reset_positions(now)
+
+    def _check_lookup(self) -> None:
+        """Give the lookup up if nobody waits for it any more, or if partitions were assigned since it began.
+
+        One of them may have had another owner meanwhile, who went on from what that answer says.
+        """
+        if self._looked_up_for != self.subscriptions.assignment_id or not self.subscriptions.initializing():
+            self._end_lookup()
+
+    def _end_lookup(self) -> None:
+        if self._lookup is not None:
+            self._lookup.close()
+            self._lookup = None
 
     def _initialise(self, now: float) -> None:
         """Look up committed offsets for partitions that are new; without a group they are reset."""
@@ -286,6 +302,7 @@ class ConsumerCore:
                 return
             deadline = now + self.config.default_api_timeout_ms / 1000
             self._looked_up = frozenset(waiting)
+            self._looked_up_for = self.subscriptions.assignment_id
             self._lookup = BackgroundSteps(coordinator.fetch_committed(self._looked_up, deadline), deadline)
         lookup = self._lookup
         if not lookup.advance(now):
@@ -442,13 +459,15 @@ class ConsumerCore:
 
     def unsubscribe(self, deadline: float) -> Steps[None]:
         """Give up everything: buffers, membership, assignment."""
-        if self.coordinator is not None and self.subscriptions.has_auto_assigned:
-            yield from self.coordinator.on_unsubscribe(deadline)
-        self.subscriptions.unsubscribe()
-        self.metadata.set_all_topics(False)
-        self.metadata.set_topics(())
-        self.fetcher.apply_changes(self.clock.now())
-        _log.info("unsubscribed")
+        try:
+            if self.coordinator is not None and self.subscriptions.has_auto_assigned:
+                yield from self.coordinator.on_unsubscribe(deadline)
+        finally:  # the member has left, whatever its listener raised
+            self.subscriptions.unsubscribe()
+            self.metadata.set_all_topics(False)
+            self.metadata.set_topics(())
+            self.fetcher.apply_changes(self.clock.now())
+            _log.info("unsubscribed")
 
     # -- commits -----------------------------------------------------------------------------------------------------
 
@@ -554,9 +573,7 @@ class ConsumerCore:
 
     def close(self, deadline: float, *, leave_group: bool | None) -> Steps[None]:
         """Commit if that is automatic, leave the group, tell brokers that fetch sessions end. Waits for little."""
-        if self._lookup is not None:
-            self._lookup.close()
-            self._lookup = None
+        self._end_lookup()
         if self.coordinator is not None:
             yield from self.coordinator.close(deadline, leave_group)
         if self.fetcher.close_sessions():

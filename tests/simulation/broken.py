@@ -23,12 +23,14 @@ RULES = {
     "no-expelling": "the coordinator does not notice that a session is over",
     "no-loading": "a new coordinator forgets offsets that were committed at the old one",
     "no-callback": "a member does not tell the listener of partitions that are lost",
+    "no-hurry": "a member looks for its coordinator before it tells what is lost",
     "no-withholding": "the leader gives a partition away while somebody still has it",
     "no-waiting": "the leader gives away at once what a vanished member had",
     "no-follow-up": "members do not ask for a rebalance when the delay is over",
 }
 
 PROTOCOLS_OF = {
+    "no-hurry": ("eager",),
     "no-withholding": _KEEPING,
     "no-waiting": ("delayed",),
     "no-follow-up": ("delayed",),
@@ -58,11 +60,20 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
     """Let one member break a rule."""
     rebalancer = coordinator._rebalancer
     if rule == "no-revoking":
-        rebalancer._give_up = lambda: None  # type: ignore[method-assign]
+        rebalancer._give_up = lambda *, lost: None  # type: ignore[method-assign]
         if rebalancer._protocol is RebalanceProtocol.COOPERATIVE:
             _keep_all(rebalancer)
     elif rule == "no-withholding":
         rebalancer._divide = lambda generation, subscriptions: _deal(rebalancer, subscriptions)  # type: ignore[method-assign]
+    elif rule == "no-hurry":
+        core = coordinator._core
+        lost = core._generation_lost
+
+        def unhurried(reason: str) -> None:
+            lost(reason)
+            core._lost = False
+
+        core._generation_lost = unhurried  # type: ignore[method-assign]
     elif rule == "no-callback":
         tell = rebalancer._tell
         rebalancer._tell = lambda name, partitions: None if name == "on_partitions_lost" else tell(name, partitions)  # type: ignore[method-assign]

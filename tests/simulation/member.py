@@ -323,15 +323,16 @@ class Member(ConsumerRebalanceListener):
                     yield from coordinator.poll(now, wait_for_join=False)
                 if not self.subscriptions.has_all_fetch_positions:
                     yield from self._find_positions()
-                wait = min(clock.now() + random.uniform(0.1, 1.5), coordinator.next_due_at)
-                if wait > clock.now():
-                    yield Wait(None, wait)
+                    continue  # it waited for answers: look what is due before anything is handed out
                 self._read()
                 work = clock.now() + random.uniform(0.01, 0.8)
                 yield Busy(max(work, self.stalled_until))
                 if self._commits != "auto" and clock.now() >= self._commit_at:
                     self._commit_at = clock.now() + _COMMIT_INTERVAL
                     yield from self._commit()
+                wait = min(clock.now() + random.uniform(0.1, 1.5), coordinator.next_due_at)
+                if wait > clock.now():
+                    yield Wait(None, wait)
         except FencedInstanceIdError:
             world.note(self.name, "is fenced: somebody has its instance id")
             self.closing = True
@@ -367,6 +368,7 @@ class Member(ConsumerRebalanceListener):
             tp = self.world.random.choice(partitions)
             position = self.subscriptions.position(tp)
             if position is not None and self.subscriptions.is_fetchable(tp):
+                self.world.rules.on_read(self, tp)
                 self.subscriptions.seek(tp, FetchPosition(position.offset + self.world.random.randint(1, 9)))
 
     def _commit(self) -> Steps[None]:

@@ -8,7 +8,8 @@
 4. A listener hears of a partition in turn that it is assigned and that it is revoked or lost; under the eager protocol
    all go before any comes; nothing is heard while a callback runs, nor after the end.
 5. While the delay of a vanished member lasts, nobody is given what it had; see :mod:`.waiting`.
-6. When the faults are over, the group is stable in bounded time: all members in one generation.
+6. Once a member knows that its generation is lost, it is handed no record before it has heard which partitions it lost.
+7. When the faults are over, the group is stable in bounded time: all members in one generation.
 """
 
 from __future__ import annotations
@@ -168,6 +169,11 @@ class Rules:
                 return False
             owned += member.owned
         return len(owned) == len(world.partitions) and set(owned) == world.partitions
+
+    def on_read(self, member: Member, tp: TopicPartition) -> None:
+        """A member's application is handed records."""
+        if not member.core.generation.joined:
+            self._world.fail(f"{member.name} is handed records of {tp}, although its generation is lost")
 
     # -- callbacks ---------------------------------------------------------------------------------------------------
 

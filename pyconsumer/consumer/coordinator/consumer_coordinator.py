@@ -160,8 +160,8 @@ class ConsumerCoordinator:
 
     @property
     def has_user_output(self) -> bool:
-        """Whether callbacks or errors wait for the application."""
-        return self._committer.has_callbacks or self._core.has_errors
+        """Whether callbacks or errors wait for the application, or it has to hear of a loss."""
+        return self._core.has_urgent_news or self._committer.has_callbacks
 
     @property
     def metrics(self) -> GroupMetrics:
@@ -239,7 +239,7 @@ class ConsumerCoordinator:
                 self._link.send_lookup()
             elif isinstance(step, PrepareJoin) and farewell:
                 with self._lock:
-                    core.on_prepared()
+                    core.on_prepared(step.generation)
             elif isinstance(step, PrepareJoin):
                 prepared = yield from self._rebalancer.prepare(deadline)
                 if not prepared and now >= deadline:
@@ -476,7 +476,7 @@ class ConsumerCoordinator:
         core = self._core
         with self._lock:  # both threads come here; the later one must not be overwritten by the earlier one's view
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
-            if due <= now and not core.has_errors:
+            if due <= now and not core.has_urgent_news:  # those wait for nothing that the rebalance may wait for
                 due = math.inf if not self._knows_pattern else max(due, self._rebalancer.due_at)
             self._due_at = min(due, self._auto_commit.next_at)
             told, self._told = self._told, (core.epoch, core.state)

@@ -144,11 +144,6 @@ class GroupMember(ABC):
         """The group's coordinator, or None."""
         return self.lookup.node
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether something waits to be raised."""
-        return bool(self._errors)
-
     def take_error(self) -> KafkaError | None:
         """The oldest error to raise, or None."""
         return self._errors.popleft() if self._errors else None

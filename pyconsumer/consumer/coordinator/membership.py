@@ -8,9 +8,11 @@ Invariants
 3. A generation counts for commits only after ``on_completed``: before, the application may hold partitions of the one
    before it. While it is told which of them it gives up (``on_revoking``) it commits for the new one, as in Java.
 4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
-   against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named.
+   against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named. What
+   changes during a rebalance is looked at when that is over: no join that was sent before can have told of it.
 5. A generation that is lost is the first thing that the application hears, whether the coordinator is known or not:
    otherwise it would be handed records of partitions that have another owner. (Java looks for the coordinator first.)
+   One that is lost while the application gives up partitions is told after that.
 """
 
 from __future__ import annotations
@@ -101,6 +103,7 @@ class ClassicMembership(GroupMember):
         self._joined_topics: frozenset[str] | None = None
         self._rejoin_at = math.inf
         self._assigned_by: Mapping[str, object] | None = None
+        self._snapshot: Mapping[str, object] = {}
 
     # -- what the application does -----------------------------------------------------------------------------------
 
@@ -111,12 +114,7 @@ class ClassicMembership(GroupMember):
             self._active = True
             self.rejoin_needed = True
             self.epoch += 1
-        joined = self._joined_topics
-        if joined is not None and joined != self._topics:
-            self.request_rejoin(
-                f"the subscription has changed from {_names(joined)} to {_names(self._topics)}",
-                short="the subscription has changed",
-            )
+        self._look_for_changes()
 
     def on_topics_assigned(self, topics: Iterable[str]) -> None:
         """The leader assigned topics that we did not know yet but that our pattern matches: as if we had joined so."""
@@ -124,9 +122,18 @@ class ClassicMembership(GroupMember):
 
     def on_metadata(self, snapshot: Mapping[str, object]) -> None:
         """Facts about the group's topics, such as partition counts. As leader, a change needs a rebalance."""
-        before = self._assigned_by
-        if before is not None and before != snapshot:
-            changed = sorted(t for t in before.keys() | snapshot.keys() if before.get(t) != snapshot.get(t))
+        self._snapshot = snapshot
+        self._look_for_changes()
+
+    def _look_for_changes(self) -> None:
+        joined, before, now = self._joined_topics, self._assigned_by, self._snapshot
+        if joined is not None and joined != self._topics:
+            self.request_rejoin(
+                f"the subscription has changed from {_names(joined)} to {_names(self._topics)}",
+                short="the subscription has changed",
+            )
+        elif before is not None and before != now:
+            changed = sorted(t for t in before.keys() | now.keys() if before.get(t) != now.get(t))
             self.request_rejoin(
                 f"metadata of {', '.join(changed)} has changed since the assignment", short="metadata has changed"
             )
@@ -167,6 +174,11 @@ class ClassicMembership(GroupMember):
     def leads_others(self) -> bool:
         """Whether the last JoinGroup made us the leader, and not of ourselves alone."""
         return self.is_leader and self._members is not None and len(self._members) > 1
+
+    @property
+    def has_urgent_news(self) -> bool:
+        """Whether the application has to hear of an error or a loss before it is handed anything."""
+        return self._lost or bool(self._errors) or self.state is MemberState.FENCED
 
     @property
     def rebalancing(self) -> bool:
@@ -232,11 +244,16 @@ class ClassicMembership(GroupMember):
 
     # -- joining -----------------------------------------------------------------------------------------------------
 
-    def on_prepared(self) -> None:
-        """The application gave up what it has to; the join may begin."""
-        self._needs_prepare = self._lost = False
+    def on_prepared(self, generation: Generation) -> None:
+        """The application gave up what it has to; the join may begin.
+
+        Args:
+            generation: ours when that began. If it was lost meanwhile, that is to be told yet.
+        """
         self.is_leader = False
         self._assigned_by = None
+        if not (self._lost and generation.joined):
+            self._needs_prepare = self._lost = False
 
     def begin_join(
         self, protocols: Sequence[JoinGroupRequestProtocol], topics: Iterable[str], now: float
@@ -309,7 +326,7 @@ class ClassicMembership(GroupMember):
         if not self._is_current(number, MemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
             return None
         self._attempt.election = None
-        self._assigned_by = snapshot
+        self._assigned_by = self._snapshot = snapshot
         return self._begin_sync(
             [SyncGroupRequestAssignment(member_id=member, assignment=share) for member, share in shares.items()], now
         )
@@ -366,6 +383,7 @@ class ClassicMembership(GroupMember):
         self._attempt.revoking = False
         self._needs_prepare = True
         report, self.report = self.report, None
+        self._look_for_changes()
         return report
 
     def on_commit_refused(self, reaction: Reaction, sent: Generation, error: KafkaError) -> None:

@@ -106,20 +106,21 @@ class Rebalancer:
             if not committed:
                 return False
         self._forget_preparation()
+        generation = self._core.generation  # the heartbeat thread may lose it at any time
         try:
-            self._give_up()
+            self._give_up(lost=not generation.joined)
         finally:
             with self._link.lock:
-                self._core.on_prepared()
+                self._core.on_prepared(generation)
             self._subscriptions.reset_group_subscription()
             self._follow_topics()
         return True
 
-    def _give_up(self) -> None:
+    def _give_up(self, *, lost: bool) -> None:
         owned = self._owned()
         if self._before is None:
             self._before = frozenset(owned)
-        if not self._core.generation.joined:
+        if lost:
             if owned:
                 self._lose(owned, owned, "on_partitions_lost")
         elif self._protocol is RebalanceProtocol.EAGER:

@@ -63,12 +63,18 @@ class FakeCoordinator:
 
     def fetch_committed(self, partitions: Any, deadline: float) -> Generator[Wait, None, Any]:
         self.calls.append("fetch_committed " + ",".join(map(str, sorted(partitions))))
-        while not self.committed.done:
-            yield Wait(self.committed, deadline)
-        return self.committed.result()
+        answer = self.committed
+        while not answer.done:
+            yield Wait(answer, deadline)
+        return answer.result()
 
     def on_subscription_change(self) -> None:
         self.calls.append("on_subscription_change")
+
+    def on_unsubscribe(self, deadline: float) -> Generator[Wait, None, None]:
+        self.calls.append("on_unsubscribe")
+        yield from ()
+        raise RuntimeError("the listener's")
 
     def maybe_auto_commit_async(self, now: float) -> None:
         self.calls.append(f"auto-commit of {sorted(map(str, self.subscriptions.assignment()))}")
@@ -377,6 +383,44 @@ def test_a_lookup_that_may_not_be_made_is_raised() -> None:
         next(world.poll())
 
 
+def test_what_was_looked_up_for_an_earlier_assignment_is_looked_up_again() -> None:
+    """Meanwhile the partition may have had another owner, who went on from there."""
+    world = World(T0, group=True)
+    next(world.poll())
+    world.subscriptions.assign_from_user([T2])
+    world.start(T2)
+    next(world.poll())  # nobody waits for the answer now
+    world.subscriptions.assign_from_user([T0])
+    world.coordinator.committed.complete({T0: OffsetAndMetadata(3)})
+    world.coordinator.committed = RequestFuture.of({T0: OffsetAndMetadata(8)})
+    next(world.poll())
+
+    assert world.subscriptions.state(T0).position == 8
+
+
+def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> None:
+    world = World(T0, T2, group=True)
+    next(world.poll())
+    world.subscriptions.assign_from_user([T2])
+    world.subscriptions.assign_from_user([T0, T2])
+    world.coordinator.committed.complete({T0: OffsetAndMetadata(3), T2: OffsetAndMetadata(4)})
+    world.coordinator.committed = RequestFuture.of({T0: OffsetAndMetadata(8), T2: OffsetAndMetadata(4)})
+    next(world.poll())
+
+    assert world.subscriptions.state(T0).position == 8
+    assert world.subscriptions.state(T2).position == 4
+
+
+def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
+    world = World(T0, group=True)
+    next(world.poll())
+    world.start(T0, at=5)
+    world.clock.advance(61.0)  # the lookup's time is over
+
+    steps = world.poll()
+    assert next(steps).until > world.clock.now()
+
+
 @pytest.mark.spec("client:GP-06")
 def test_position_waits_until_there_is_one() -> None:
     world = World(T0)
@@ -503,6 +547,17 @@ def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
     grouped.subscribe([])
 
     assert grouped._subscriptions.has_none
+
+
+def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
+    """The member has left: were it still subscribed, it would read nothing, and one day join again."""
+    world = World(group=True)
+    finish(world.core.subscribe(["t"], None))
+
+    with pytest.raises(RuntimeError, match="the listener's"):
+        finish(world.core.unsubscribe(200.0))
+
+    assert world.subscriptions.has_none
 
 
 @pytest.mark.spec("client:KC-45")

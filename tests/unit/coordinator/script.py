@@ -66,7 +66,7 @@ class Member:
     def prepare(self) -> PrepareJoin:
         step = self.core.next_step(self.now)
         assert isinstance(step, PrepareJoin), step
-        self.core.on_prepared()
+        self.core.on_prepared(step.generation)
         return step
 
     def build(self) -> SendJoin:

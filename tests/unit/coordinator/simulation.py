@@ -220,7 +220,7 @@ class SimulatedMember:
                     if step.lost and self.owned:
                         self.lost.append(set(self.owned))
                     self.owned.clear()
-                core.on_prepared()
+                core.on_prepared(step.generation)
             elif isinstance(step, BuildJoin):
                 metadata = encode_subscription([TOPIC], None, self.owned, core.generation.generation_id)
                 protocol = JoinGroupRequestProtocol(name=self.assignor.name, metadata=metadata)

@@ -122,7 +122,7 @@ def test_a_broken_connection_loses_the_coordinator() -> None:
     step = member.heartbeat()
     member.core.on_heartbeat_failed(step.node.node_id, KafkaConnectionError("reset"), 3.0)
     assert member.core.coordinator is None
-    assert not member.core.has_errors
+    assert member.core.take_error() is None
     assert isinstance(member.core.next_background(3.0), FindCoordinator)
 
 

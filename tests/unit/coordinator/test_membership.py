@@ -36,7 +36,7 @@ def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
     prepare = core.next_step(0.0)
     assert isinstance(prepare, PrepareJoin)
     assert prepare.lost, "nobody yet, so nothing to revoke"
-    core.on_prepared()
+    core.on_prepared(prepare.generation)
     join = member.build()
     assert core.state is S.PREPARING_REBALANCE
     assert core.next_step(0.0) is None
@@ -69,7 +69,7 @@ def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
     prepare = core.next_step(0.0)
     assert isinstance(prepare, PrepareJoin)
     assert prepare.lost
-    core.on_prepared()
+    core.on_prepared(prepare.generation)
     assert isinstance(core.next_step(0.0), FindCoordinator)
     core.on_coordinator_found(USER, OTHER, 0.0)
     assert isinstance(core.next_step(0.0), BuildJoin), "prepared already"
