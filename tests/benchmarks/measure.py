@@ -1,70 +1,26 @@
-"""What a benchmark is made of: contenders that are run in turn, each run in a process of its own."""
+"""How contenders are run: in turn, each run in a process of its own, what they answer compared with what is true."""
 
 from __future__ import annotations
 
 import json
 import resource
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.results import Run, Scope
 from tests.support.process import Finished, run
 
-__all__ = ["Contender", "Run", "Series", "WrongAnswerError", "alternate", "child", "children_cpu_s"]
+__all__ = ["ROOT", "Contender", "WrongAnswerError", "alternate", "checked", "child", "timed"]
 
 ROOT = Path(__file__).parents[2]
 
 
 class WrongAnswerError(Exception):
     """A contender was quick but did not do the work: records are missing, twice there, or changed."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One measured run: how much in how long, and how many seconds of processor time the process took."""
-
-    amount: float
-    seconds: float
-    cpu_s: float | None = None
-
-    @property
-    def rate(self) -> float:
-        return self.amount / self.seconds
-
-
-@dataclass
-class Series:
-    """All runs of one contender."""
-
-    name: str
-    runs: list[Run] = field(default_factory=list)
-    note: str = ""
-
-    def rates(self) -> list[float]:
-        return [run.rate for run in self.runs]
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.rates())
-
-    @property
-    def cpu_s_per_million(self) -> float | None:
-        costs = [run.cpu_s / run.amount * 1e6 for run in self.runs if run.cpu_s is not None]
-        return statistics.median(costs) if costs else None
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "note": self.note,
-            "median": self.median,
-            "min": min(self.rates()),
-            "max": max(self.rates()),
-            "cpu_s_per_million": self.cpu_s_per_million,
-        }
 
 
 @dataclass(frozen=True)
@@ -76,16 +32,39 @@ class Contender:
     note: str = ""
 
 
-def alternate(contenders: Sequence[Contender], rounds: int, say: Callable[[str], None]) -> list[Series]:
-    """Run all contenders once, then all again, and so on: what disturbs the machine disturbs each of them."""
-    series = {contender.name: Series(contender.name, note=contender.note) for contender in contenders}
-    for number in range(1, rounds + 1):
+def alternate(contenders: Sequence[Contender], rounds: int, say: Callable[[str], None], scope: Scope) -> None:
+    """Run all contenders once, then all again, and so on: what disturbs the machine disturbs each of them.
+
+    Runs that ``scope`` has already are left out; new ones go there, also those that failed.
+    """
+    for round_ in range(1, rounds + 1):
         for contender in contenders:
-            measured = contender.measure()
-            series[contender.name].runs.append(measured)
-            cpu = "" if measured.cpu_s is None else f", {measured.cpu_s / measured.amount * 1e6:.2f} CPU s per million"
-            say(f"  round {number}: {contender.name}: {measured.rate:,.0f}/s{cpu}")
-    return list(series.values())
+            if not scope.done(contender.name, round_):
+                scope.add(round_, _run(contender, round_, say))
+
+
+def _run(contender: Contender, round_: int, say: Callable[[str], None]) -> Run:
+    try:
+        measured = replace(contender.measure(), contender=contender.name, note=contender.note)
+    except (WrongAnswerError, AssertionError) as error:  # the latter: its process failed, or took too long
+        say(f"  round {round_}: {contender.name}: FAILED\n{error}")
+        return Run(contender.name, contender.note, error=_brief(error))
+    say(f"  round {round_}: {contender.name}: {_told(measured)}")
+    return measured
+
+
+def _brief(error: Exception) -> str:
+    """The line of a message that says most: the last one, or of a failed command what it printed last."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip()[:200] if lines else type(error).__name__
+
+
+def _told(measured: Run) -> str:
+    parts = [f"{measured.rate:,.0f}/s"] if measured.seconds else []
+    if measured.seconds and measured.cpu_s_per_million is not None:
+        parts.append(f"{measured.cpu_s_per_million:.2f} CPU s per million")
+    parts += [f"{name} {value:,.2f}" for name, value in measured.values.items()]
+    return ", ".join(parts)
 
 
 def children_cpu_s() -> float:
@@ -101,20 +80,32 @@ def timed(action: Callable[[], Finished]) -> tuple[Finished, float, float]:
     return finished, time.perf_counter() - start, children_cpu_s() - cpu
 
 
-def child(module: str, arguments: Mapping[str, Any], *, timeout_s: float = 600.0) -> dict[str, Any]:
+def child(
+    module: str, arguments: Mapping[str, Any], *, env: Mapping[str, str] | None = None, timeout_s: float = 600.0
+) -> dict[str, Any]:
     """Run ``python -m MODULE JSON`` and read the JSON that it prints last."""
     finished = run(
         [sys.executable, "-m", module, json.dumps(arguments)],
         timeout_s=timeout_s,
         cwd=ROOT,
-        env={"PYTHONHASHSEED": "0"},
-    ).check()
-    answer: dict[str, Any] = json.loads(finished.lines[-1])
-    return answer
+        env={"PYTHONHASHSEED": "0", **(env or {})},
+    )
+    return answer(finished)
+
+
+def answer(finished: Finished) -> dict[str, Any]:
+    """The JSON that a successful program printed last."""
+    found: dict[str, Any] = json.loads(finished.check().lines[-1])
+    return found
 
 
 def checked(what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], keys: Iterable[str]) -> None:
     """Raise :class:`WrongAnswerError` unless ``found`` says what ``wanted`` says."""
     for key in keys:
         if found[key] != wanted[key]:
-            raise WrongAnswerError(f"{what}: {key} is {found[key]}, it should be {wanted[key]}")
+            raise WrongAnswerError(f"{what}: {key} is {_short(found[key])}, it should be {_short(wanted[key])}")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

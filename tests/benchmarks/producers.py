@@ -15,7 +15,7 @@ from typing import Any
 
 from crc32c import crc32c
 
-from tests.benchmarks.consumers import Watch
+from tests.benchmarks.client_program import Watch
 
 _BATCH_SIZE_BYTES = 64 << 10
 _LINGER_MS = 5
@@ -31,7 +31,7 @@ def checksum(values: list[bytes], records: int) -> int:
     """Sum of the CRC-32C of each value, for ``records`` values taken in turn; the order does not matter."""
     sums = [crc32c(value) for value in values]
     whole, rest = divmod(records, len(values))
-    return whole * sum(sums) + sum(sums[:rest])
+    return int(whole * sum(sums) + sum(sums[:rest]))
 
 
 def write_pyconsumer(servers: str, topic: str, values: list[bytes], records: int, watch: Watch) -> None:
@@ -106,7 +106,7 @@ def main(arguments: dict[str, Any]) -> dict[str, Any]:
     write(arguments["servers"], arguments["warm_up_topic"], values, records // 4, Watch())
     watch = Watch()
     write(arguments["servers"], arguments["topic"], values, records, watch)
-    return {"records": records, "seconds": watch.seconds, "cpu_s": watch.cpu_s, "sum": checksum(values, records)}
+    return {"records": records, "sum": checksum(values, records), **watch.found}
 
 
 if __name__ == "__main__":

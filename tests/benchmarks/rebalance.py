@@ -18,7 +18,8 @@ from typing import Any
 from pyconsumer import KafkaProducer
 from tests.benchmarks import rebalance_group, simulated_groups
 from tests.benchmarks.measure import child
-from tests.benchmarks.workloads import Setup, Table, installed
+from tests.benchmarks.setup import Setup, installed
+from tests.benchmarks.tables import Table
 from tests.support.process import run
 
 __all__ = ["PAGE", "rebalance"]
@@ -36,7 +37,7 @@ _EVENTS = {"join": "joins", "leave": "leaves"}
 def rebalance(setup: Setup) -> list[Table]:
     """Both clients, both protocols, then the simulation."""
     cluster = setup.apache
-    topic = cluster.create_topic(f"rebalance-{time.time_ns():x}", PARTITIONS)
+    topic = cluster.create_topic(PARTITIONS)
     results: dict[tuple[str, str], dict[str, Any]] = {}
     with _records(cluster.bootstrap_servers, topic):
         for assignor in _PROTOCOLS:

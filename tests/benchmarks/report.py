@@ -1,18 +1,21 @@
-"""Turns results into pages: ``benchmarks.json`` (data), ``benchmarks.md`` (tables) and ``benchmarks.png`` (plot)."""
+"""Turns tables into pages: ``<page>.json`` (data), ``<page>.md`` (tables) and one or more plots."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.workloads import Table
+from tests.benchmarks.plots import plot_matrix, plot_tables
+from tests.benchmarks.tables import Matrix, Table, markdown_table
 
-__all__ = ["markdown_table", "update"]
+__all__ = ["PAGES", "about", "update"]
 
 _MADE_BY = """\
 # {title}
@@ -27,33 +30,54 @@ on {machine}; load average before it began: {load}.
 
 """
 
+_Draw = Callable[[Sequence[Mapping[str, Any]], Path], None]
+
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says before its tables, and what its plot shows: tables with this unit, divided by ``scale``."""
+    """What a page says before its tables, and by the file's name what its plots are made of."""
 
     title: str
     text: str
-    unit: str
-    scale: float
-    axis: str
+    plots: Mapping[str, _Draw]
 
 
+def _in_unit(unit: str, scale: float, axis: str) -> _Draw:
+    """Draws the tables of contenders with this unit."""
+
+    def draw(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
+        chosen = [table for table in tables if table["unit"] == unit and "columns" not in table]
+        plot_tables(chosen, path, scale=scale, axis=axis)
+
+    return draw
+
+
+def _rates_of(name: str, tables: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draws the matrix with this name."""
+    for table in tables:
+        if table["name"] == name:
+            axis = "thousand records a second (median; line: least and most)"
+            plot_matrix(table["rows"], table["columns"], path, axis=axis)
+
+
+#: In the order in which they are written: the one that names the others is the last.
 PAGES = {
-    "benchmarks": Page(
-        "Benchmarks",
+    "benchmarks-grid": Page(
+        "Benchmarks: all kinds of topics",
         """\
-All contenders use the same broker and topic, each run is a process of its own, and they run in turn (A B A B), {rounds}
-rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and with what else it
-does; where it did much else, the CPU column (processor time of the client's process, all threads) says more than the
-rate. A client that lost or changed a record would fail the run: counts and checksums are compared with what Java's
-consumer read. What a rebalance costs is on [a page of its own](benchmarks-rebalance.md).
+Every combination of size, codec, keys and partitions on both brokers. Most were run once: these figures say where
+something is out of line, no more. Topics, clients and method are those of the main page:
 
-![Rates, side by side](benchmarks.png)
+* [benchmarks](benchmarks.md)
+
+![Rates, Apache Kafka](benchmarks-grid-kafka.png)
+
+![Rates, embedded broker](benchmarks-grid-embedded.png)
 """,
-        "records/s",
-        1e6,
-        "million records a second (median; line: least and most)",
+        {
+            "benchmarks-grid-kafka": partial(_rates_of, "consume-grid-kafka-rate"),
+            "benchmarks-grid-embedded": partial(_rates_of, "consume-grid-embedded-rate"),
+        },
     ),
     "benchmarks-rebalance": Page(
         "What a rebalance costs",
@@ -67,44 +91,39 @@ partition that does move needs a second round. `heartbeat_interval_ms` sets the 
 
 ![Time without progress](benchmarks-rebalance.png)
 """,
-        "ms",
-        1.0,
-        "milliseconds (median of the rounds; line: least and most)",
+        {"benchmarks-rebalance": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)")},
+    ),
+    "benchmarks": Page(
+        "Benchmarks",
+        """\
+All contenders use the same broker and topic, each run is a process of its own, and they run in turn (A B A B), {rounds}
+rounds. **Only ratios within one table mean anything**: absolute figures move with the machine and with what else it
+does; where it did much else, the CPU column (processor time of the client's process, all threads) says more than the
+rate. A client that lost or changed a record would have failed: counts and checksums are compared with what was written.
+
+More:
+
+* [all kinds of topics](benchmarks-grid.md), each once
+* [what a rebalance costs](benchmarks-rebalance.md)
+
+![Rates, side by side](benchmarks.png)
+
+![Times, side by side](benchmarks-times.png)
+
+![Rates by kind of topic](benchmarks-topics.png)
+""",
+        {
+            "benchmarks": _in_unit("records/s", 1e6, "million records a second (median; line: least and most)"),
+            "benchmarks-times": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)"),
+            "benchmarks-topics": partial(_rates_of, "consume-core-rate"),
+        },
     ),
 }
 
 
-def _number(value: float, unit: str) -> str:
-    if unit == "records/s":
-        return f"{value:,.0f}"
-    return f"{value:,.1f}" if value < 100 else f"{value:,.0f}"
-
-
-def _is_ours(name: str) -> bool:
-    return name.partition(",")[0] in ("pyconsumer", "embedded broker")
-
-
-def markdown_table(table: Mapping[str, Any]) -> str:
-    """One table as Markdown."""
-    unit, series = table["unit"], table["series"]
-    reference = next((item["median"] for item in series if item["name"] == table["reference"]), None)
-    with_cpu = any(item.get("cpu_s_per_million") for item in series)
-    with_notes = any(item["note"] for item in series)
-    head = ["", f"median {unit}", "min", "max"]
-    head += [f"x {table['reference']}"] if reference else []
-    head += ["CPU s per million"] if with_cpu else []
-    head += ["what"] if with_notes else []
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1 - with_notes) + "---|" * with_notes]
-    for item in series:
-        name = f"**{item['name']}**" if _is_ours(item["name"]) else item["name"]
-        if " import " in f" {name}" or name.startswith("poll("):
-            name = f"`{name}`"
-        row = [name, *(_number(item[key], unit) for key in ("median", "min", "max"))]
-        row += [f"{item['median'] / reference:.2f}"] if reference else []
-        row += [f"{item['cpu_s_per_million']:.2f}" if item.get("cpu_s_per_million") else ""] if with_cpu else []
-        row += [item["note"]] if with_notes else []
-        lines.append("| " + " | ".join(row) + " |")
-    return "\n".join(lines) + "\n"
+def about(command: str, rounds: int) -> dict[str, Any]:
+    """What a page says of the call that made it: the machine and its load now."""
+    return {"command": command, "machine": machine(), "rounds": rounds, "load": round(os.getloadavg()[0], 1)}
 
 
 def machine() -> str:
@@ -122,20 +141,23 @@ def machine() -> str:
 
 
 def update(
-    folder: Path, tables: Sequence[Table], command: str, rounds: int, order: Sequence[str], load: float
+    folder: Path, tables: Sequence[Table | Matrix], made_by: Mapping[str, Any], order: Sequence[str]
 ) -> list[Path]:
-    """Put new tables in the place of old ones of the same name and write the three files of each page.
+    """Put new tables in the place of old ones of the same name and write the files of each page.
 
     Args:
+        made_by: what :func:`about` says.
         order: names of workloads; tables are shown in this order.
-        load: the machine's load average before the run.
+
+    Returns:
+        the files that were written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
+    written: list[Path] = []
     for name, page in PAGES.items():
         mine = [table for table in tables if table.page == name]
         if mine:
-            written += _update(folder, name, page, mine, command, rounds, order, load)
+            written += _update(folder, name, page, mine, made_by, order)
     return written
 
 
@@ -143,67 +165,40 @@ def _update(
     folder: Path,
     name: str,
     page: Page,
-    tables: Sequence[Table],
-    command: str,
-    rounds: int,
+    tables: Iterable[Table | Matrix],
+    made_by: Mapping[str, Any],
     order: Sequence[str],
-    load: float,
 ) -> list[Path]:
     data_file = folder / f"{name}.json"
     data: dict[str, Any] = json.loads(data_file.read_text()) if data_file.exists() else {"tables": {}}
-    data |= {"command": command, "machine": machine(), "rounds": rounds, "load": round(load, 1)}
+    data |= made_by
     for table in tables:
         data["tables"][table.name] = asdict(table)
-    data["tables"] = dict(
-        sorted(data["tables"].items(), key=lambda item: [item[0].startswith(first) for first in order].index(True))
-    )
+    data["tables"] = dict(sorted(data["tables"].items(), key=lambda item: _place(item[0], order)))
     data_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    parts = [_MADE_BY.format(title=page.title, **data) + page.text.format(**data)]
-    parts += [f"## {item['title']}\n\n{item['text']}\n\n{markdown_table(item)}" for item in data["tables"].values()]
-    text = folder / f"{name}.md"
-    text.write_text("\n".join(parts), encoding="utf-8")
-    plot = folder / f"{name}.png"
-    _plot(list(data["tables"].values()), page, plot)
-    return [text, plot, data_file]
+    everything = list(data["tables"].values())
+    written = [data_file]
+    for plot, draw in page.plots.items():
+        path = folder / f"{plot}.png"
+        draw(everything, path)
+        written += [path] if path.exists() else []
+    parts = [_MADE_BY.format(title=page.title, **data) + _without_dead_links(page.text.format(**data), folder)]
+    parts += [f"## {item['title']}\n\n{item['text']}\n\n{markdown_table(item)}" for item in everything]
+    page_file = folder / f"{name}.md"
+    page_file.write_text("\n".join(parts), encoding="utf-8")
+    return [page_file, *written]
 
 
-def _plot(tables: list[dict[str, Any]], page: Page, path: Path) -> None:
-    import matplotlib
+def _without_dead_links(text: str, folder: Path) -> str:
+    """Leave out lines that show or name a file which has not been made yet."""
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    def leads_somewhere(line: str) -> bool:
+        return all((folder / target).exists() for target in re.findall(r"\]\(([^)]+)\)", line))
 
-    shown = [table for table in tables if table["unit"] == page.unit]
-    if not shown:
-        return
-    heights = [len(table["series"]) + 1.6 for table in shown]
-    figure, axes = pyplot.subplots(
-        len(shown), 1, figsize=(8, 0.42 * sum(heights)), height_ratios=heights, layout="constrained", squeeze=False
-    )
-    for axis, table in zip(axes[:, 0], shown, strict=True):
-        series = list(reversed(table["series"]))
-        names = [item["name"] for item in series]
-        rates = [item["median"] / page.scale for item in series]
-        spread = [
-            [(item["median"] - item["min"]) / page.scale for item in series],
-            [(item["max"] - item["median"]) / page.scale for item in series],
-        ]
-        axis.barh(names, rates, color=["#d1495b" if _is_ours(name) else "#8d99ae" for name in names], height=0.7)
-        axis.errorbar(rates, names, xerr=spread, fmt="none", ecolor="#2b2d42", elinewidth=1, capsize=2)
-        for position, item in enumerate(series):
-            shown_as = item["median"] / page.scale
-            axis.annotate(
-                f"{shown_as:,.0f}" if page.scale == 1 else f"{shown_as:.2f}",
-                (item["max"] / page.scale, position),
-                xytext=(5, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-            )
-        axis.set_title(table["title"], loc="left", fontsize=10, fontweight="bold")
-        axis.set_xlim(0, max(item["max"] for item in series) / page.scale * 1.12)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.tick_params(labelsize=8)
-    axes[-1, 0].set_xlabel(page.axis, fontsize=8)
-    figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
-    pyplot.close(figure)
+    kept = "\n".join(filter(leads_somewhere, text.split("\n")))
+    return re.sub(r"\n{3,}", "\n\n", kept).rstrip("\n") + "\n"
+
+
+def _place(name: str, order: Sequence[str]) -> int:
+    """Where a table stands: by the workload that its name begins with; unknown ones at the end."""
+    return next((at for at, first in enumerate(order) if name == first or name.startswith(f"{first}-")), len(order))

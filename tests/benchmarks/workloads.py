@@ -1,277 +1,49 @@
-"""The workloads: what is compared with what. Each returns a :class:`Table`."""
+"""All workloads: what measures each, and what makes tables of its results."""
 
 from __future__ import annotations
 
-import itertools
-import re
-import statistics
 import sys
-import uuid
 from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import pyconsumer
-from pyconsumer.broker import EmbeddedCluster
-from tests.benchmarks import consumers, producers
-from tests.benchmarks.measure import ROOT, Contender, Run, Series, WrongAnswerError, alternate, checked, child, timed
-from tests.support.apache_kafka import ApacheKafka
-from tests.support.java import KafkaTools, tools
+from tests.benchmarks import consume, latency, memory, producers, rebalance, spark
+from tests.benchmarks.cells import APACHE, EMBEDDED
+from tests.benchmarks.java_programs import consume_with_java, produce_with_java
+from tests.benchmarks.measure import ROOT, Contender, alternate, checked, child, timed
+from tests.benchmarks.results import Results, Run
+from tests.benchmarks.setup import Setup, installed
+from tests.benchmarks.tables import Table, spread
 from tests.support.process import run
-from tests.support.raw_client import RawClient
 
-__all__ = ["WORKLOADS", "Setup", "Table"]
+__all__ = ["WORKLOADS", "Workload"]
 
-_JAVA_CONSUMER = Path(__file__).with_name("WarmConsumer.java")
-_NUMBERS = itertools.count(1)
-
-
-@dataclass
-class Table:
-    """The outcome of a workload, ready to be shown on a page of the documentation."""
-
-    name: str
-    title: str
-    unit: str
-    text: str
-    reference: str
-    series: list[dict[str, Any]] = field(default_factory=list)
-    page: str = "benchmarks"
-
-    def take(self, series: list[Series]) -> Table:
-        self.series = [item.as_dict() for item in series]
-        return self
+_SIZE_BYTES, _PARTITIONS, _RECORDS = 100, 4, 1_000_000
 
 
 @dataclass(frozen=True)
-class Server:
-    """A running cluster, as both kinds of it look here."""
-
-    cluster: ApacheKafka | EmbeddedCluster
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self.cluster.bootstrap_servers
-
-    def create_topic(self, name: str, partitions: int) -> str:
-        with closing(RawClient(self.bootstrap_servers, timeout_s=60)) as client:
-            client.create_topic(name, partitions)
-        return name
-
-    def delete_topic(self, name: str) -> None:
-        with closing(RawClient(self.bootstrap_servers, timeout_s=60)) as client:
-            client.delete_topic(name)
-
-    def stop(self) -> None:
-        self.cluster.stop()
-
-
-@dataclass
-class Setup:
-    """What all workloads share. Apache Kafka is started when it is first needed.
+class Workload:
+    """Something to measure.
 
     Attributes:
-        records: per partition.
-        record_size_bytes: of each value; there are no keys.
+        measure: puts runs into the results, those that are not there yet.
+        tables: what is shown of them, however many there are.
     """
 
-    partitions: int
-    records: int
-    record_size_bytes: int
-    rounds: int
-    say: Callable[[str], None]
-    only: tuple[str, ...] = ()
-    _apache: Server | None = None
-
-    @property
-    def total(self) -> int:
-        return self.partitions * self.records
-
-    @property
-    def tools(self) -> KafkaTools:
-        return tools()
-
-    @property
-    def apache(self) -> Server:
-        if self._apache is None:
-            self.say("starting Apache Kafka")
-            server = ApacheKafka()
-            try:
-                server.start()
-            except BaseException:
-                server.stop()
-                raise
-            self._apache = Server(server)
-        return self._apache
-
-    def stop(self) -> None:
-        if self._apache is not None:
-            self._apache.stop()
-            self._apache = None
-
-    def topic(self, cluster: Server) -> str:
-        return cluster.create_topic(f"bench-{uuid.uuid4().hex[:6]}-{next(_NUMBERS)}", self.partitions)
-
-    def wanted(self, contenders: list[Contender]) -> list[Contender]:
-        """Those that the user asked for; all without a wish."""
-        chosen = [item for item in contenders if not self.only or any(word in item.name for word in self.only)]
-        return chosen or contenders
+    measure: Callable[[Setup], None]
+    tables: Callable[[Results], list[Any]]
 
 
-def installed(distribution: str) -> str | None:
-    """The version of a package, or None."""
-    if distribution == "pyconsumer":
-        return pyconsumer.__version__
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
+# ------------------------------------------------------------------ produce
 
 
-def _python_clients(names: list[str]) -> list[tuple[str, str]]:
-    """Those that are installed, with their version."""
-    return [(name, found) for name in names if (found := installed(name.partition(",")[0])) is not None]
-
-
-# ------------------------------------------------------------------ Java's programs
-
-
-def produce_with_java(setup: Setup, servers: str, topic: str, records: int, *extra: str) -> Run:
-    """Java's ``ProducerPerformance``; its own figure, without its warm-up records."""
-    warm_up = records // 4
-    finished, _, cpu = timed(
-        lambda: setup.tools.run(
-            "ProducerPerformance",
-            *("--bootstrap-server", servers, "--topic", topic, "--throughput", "-1"),
-            *("--num-records", str(records + warm_up), "--warmup-records", str(warm_up)),
-            *("--record-size", str(setup.record_size_bytes)),
-            *extra,
-            timeout_s=600,
-            quick=False,
-        )
-    )
-    everything = re.findall(r"^(\d+) records sent, ", finished.stdout, re.MULTILINE)
-    steady = re.search(r"^(\d+) steady state records sent, ([\d.]+) records/sec", finished.stdout, re.MULTILINE)
-    if not everything or int(everything[-1]) != records + warm_up or steady is None or int(steady[1]) != records:
-        raise WrongAnswerError(f"ProducerPerformance did not send {records + warm_up} records:\n{finished.stdout}")
-    # Its processor time is that of the whole process, so it is divided by all that it sent.
-    return Run(records, records / float(steady[2]), cpu * records / (records + warm_up))
-
-
-def consume_with_java(setup: Setup, servers: str, topic: str, records: int) -> Run:
-    """Java's ``ConsumerPerformance``; its own figure, without the time until the group was formed."""
-    finished, _, cpu = timed(
-        lambda: setup.tools.run(
-            "ConsumerPerformance",
-            *("--bootstrap-server", servers, "--topic", topic, "--num-records", str(records), "--hide-header"),
-            *("--timeout", "30000"),
-            timeout_s=600,
-            quick=False,
-        )
-    )
-    fields = [text.strip() for text in finished.lines[-1].split(",")]
-    if int(fields[4]) < records:
-        raise WrongAnswerError(f"ConsumerPerformance read {fields[4]} of {records} records")
-    return Run(records, int(fields[4]) / float(fields[9]) * records / int(fields[4]), cpu)
-
-
-def read_with_java(
-    setup: Setup, servers: str, topic: str, records: int, *, warm_ups: int = 0, each: bool = False
-) -> dict[str, Any]:
-    """Java's consumer in a program of ours, which also says what it read (see ``WarmConsumer.java``)."""
-    import json
-
-    command = [*setup.tools.java(quick=False), str(_JAVA_CONSUMER), servers, topic]
-    command += [str(setup.partitions), str(records), str(warm_ups), *(["sum"] if each else [])]
-    finished = run(command, timeout_s=600).check()
-    answer: dict[str, Any] = json.loads(finished.lines[-1])
-    return answer
-
-
-# ------------------------------------------------------------------ workloads
-
-
-def consume(setup: Setup) -> Table:
-    """Read a whole topic by ``assign``."""
+def produce(setup: Setup) -> None:
+    """Write a topic with each client."""
     cluster = setup.apache
-    topic, servers, total = setup.topic(cluster), cluster.bootstrap_servers, setup.total
-    setup.say(f"writing {total:,} records")
-    setup.tools.run(
-        "ProducerPerformance",
-        *("--bootstrap-server", servers, "--topic", topic, "--throughput", "-1", "--num-records", str(total)),
-        *("--record-size", str(setup.record_size_bytes)),
-        *("--command-property", "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner"),
-        timeout_s=600,
-        quick=False,
-    )
-    truth = read_with_java(setup, servers, topic, total)
-    keys = ("records", "size_bytes", "checksums")
-    checked("Java's consumer", truth, {"records": total, "size_bytes": total * setup.record_size_bytes}, keys[:2])
+    servers, records = cluster.bootstrap_servers, setup.scaled(_RECORDS // 4)
 
     def python(client: str) -> Run:
-        found = child(
-            consumers.__name__,
-            {
-                "client": client,
-                "servers": servers,
-                "topic": topic,
-                "partitions": setup.partitions,
-                "records": total,
-            },
-        )
-        checked(client, found, truth, keys)
-        return Run(total, found["seconds"], found["cpu_s"])
-
-    def warm_java() -> Run:
-        found = read_with_java(setup, servers, topic, total, warm_ups=1)
-        checked("Java's consumer", found, truth, keys)
-        return Run(total, found["seconds"], found["cpu_s"])
-
-    notes = {
-        "pyconsumer": "`poll()`, compiled decoder",
-        "pyconsumer, pure Python": "`poll()`, `PYCONSUMER_PURE=1`",
-        "pyconsumer, columns": "`poll_arrow()`",
-        "confluent-kafka": "`consume(1000)`, tuned queue",
-        "aiokafka": "`getmany()`",
-        "kafka-python": "`poll()`",
-    }
-    kafka = f"Apache Kafka {setup.tools.version}"
-    contenders = [
-        Contender("Java, same loop", warm_java, f"{kafka}; JVM warmed up by reading the topic once"),
-        Contender(
-            "Java ConsumerPerformance", lambda: consume_with_java(setup, servers, topic, total), f"{kafka}; cold"
-        ),
-    ]
-    for name, found in _python_clients(list(consumers.CLIENTS)):
-        contenders.insert(
-            0 if name == "pyconsumer" else len(contenders),
-            Contender(name, lambda name=name: python(name), f"{found}, {notes[name]}"),  # type: ignore[misc]
-        )
-    table = Table(
-        "consume",
-        "Consuming",
-        "records/s",
-        f"{total:,} records of {setup.record_size_bytes} bytes without keys or compression in {setup.partitions} "
-        "partitions, read from Apache Kafka by `assign` to the last record. Every value is read; the CRC-32C of each "
-        "partition's values is the same for all.",
-        "Java, same loop",
-    )
-    result = table.take(alternate(setup.wanted(contenders), setup.rounds, setup.say))
-    cluster.delete_topic(topic)
-    return result
-
-
-def produce(setup: Setup) -> Table:
-    """Write a topic."""
-    cluster = setup.apache
-    servers = cluster.bootstrap_servers
-    records = max(1000, setup.total // 4)
-
-    def python(client: str) -> Run:
-        topic, warm_up = setup.topic(cluster), setup.topic(cluster)
+        topic, warm_up = cluster.create_topic(_PARTITIONS), cluster.create_topic(_PARTITIONS)
         found = child(
             producers.__name__,
             {
@@ -280,89 +52,101 @@ def produce(setup: Setup) -> Table:
                 "topic": topic,
                 "warm_up_topic": warm_up,
                 "records": records,
-                "record_size_bytes": setup.record_size_bytes,
+                "record_size_bytes": _SIZE_BYTES,
             },
         )
-        truth = read_with_java(setup, servers, topic, records, each=True)
+        truth = setup.run_java("read", servers=servers, topic=topic, partitions=_PARTITIONS, records=records, sum=True)
         checked(client, truth, found, ("records", "sum"))
         cluster.delete_topic(topic)
         cluster.delete_topic(warm_up)
-        return Run(records, found["seconds"], found["cpu_s"])
+        return Run("", amount=records, seconds=found["seconds"], cpu_s=found["cpu_s"])
 
     def java() -> Run:
-        topic = setup.topic(cluster)
+        topic = cluster.create_topic(_PARTITIONS)
         settings = ("acks=all", "linger.ms=5", "batch.size=65536")
-        measured = produce_with_java(setup, servers, topic, records, "--command-property", *settings)
+        measured = produce_with_java(setup, servers, topic, records, _SIZE_BYTES, "--command-property", *settings)
         cluster.delete_topic(topic)
         return measured
 
     contenders = [
         Contender(name, lambda name=name: python(name), found)  # type: ignore[misc]
-        for name, found in _python_clients(list(producers.CLIENTS))
+        for name in producers.CLIENTS
+        if (found := installed(name)) is not None
     ]
     contenders.insert(1, Contender("Java ProducerPerformance", java, f"Apache Kafka {setup.tools.version}"))
-    table = Table(
-        "produce",
-        "Producing",
-        "records/s",
-        f"{records:,} records of {setup.record_size_bytes} bytes without keys or compression, to {setup.partitions} "
-        "partitions of Apache Kafka: acks=all, linger 5 ms, batches of 64 KiB, from the first `send` to the end of "
-        "`flush`. Java's consumer reads all of it afterwards, and count and checksum are compared.",
-        "Java ProducerPerformance",
+    alternate(setup.wanted(contenders), setup.rounds, setup.say, setup.results.scope("produce"))
+
+
+def produce_tables(results: Results) -> list[Table]:
+    series = results.scope("produce").series()
+    records = max((run.amount for item in series for run in item.runs), default=0)
+    text = (
+        f"{records:,.0f} records of {_SIZE_BYTES} bytes without keys or compression, to {_PARTITIONS} partitions of "
+        "Apache Kafka: acks=all, linger 5 ms, batches of 64 KiB, from the first `send` to the end of `flush`. Java's "
+        "consumer reads all of it afterwards, and count and checksum are compared."
     )
-    return table.take(alternate(setup.wanted(contenders), setup.rounds, setup.say))
+    table = Table("produce", "Producing", "records/s", text, "Java ProducerPerformance")
+    return [table.take(series)] if series else []
 
 
-def broker(setup: Setup) -> list[Table]:
+# ------------------------------------------------------------------ broker
+
+_STEPS = {
+    "write": ("Embedded broker: producing", "Java's `ProducerPerformance`"),
+    "read": ("Embedded broker: consuming", "Java's `ConsumerPerformance`"),
+}
+
+
+def broker(setup: Setup) -> None:
     """The embedded broker and Apache Kafka, both driven by Java's programs."""
-    server = EmbeddedCluster()
-    server.start()
-    clusters = {"Apache Kafka": setup.apache, "embedded broker": Server(server)}
-    total = setup.total
+    records = setup.scaled(_RECORDS)
+    there = records + records // 4  # the producer's warm-up records are in the topic, too
     topics: dict[str, str] = {}
 
     def write(name: str) -> Run:
-        cluster = clusters[name]
-        topics[name] = setup.topic(cluster)
-        return produce_with_java(setup, cluster.bootstrap_servers, topics[name], total)
+        cluster = setup.server(name)
+        topics[name] = cluster.create_topic(_PARTITIONS)
+        return produce_with_java(setup, cluster.bootstrap_servers, topics[name], records, _SIZE_BYTES)
 
     def read(name: str) -> Run:
-        cluster = clusters[name]
-        there = total + total // 4  # the producer's warm-up records are in the topic, too
-        measured = consume_with_java(setup, cluster.bootstrap_servers, topics[name], there)
-        truth = read_with_java(setup, cluster.bootstrap_servers, topics[name], there)
-        checked(name, truth, {"size_bytes": there * setup.record_size_bytes}, ("size_bytes",))
+        servers, topic = setup.server(name).bootstrap_servers, topics[name]
+        measured = consume_with_java(setup, servers, topic, there)
+        truth = setup.run_java("read", servers=servers, topic=topic, partitions=_PARTITIONS, records=there)
+        checked(name, truth, {"size_bytes": there * _SIZE_BYTES}, ("size_bytes",))
+        setup.server(name).delete_topic(topics.pop(name))
         return measured
 
-    series = {(name, step): Series(name) for step in ("write", "read") for name in clusters}
-    try:
-        for number in range(1, setup.rounds + 1):
-            for step, action in (("write", write), ("read", read)):
-                for name in clusters:
-                    measured = action(name)
-                    series[name, step].runs.append(Run(measured.amount, measured.seconds))
-                    setup.say(f"  round {number}: {name}, {step}: {measured.rate:,.0f}/s")
-            for name, cluster in clusters.items():
-                cluster.delete_topic(topics.pop(name))
-    finally:
-        server.stop()
-    size = f"{total:,} records of {setup.record_size_bytes} bytes, {setup.partitions} partitions"
+    def once(name: str) -> Run:
+        """One topic: written and read."""
+        written, found = write(name), read(name)
+        rates = {"write": written.rate, "read": found.rate}
+        return Run("", values=rates)
+
+    contenders = [Contender(name, lambda name=name: once(name)) for name in (EMBEDDED, APACHE)]  # type: ignore[misc]
+    alternate(setup.wanted(contenders), setup.rounds, setup.say, setup.results.scope("broker"))
+
+
+def broker_tables(results: Results) -> list[Table]:
+    series = results.scope("broker").series()
+    if not series:
+        return []
     return [
         Table(
             f"broker-{step}",
             title,
             "records/s",
-            f"{program} with its defaults, on a broker of its own; {size}.",
-            "Apache Kafka",
-        ).take([series[name, step] for name in reversed(clusters)])
-        for step, title, program in (
-            ("write", "Embedded broker: producing", "Java's `ProducerPerformance`"),
-            ("read", "Embedded broker: consuming", "Java's `ConsumerPerformance`"),
-        )
+            f"{program} with its defaults, on a broker of its own; records of {_SIZE_BYTES} bytes, {_PARTITIONS} "
+            "partitions.",
+            APACHE,
+        ).take(series, lambda found, step=step: found.values[step])
+        for step, (title, program) in _STEPS.items()
     ]
 
 
-def imports(setup: Setup) -> Table:
+# ------------------------------------------------------------------ import
+
+
+def imports(setup: Setup) -> None:
     """How long it takes to import a client."""
     statements = {
         "import pyconsumer": "pyconsumer",
@@ -374,8 +158,8 @@ def imports(setup: Setup) -> Table:
 
     def measure(statement: str) -> Run:
         code = f"import time; start = time.perf_counter(); {statement}; print(time.perf_counter() - start)"
-        finished, _, cpu = timed(lambda: run([sys.executable, "-c", code], cwd=ROOT).check())
-        return Run(1, float(finished.lines[-1]), cpu)
+        finished, _, _ = timed(lambda: run([sys.executable, "-c", code], cwd=ROOT).check())
+        return Run("", values={"ms": 1e3 * float(finished.lines[-1])})
 
     contenders = [
         Contender(statement, lambda statement=statement: measure(statement))  # type: ignore[misc]
@@ -384,67 +168,76 @@ def imports(setup: Setup) -> Table:
     ]
     for contender in contenders:
         contender.measure()  # compiles and fills the file cache
-    found = alternate(contenders, max(setup.rounds, 7), lambda _: None)
+    alternate(contenders, max(setup.rounds, 7), setup.say, setup.results.scope("imports"))
+
+
+def imports_tables(results: Results) -> list[Table]:
+    series = results.scope("imports").series()
     table = Table("imports", "Import", "ms", "A fresh interpreter, files cached.", "")
-    for item in found:
-        times = [run.seconds * 1e3 for run in item.runs]
-        table.series.append(
-            {"name": item.name, "note": "", "median": statistics.median(times), "min": min(times), "max": max(times)}
-        )
-        setup.say(f"  {item.name}: {statistics.median(times):.0f} ms")
-    return table
+    return [table.take(series, lambda found: found.values["ms"])] if series else []
 
 
-def poll(setup: Setup) -> Table:
+# ------------------------------------------------------------------ poll
+
+_POLL_ROWS = {
+    "call_us": "the call besides its records",
+    "record_us": "each record",
+    "poll_1_us": "poll(max_records=1)",
+    "poll_500_us": "poll(max_records=500)",
+}
+
+
+def poll(setup: Setup) -> None:
     """The price of a call of ``poll()`` itself."""
-    cluster = setup.apache
-    topic, servers = setup.topic(cluster), cluster.bootstrap_servers
-    records = min(setup.total, 200_000)
-    setup.tools.run(
-        "ProducerPerformance",
-        *("--bootstrap-server", servers, "--topic", topic, "--throughput", "-1", "--num-records", str(records)),
-        *("--record-size", str(setup.record_size_bytes)),
-        timeout_s=300,
-    )
-    runs = []
-    for number in range(1, setup.rounds + 1):
-        found = child(
-            "tests.benchmarks.poll_cost",
-            {"servers": servers, "topic": topic, "partitions": setup.partitions, "records": records},
-        )
-        runs.append(found)
-        setup.say(f"  round {number}: {found['call_us']:.1f} us a call, {found['record_us']:.2f} us a record")
-    cluster.delete_topic(topic)
-    table = Table(
-        "poll",
-        "One poll() with records buffered",
-        "us",
-        "`KafkaConsumer.poll` served from the buffer; medians within each run.",
-        "",
-    )
-    for name, key in (
-        ("the call besides its records", "call_us"),
-        ("each record", "record_us"),
-        ("poll(max_records=1)", "poll_1_us"),
-        ("poll(max_records=500)", "poll_500_us"),
-    ):
-        values = [found[key] for found in runs]
-        table.series.append(
-            {
-                "name": name,
-                "note": "",
-                "median": statistics.median(values),
-                "min": min(values),
-                "max": max(values),
-            }
-        )
-    return table
+    scope = setup.results.scope("poll")
+    if all(scope.done("poll", number) for number in range(1, setup.rounds + 1)):
+        return
+    topic = setup.fill(setup.apache, setup.scaled(200_000), _SIZE_BYTES, partitions=_PARTITIONS)
+
+    def measure() -> Run:
+        found = child("tests.benchmarks.poll_cost", topic.arguments())
+        return Run("", values={key: found[key] for key in _POLL_ROWS})
+
+    try:
+        alternate([Contender("poll", measure)], setup.rounds, setup.say, scope)
+    finally:
+        topic.delete()
 
 
-WORKLOADS: dict[str, Callable[[Setup], Table | list[Table]]] = {
-    "consume": consume,
-    "produce": produce,
-    "broker": broker,
-    "imports": imports,
-    "poll": poll,
+def poll_tables(results: Results) -> list[Table]:
+    runs = [found for item in results.scope("poll").series() for found in item.runs]
+    if not runs:
+        return []
+    text = "`KafkaConsumer.poll` served from the buffer; medians within each run."
+    table = Table("poll", "One poll() with records buffered", "us", text, "")
+    for key, name in _POLL_ROWS.items():
+        table.series.append({"name": name, "note": "", **spread([found.values[key] for found in runs])})
+    return [table]
+
+
+# ------------------------------------------------------------------ rebalance
+
+
+def measure_rebalance(setup: Setup) -> None:
+    """All of it, unless it has been measured."""
+    if not setup.results.tables("rebalance"):
+        for table in rebalance.rebalance(setup):
+            setup.results.append({"workload": "rebalance", "table": asdict(table)})
+
+
+def rebalance_tables(results: Results) -> list[Table]:
+    return [Table(**table) for table in results.tables("rebalance")]
+
+
+WORKLOADS: dict[str, Workload] = {
+    "consume": Workload(consume.consume, consume.tables),
+    "produce": Workload(produce, produce_tables),
+    "broker": Workload(broker, broker_tables),
+    "spark": Workload(spark.measure, spark.tables),
+    "latency": Workload(latency.latency, latency.latency_tables),
+    "first": Workload(latency.first, latency.first_tables),
+    "memory": Workload(memory.memory, memory.tables),
+    "imports": Workload(imports, imports_tables),
+    "poll": Workload(poll, poll_tables),
+    "rebalance": Workload(measure_rebalance, rebalance_tables),
 }

@@ -237,7 +237,7 @@ class KafkaTools:
         """Start one of Kafka's programs that runs until it is stopped, such as a console consumer."""
         return GuardedProcess(self.command(name, *args, quick=quick), output=output)
 
-    def compiled(self, source: Path) -> list[str]:
+    def compiled(self, source: Path, *, quick: bool = True) -> list[str]:
         """A java command, up to the program's arguments, for a single-file program that is compiled once and kept."""
         text = source.read_bytes()
         classes = self._home / "classes" / hashlib.sha256(text).hexdigest()[:16]
@@ -249,7 +249,7 @@ class KafkaTools:
                         [*self.java("-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(fresh), str(source))]
                     ).check()
                     fresh.rename(classes)
-        command = self.java(source.stem)
+        command = self.java(source.stem, quick=quick)
         command[command.index("-cp") + 1] += f"{os.pathsep}{classes}"
         return command
 

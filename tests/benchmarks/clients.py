@@ -1,0 +1,317 @@
+"""The Python clients behind one small interface, so that every one of them runs the same programs.
+
+A client is opened, told what to read, and asked for records again and again. What it gives back are lists that its
+own API made; nothing is done per record here that a user would not do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+__all__ = ["CLIENTS", "Client", "Got", "Pairs"]
+
+Pairs = list[tuple[str, bytes]]
+
+
+class Got(NamedTuple):
+    """Records of one partition, in order."""
+
+    partition: int
+    values: Any  #: list of bytes, or an Arrow array
+    keys: Any  #: the same; empty unless keys were asked for
+    records: Sequence[Any] = ()  #: the client's own objects, if it makes some
+
+
+class Client:
+    """A consumer.
+
+    Args:
+        servers: host:port.
+        topic: what is read.
+        partitions: how many the topic has.
+        keyed: whether keys are looked at, too.
+        settings: more of the client's own settings.
+    """
+
+    #: What it does for this benchmark, for the tables.
+    note: ClassVar[str]
+    package: ClassVar[str]
+    #: Whether it gets the longer topics.
+    quick: ClassVar[bool] = True
+
+    def __init__(self, servers: str, topic: str, partitions: int, *, keyed: bool = False, **settings: Any) -> None:
+        self.servers, self.topic, self.partitions, self.keyed = servers, topic, partitions, keyed
+        self.settings = settings
+        self.open()
+
+    def open(self) -> None:
+        """Make the consumer, outside of any group unless ``self.settings`` names one."""
+        raise NotImplementedError
+
+    def connect(self) -> None:
+        """Have a connection and the topic's metadata."""
+
+    def assign(self, *, latest: bool = False) -> None:
+        """Read all partitions, from their beginning or from now on."""
+        raise NotImplementedError
+
+    def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
+        """Read the topic as the member of a group."""
+        raise NotImplementedError
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        """Records, as many as come by one call; none if there are none in time."""
+        raise NotImplementedError
+
+    def headers(self, record: Any) -> Pairs:
+        """A record's headers."""
+        return list(record.headers)
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def _got(self, partition: int, records: Sequence[Any]) -> Got:
+        values = [record.value for record in records]
+        return Got(partition, values, [record.key for record in records] if self.keyed else (), records)
+
+
+class PyConsumer(Client):
+    note = "`poll()`, compiled decoder"
+    package = "pyconsumer"
+
+    def open(self) -> None:
+        from pyconsumer import KafkaConsumer
+
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=self.servers, auto_offset_reset="earliest", **_underscores(self.settings)
+        )
+
+    def connect(self) -> None:
+        self.consumer.partitions_for_topic(self.topic)
+
+    def assign(self, *, latest: bool = False) -> None:
+        from pyconsumer import TopicPartition
+
+        self.consumer.assign([TopicPartition(self.topic, number) for number in range(self.partitions)])
+        if latest:
+            self.consumer.seek_to_end()
+
+    def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
+        from pyconsumer import ConsumerRebalanceListener
+
+        class Told(ConsumerRebalanceListener):
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                if on_assigned and assigned:
+                    on_assigned()
+
+        self.consumer.subscribe([self.topic], listener=Told())
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        found = self.consumer.poll(timeout_ms=1000 * timeout_s)
+        return [self._got(tp.partition, records) for tp, records in found.items()]
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class PyConsumerPure(PyConsumer):
+    note = "`poll()`, `PYCONSUMER_PURE=1`"
+    quick = False
+
+    def open(self) -> None:
+        assert os.environ.setdefault("PYCONSUMER_PURE", "1") == "1"
+        super().open()
+
+
+class PyConsumerColumns(PyConsumer):
+    note = "`poll_arrow()`"
+
+    def open(self) -> None:
+        import pyarrow
+        import pyarrow.compute
+
+        assert pyarrow.compute.equal  # imported before the clock runs
+        super().open()
+        self._columns = ["partition", "offset", "timestamp", "key", "value"]
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        batch = self.consumer.poll_arrow(timeout_ms=1000 * timeout_s, columns=self._columns)
+        start = 0
+        while start < batch.num_rows:
+            # Rows of one partition follow each other.
+            partition = batch["partition"][start].as_py()
+            end = _end_of_run(batch["partition"], start)
+            keys = batch["key"].slice(start, end - start) if self.keyed else ()
+            yield Got(partition, batch["value"].slice(start, end - start), keys)
+            start = end
+
+
+def _end_of_run(numbers: Any, start: int) -> int:
+    """Where the numbers equal to the one at ``start`` end."""
+    import pyarrow.compute as pc
+
+    same = pc.equal(numbers.slice(start), numbers[start])
+    end = pc.index(same, False).as_py()
+    return len(numbers) if end < 0 else start + int(end)
+
+
+class KafkaPython(Client):
+    note = "`poll()`"
+    package = "kafka-python"
+    quick = False
+
+    def open(self) -> None:
+        from kafka import KafkaConsumer
+
+        settings = {"group_id": None} | _underscores(self.settings)
+        self.consumer = KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest", **settings)
+
+    def connect(self) -> None:
+        self.consumer.partitions_for_topic(self.topic)
+
+    def assign(self, *, latest: bool = False) -> None:
+        from kafka import TopicPartition
+
+        self.consumer.assign([TopicPartition(self.topic, number) for number in range(self.partitions)])
+        if latest:
+            self.consumer.seek_to_end()
+
+    def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
+        self.consumer.subscribe([self.topic])
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        found = self.consumer.poll(timeout_ms=int(1000 * timeout_s))
+        return [self._got(tp.partition, records) for tp, records in found.items()]
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class AIOKafka(Client):
+    """Each call is a run of its event loop; a call brings thousands of records, so that this costs next to nothing."""
+
+    note = "`getmany()`"
+    package = "aiokafka"
+    quick = False
+
+    def open(self) -> None:
+        from aiokafka import AIOKafkaConsumer
+
+        self._runner = asyncio.Runner()
+        settings = {"group_id": None} | _underscores(self.settings)
+
+        async def start() -> Any:
+            consumer = AIOKafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest", **settings)
+            await consumer.start()
+            return consumer
+
+        self.consumer = self._runner.run(start())
+
+    def assign(self, *, latest: bool = False) -> None:
+        from aiokafka import TopicPartition
+
+        async def assign() -> None:
+            self.consumer.assign([TopicPartition(self.topic, number) for number in range(self.partitions)])
+            if latest:
+                await self.consumer.seek_to_end()
+
+        self._runner.run(assign())
+
+    def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
+        async def subscribe() -> None:
+            self.consumer.subscribe([self.topic])
+
+        self._runner.run(subscribe())
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        found = self._runner.get_loop().run_until_complete(self.consumer.getmany(timeout_ms=int(1000 * timeout_s)))
+        return [self._got(tp.partition, records) for tp, records in found.items()]
+
+    def close(self) -> None:
+        self._runner.run(self.consumer.stop())
+        self._runner.close()
+
+
+class Confluent(Client):
+    note = "`consume(1000)`, default settings"
+    package = "confluent-kafka"
+    quick = False
+    #: Its own names; what its user would set for a fast read of much.
+    tuned: ClassVar[dict[str, Any]] = {}
+    #: A call waits until it has as many, or until its time is over.
+    messages = 1000
+
+    def open(self) -> None:
+        from confluent_kafka import Consumer
+
+        settings = {
+            "bootstrap.servers": self.servers,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+        self.consumer = Consumer(settings | self.tuned | self.settings)
+
+    def connect(self) -> None:
+        self.consumer.list_topics(self.topic)
+
+    def assign(self, *, latest: bool = False) -> None:
+        from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+
+        offset = OFFSET_END if latest else OFFSET_BEGINNING
+        self.consumer.assign([TopicPartition(self.topic, number, offset) for number in range(self.partitions)])
+
+    def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
+        self.consumer.subscribe([self.topic])
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        by_partition: dict[int | None, list[Any]] = {}
+        for message in self.consumer.consume(self.messages, timeout_s):
+            if message.error() is not None:
+                raise RuntimeError(str(message.error()))
+            by_partition.setdefault(message.partition(), []).append(message)
+        return [
+            Got(
+                partition or 0,
+                [message.value() for message in messages],
+                [message.key() for message in messages] if self.keyed else (),
+                messages,
+            )
+            for partition, messages in by_partition.items()
+        ]
+
+    def headers(self, record: Any) -> Pairs:
+        return record.headers() or []
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class ConfluentTuned(Confluent):
+    note = "`consume(1000)`, tuned: a large queue, short backoff"
+    quick = True
+    tuned: ClassVar[dict[str, Any]] = {
+        # With its defaults it stalls for a second whenever its queue was full.
+        "queued.min.messages": 1_000_000,
+        "queued.max.messages.kbytes": 1 << 20,
+        "fetch.queue.backoff.ms": 5,
+    }
+
+
+def _underscores(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name.replace(".", "_"): value for name, value in settings.items()}
+
+
+#: By the names that the tables show.
+CLIENTS: dict[str, type[Client]] = {
+    "pyconsumer": PyConsumer,
+    "pyconsumer, columns": PyConsumerColumns,
+    "pyconsumer, pure Python": PyConsumerPure,
+    "confluent-kafka": ConfluentTuned,
+    "confluent-kafka, defaults": Confluent,
+    "aiokafka": AIOKafka,
+    "kafka-python": KafkaPython,
+}

@@ -1,0 +1,118 @@
+"""Draws tables: bars side by side, one field for each table or each kind of topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks.tables import is_ours
+
+__all__ = ["plot_matrix", "plot_tables"]
+
+_OURS, _THEIRS, _LINES = "#d1495b", "#8d99ae", "#2b2d42"
+_WIDTH = 8.5
+
+
+def plot_tables(tables: Sequence[Mapping[str, Any]], path: Path, *, scale: float, axis: str) -> None:
+    """Contenders' medians, with a line from the least to the most.
+
+    Args:
+        scale: what figures are divided by.
+        axis: what the numbers are.
+    """
+    pyplot = _pyplot()
+    shown = [(table["title"], _bars(table["series"], scale)) for table in tables]
+    shown = [(title, bars) for title, bars in shown if bars]
+    if not shown:
+        return
+    heights = [len(bars) + 1.6 for _, bars in shown]
+    figure, axes = pyplot.subplots(
+        len(shown), 1, figsize=(_WIDTH, 0.42 * sum(heights)), height_ratios=heights, layout="constrained", squeeze=False
+    )
+    for field, (title, bars) in zip(axes[:, 0], shown, strict=True):
+        _draw(field, bars, lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.2f}")
+        field.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    axes[-1, 0].set_xlabel(axis, fontsize=8)
+    _save(pyplot, figure, path)
+
+
+def plot_matrix(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], path: Path, *, axis: str) -> None:
+    """A small field for each kind of topic, two side by side, each with a scale of its own."""
+    pyplot = _pyplot()
+    fields = [
+        (item["title"], [(name, found) for name in columns if _is_number(found := item["cells"].get(name))])
+        for item in rows
+    ]
+    fields = [(title, bars) for title, bars in fields if bars]
+    if not fields:
+        return
+    lines = -(-len(fields) // 2)
+    heights = [max(len(bars) for _, bars in fields[2 * line : 2 * line + 2]) + 1.8 for line in range(lines)]
+    figure, axes = pyplot.subplots(
+        lines,
+        2,
+        figsize=(1.35 * _WIDTH, 0.26 * sum(heights)),
+        height_ratios=heights,
+        layout="constrained",
+        squeeze=False,
+    )
+    for number, field in enumerate(axes.flat):
+        if number >= len(fields):
+            field.set_visible(False)
+            continue
+        title, bars = fields[number]
+        _draw(field, bars, _three_digits)
+        field.set_title(title, loc="left", fontsize=9, fontweight="bold")
+    figure.supxlabel(axis, fontsize=8)
+    _save(pyplot, figure, path)
+
+
+_Bars = list[tuple[str, Sequence[float]]]
+
+
+def _bars(series: Sequence[Mapping[str, Any]], scale: float) -> _Bars:
+    return [
+        (item["name"], [item[key] / scale for key in ("median", "min", "max")])
+        for item in series
+        if item["median"] is not None
+    ]
+
+
+def _is_number(found: Any) -> bool:
+    return bool(found) and not isinstance(found, str)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _draw(field: Any, bars: _Bars, text: Callable[[float], str]) -> None:
+    upwards = list(reversed(bars))
+    names = [name for name, _ in upwards]
+    medians = [found[0] for _, found in upwards]
+    lines = [[found[0] - found[1] for _, found in upwards], [found[2] - found[0] for _, found in upwards]]
+    field.barh(names, medians, color=[_OURS if is_ours(name) else _THEIRS for name in names], height=0.7)
+    field.errorbar(medians, names, xerr=lines, fmt="none", ecolor=_LINES, elinewidth=1, capsize=2)
+    for position, (_, (median, _, most)) in enumerate(upwards):
+        field.annotate(
+            text(median), (most, position), xytext=(5, 0), textcoords="offset points", va="center", fontsize=8
+        )
+    field.set_xlim(0, max(found[2] for _, found in bars) * 1.14 or 1)
+    field.spines[["top", "right"]].set_visible(False)
+    field.tick_params(labelsize=8)
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _save(pyplot: Any, figure: Any, path: Path) -> None:
+    # "tight" makes room for what is longer than its field, such as a title.
+    figure.savefig(path, dpi=130, bbox_inches="tight", metadata={"Software": None})
+    pyplot.close(figure)

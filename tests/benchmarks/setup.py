@@ -1,0 +1,216 @@
+"""What all workloads share: clusters, topics with known contents, programs, and where results go."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pyconsumer
+from pyconsumer.broker import EmbeddedCluster
+from tests.benchmarks.cells import APACHE
+from tests.benchmarks.measure import Contender, answer
+from tests.benchmarks.results import Results
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.java import KafkaTools, cache_folder, tools
+from tests.support.process import run
+from tests.support.raw_client import RawClient
+
+__all__ = ["Server", "Setup", "installed"]
+
+_HERE = Path(__file__).parent
+_NUMBERS = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running cluster, as both kinds of it look here."""
+
+    cluster: ApacheKafka | EmbeddedCluster
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    def create_topic(self, partitions: int) -> str:
+        """A topic with a name of its own."""
+        name = f"bench-{uuid.uuid4().hex[:6]}-{next(_NUMBERS)}"
+        with closing(RawClient(self.bootstrap_servers, timeout_s=120)) as client:
+            client.create_topic(name, partitions)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        with closing(RawClient(self.bootstrap_servers, timeout_s=120)) as client:
+            client.delete_topic(name)
+
+    def stop(self) -> None:
+        self.cluster.stop()
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic that was filled, and what is in it: number of records, their bytes, checksums by partition."""
+
+    server: Server
+    name: str
+    partitions: int
+    truth: dict[str, Any]
+
+    @property
+    def servers(self) -> str:
+        return self.server.bootstrap_servers
+
+    @property
+    def records(self) -> int:
+        return int(self.truth["records"])
+
+    def arguments(self) -> dict[str, Any]:
+        """What the programs want to know of it."""
+        found = {"servers": self.servers, "topic": self.name, "partitions": self.partitions, "records": self.records}
+        return found | {"keyed": any(self.truth["key_checksums"])}
+
+    def delete(self) -> None:
+        self.server.delete_topic(self.name)
+
+
+@dataclass
+class Setup:
+    """What a call of the benchmarks asked for. Clusters are started when they are first needed.
+
+    Attributes:
+        rounds: how often each contender runs.
+        scale: factor for the numbers of records.
+        only: parts of the names of the contenders that are wanted; nothing for all.
+        grid: whether to run all cells, once, instead of the core cells.
+        cells: parts of the names of the cells that are wanted; nothing for all.
+    """
+
+    say: Callable[[str], None]
+    results: Results = field(default_factory=Results)
+    rounds: int = 5
+    scale: float = 1.0
+    only: tuple[str, ...] = ()
+    grid: bool = False
+    cells: tuple[str, ...] = ()
+    _servers: dict[str, Server] = field(default_factory=dict)
+
+    @property
+    def tools(self) -> KafkaTools:
+        return tools()
+
+    @property
+    def apache(self) -> Server:
+        return self.server(APACHE)
+
+    def server(self, broker: str) -> Server:
+        """A running cluster: one node of Apache Kafka, or of ours."""
+        if broker not in self._servers:
+            self.say(f"starting {broker}")
+            server = ApacheKafka() if broker == APACHE else EmbeddedCluster()
+            try:
+                server.start()
+            except BaseException:
+                server.stop()
+                raise
+            self._servers[broker] = Server(server)
+        return self._servers[broker]
+
+    def stop(self) -> None:
+        while self._servers:
+            self._servers.popitem()[1].stop()
+
+    def scaled(self, records: int) -> int:
+        return max(100, round(records * self.scale))
+
+    def wanted(self, contenders: Iterable[Contender]) -> list[Contender]:
+        """Those that the user asked for; all without a wish."""
+        return [item for item in contenders if not self.only or any(word in item.name for word in self.only)]
+
+    def fill(
+        self,
+        server: Server,
+        records: int,
+        size_bytes: int,
+        *,
+        partitions: int,
+        codec: str = "none",
+        keyed: bool = False,
+    ) -> Topic:
+        """A new topic, written by Java's producer."""
+        topic = server.create_topic(partitions)
+        command = self.java("TopicWriter", "fill", server.bootstrap_servers, topic)
+        command += [str(partitions), str(records), str(size_bytes), codec, str(keyed).lower()]
+        return Topic(server, topic, partitions, answer(run(command, timeout_s=600)))
+
+    def java(self, program: str, *args: str) -> list[str]:
+        """The command line of one of the Java programs beside this file, in a JVM with its full compiler."""
+        return [*self.tools.compiled(_HERE / f"{program}.java", quick=False), *args]
+
+    def run_java(self, program: str, **arguments: Any) -> dict[str, Any]:
+        """Let Java's consumer run one of the programs of ``client_program``."""
+        texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in arguments.items()}
+        given = [f"{name}={value}" for name, value in texts.items()]
+        return answer(run(self.java("BenchmarkConsumer", program, *given), timeout_s=600))
+
+    @functools.cached_property
+    def franz(self) -> Path | None:
+        """The program with franz-go, built once and kept; None, with a word about it, where that cannot be done."""
+        go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+        if go is None:
+            self.say("franz-go is left out: there is no Go")
+            return None
+        try:
+            return _built(go, _HERE / "franz")
+        except AssertionError as error:
+            self.say(f"franz-go is left out: {error}")
+            return None
+
+    def run_franz(self, program: str, **arguments: Any) -> dict[str, Any]:
+        """Let franz-go run one of the programs of ``client_program``."""
+        assert self.franz is not None
+        return answer(run([str(self.franz), json.dumps({"program": program, **arguments})], timeout_s=600))
+
+    @property
+    def franz_version(self) -> str:
+        line = next(line for line in (_HERE / "franz" / "go.mod").read_text().splitlines() if "/franz-go v" in line)
+        return line.split()[-1].removeprefix("v")
+
+
+def _built(go: str, source: Path) -> Path:
+    """Build a Go program into the cache folder, together with what Go fetches for it."""
+    text = b"".join(path.read_bytes() for path in sorted(source.iterdir()))
+    cache = cache_folder() / "go"
+    program = cache / f"{source.name}-{hashlib.sha256(text).hexdigest()[:16]}"
+    if not program.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            fresh = Path(folder, "program")
+            env = {
+                "GOPATH": str(cache / "path"),
+                "GOCACHE": str(cache / "build"),
+                "GOFLAGS": "-mod=readonly -modcacherw",
+            }
+            run([go, "build", "-o", str(fresh), "."], cwd=source, env=env, timeout_s=900).check()
+            os.replace(fresh, program)
+    return program
+
+
+def installed(distribution: str) -> str | None:
+    """The version of a package, or None."""
+    if distribution == "pyconsumer":
+        return pyconsumer.__version__
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,22 @@
+"""What the simulated groups of the rebalance benchmark show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.benchmarks.simulated_groups import measure
+
+
+def longest(assignor: str, event: str, *, in_step: bool = False) -> float:
+    """Seconds; at most 20 ms of it is the time between two polls."""
+    (found,) = measure(assignor, 5, 1, in_step=in_step)["rounds"]
+    assert len(found[event]["gaps_s"]) >= 8, "of 10 partitions two may move"
+    return float(max(found[event]["gaps_s"]))
+
+
+@pytest.mark.spec("client:IC-02", "client:IC-04")
+@pytest.mark.parametrize("event", ["join", "leave"])
+def test_what_a_rebalance_costs_partitions_that_stay(event: str) -> None:
+    assert longest("cooperative-sticky", event) <= 0.021
+    assert longest("range", event) > 0.5, "an eager member waits for the others' heartbeats"
+    assert longest("range", event, in_step=True) < 0.1
