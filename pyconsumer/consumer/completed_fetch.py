@@ -10,6 +10,8 @@ Rules
 5. After a position has moved nothing may raise before the records are returned: errors wait at their place in the
    queue and are raised only when nothing was collected; Ctrl-C takes the move back. An error with data stays until a
    seek (its partition's turn passes to the others meanwhile); one without data goes when it was raised.
+6. Iteration may take the records decoded ahead by itself, without a call of ours for each (:meth:`FetchBuffer.lend`).
+   Positions are right again after :meth:`FetchBuffer.settle`, and nothing else may be done before that.
 """
 
 from __future__ import annotations
@@ -29,8 +31,6 @@ Buffer = bytes | bytearray | memoryview
 Convert = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], int, Exception | None]]
 """Turns raw records into the user's: those that are good, how many raw ones they took, and what stopped it."""
 
-_NO_RECORDS: list[ConsumerRecord] = []
-
 
 class CompletedFetch:
     """One partition's record set, or the error that came in its place.
@@ -42,6 +42,9 @@ class CompletedFetch:
         check_crcs: whether to check each batch's checksum.
         aborted: of the answer, for ``read_committed``; None otherwise.
         error: called at this answer's turn: returns what to raise, or None if there is nothing to raise any more.
+
+    Attributes:
+        ready: records decoded ahead for iteration, the next one last.
     """
 
     __slots__ = (
@@ -49,12 +52,12 @@ class CompletedFetch:
         "_buffer",
         "_check_crcs",
         "_raw",
-        "_ready",
         "charged",
         "cursor",
         "dropped",
         "error",
         "fetch_epoch",
+        "ready",
         "state",
         "topic_partition",
     )
@@ -79,7 +82,7 @@ class CompletedFetch:
         self._check_crcs = check_crcs
         self._aborted = aborted
         self._raw: list[ConsumerRecord] = []
-        self._ready: list[ConsumerRecord] = []
+        self.ready: list[ConsumerRecord] = []
         self.cursor = Cursor(
             self.topic_partition, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted
         )
@@ -92,8 +95,8 @@ class CompletedFetch:
     @property
     def next_offset(self) -> int:
         """The offset that follows what was taken."""
-        if self._ready:
-            return self._ready[-1].offset
+        if self.ready:
+            return self.ready[-1].offset
         if self._raw:
             return self._raw[0].offset
         return self.cursor.next_offset
@@ -106,12 +109,12 @@ class CompletedFetch:
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left in it."""
-        return not self._ready and not self._raw and self.cursor.exhausted
+        return not self.ready and not self._raw and self.cursor.exhausted
 
     @property
     def is_between_records(self) -> bool:
         """Whether records are decoded already that are handed out next, one by one."""
-        return bool(self._ready)
+        return bool(self.ready)
 
     @property
     def is_damaged(self) -> bool:
@@ -124,9 +127,9 @@ class CompletedFetch:
         Raises:
             KafkaError: of the decoder or of ``convert``, if there is no good record before it. It comes again.
         """
-        if self._ready:
-            records = self._ready[: -count - 1 : -1]
-            del self._ready[-count:]
+        if self.ready:
+            records = self.ready[: -count - 1 : -1]
+            del self.ready[-count:]
             return records
         if self._raw:
             raw, self._raw = self._raw[:count], self._raw[count:]
@@ -148,17 +151,17 @@ class CompletedFetch:
 
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord | None:
         """One record, for iteration: up to ``ahead`` are decoded at a time. None if none is left; raises as take."""
-        if not self._ready:
+        if not self.ready:
             ready = self.take(ahead, convert)
             if not ready:
                 return None
             ready.reverse()
-            self._ready = ready
-        return self._ready.pop()
+            self.ready = ready
+        return self.ready.pop()
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
         """Append records to columns; how many. Raises as take."""
-        if self._ready or self._raw:
+        if self.ready or self._raw:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
@@ -172,7 +175,8 @@ class CompletedFetch:
 
     def _restart(self, offset: int) -> None:
         """Begin again at an offset; records decoded ahead are dropped."""
-        self._raw, self._ready = [], []
+        self._raw = []
+        self.ready.clear()  # it may be lent
         self.cursor = Cursor(
             self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
         )
@@ -181,7 +185,8 @@ class CompletedFetch:
         """Let go of all memory."""
         self.dropped = True
         self._buffer = b""
-        self._raw, self._ready = _NO_RECORDS, _NO_RECORDS
+        self._raw = []
+        self.ready.clear()  # it may be lent
         self.cursor.close()
 
 
@@ -202,6 +207,7 @@ class FetchBuffer:
         self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
         self._moved: dict[TopicPartition, tuple[int, int, LeaderAndEpoch]] = {}
+        self._lent: tuple[CompletedFetch, int] | None = None
 
     def __bool__(self) -> bool:
         """Whether something may be there to hand out or to raise."""
@@ -278,6 +284,34 @@ class FetchBuffer:
             if self._advance(fetch) and record is not None:
                 return record
         return None
+
+    def lend(self) -> list[ConsumerRecord]:
+        """The records that :meth:`next_record` decoded ahead, the next one last: whoever has it may take from its end.
+
+        :meth:`settle` has to be called before anything else is done here. The list becomes empty when the records are
+        not to be handed out any more.
+        """
+        fetch = self._queue[0] if self._queue else None
+        if fetch is None or not fetch.ready or not fetch.is_current:
+            return []
+        self._lent = fetch, len(fetch.ready)
+        return fetch.ready
+
+    def settle(self) -> tuple[TopicPartition, int] | None:
+        """Move the position past what was taken from the lent records: whose, and how many; None if nobody has any."""
+        if self._lent is None:
+            return None
+        fetch, count = self._lent
+        self._moved.clear()  # all of it has reached the application
+        taken = 0
+        if fetch.is_current:
+            taken = count - len(fetch.ready)
+            state = fetch.state
+            state.position = fetch.next_offset
+            state.offset_epoch = fetch.cursor.last_leader_epoch
+            self._advance(fetch)
+        self._lent = None
+        return fetch.topic_partition, taken
 
     def collect_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int

@@ -43,6 +43,8 @@ T = TypeVar("T")
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 
+_NOTHING: list[ConsumerRecord] = []
+
 
 class KafkaConsumer(Consumer):
     """Reads records from Kafka.
@@ -85,6 +87,10 @@ class KafkaConsumer(Consumer):
         self._guard = AccessGuard(self)
         self._metrics = ConsumerMetrics(clock.now())
         self._interceptors = Interceptors(config.interceptors)
+        # What iteration hands out without a look at anything else, the next record last, and until when.
+        self._ahead = _NOTHING
+        self._look_at = -math.inf
+        self._now = clock.now
         self._subscriptions = SubscriptionState(config.auto_offset_reset)
         self._metadata = Metadata.from_config(
             config,
@@ -225,11 +231,39 @@ class KafkaConsumer(Consumer):
             StopIteration: no record came for ``consumer_timeout_ms``.
             KafkaError: as :meth:`poll`.
         """
+        ahead = self._ahead
+        record = None
+        looked = False
         try:
-            return self._next()
+            if ahead and self._now() < self._look_at:
+                record = ahead[-1]
+                del ahead[-1]
+                return record
+            looked = True
+            record = self._next()
+            self._lend()
+            return record
         except BaseException as error:
+            if not looked and record is not None and (not ahead or ahead[-1] is not record):
+                ahead.append(record)  # Ctrl-C: it did not reach the application
+            if not looked or record is None:
+                self._settle()
             self._core.on_interrupt(error)
             raise
+
+    def _lend(self) -> None:
+        """Let the records that are decoded be handed out one by one, until any method is called."""
+        ahead, self._look_at = self._core.lend()
+        if ahead:
+            self._guard.on_enter = self._settle
+            self._ahead = ahead
+            if self._client.wakeup_waits:
+                self._ahead = _NOTHING
+
+    def _settle(self) -> None:
+        self._ahead = _NOTHING
+        self._core.settle()
+        self._guard.on_enter = None
 
     def _next(self) -> ConsumerRecord:
         guard = self._guard
@@ -529,6 +563,7 @@ class KafkaConsumer(Consumer):
     def wakeup(self) -> None:
         """Let the blocking call under way, or the next one, raise ``WakeupError``. From any thread."""
         self._client.wakeup()
+        self._ahead = _NOTHING
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, tell the listener, leave the group, close all connections.

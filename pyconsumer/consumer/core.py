@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyconsumer import errors
 from pyconsumer.clock import Clock
@@ -52,6 +52,9 @@ __all__ = ["CommitCallback", "ConsumerCore"]
 _log = logging.getLogger("pyconsumer.consumer")
 
 T = TypeVar("T")
+
+#: Iteration takes records that are decoded for so long (seconds) without a look at anything else.
+LOOK_AROUND_S: Final = 0.01
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 
@@ -170,6 +173,24 @@ class ConsumerCore:
     def next(self, deadline: float) -> Steps[ConsumerRecord | None]:
         """The next record for iteration, or None at the deadline. The position moves past it alone."""
         return self.fetched(deadline, self._one)
+
+    def lend(self) -> tuple[list[ConsumerRecord], float]:
+        """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.lend`."""
+        until = self.clock.now() + LOOK_AROUND_S
+        coordinator = self.coordinator
+        if coordinator is not None:
+            if coordinator.has_user_output:
+                return [], until
+            until = min(until, coordinator.next_due_at)
+        if self.interceptors.consumes or self.fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+            return [], until
+        return self.fetcher.buffer.lend(), until
+
+    def settle(self) -> None:
+        """Take note of what iteration handed out by itself."""
+        settled = self.fetcher.buffer.settle()
+        if settled is not None and settled[1]:
+            self.metrics.on_records(settled[0].topic, settled[1])
 
     def on_interrupt(self, error: BaseException) -> None:
         """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""

@@ -17,11 +17,15 @@ NO_THREAD = -1
 
 
 _forks = 0
+_guards: weakref.WeakSet[AccessGuard] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     global _forks
     _forks += 1
+    for guard in list(_guards):
+        if guard.on_enter is not None:
+            guard.on_enter()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -50,7 +54,18 @@ class AccessGuard:
         name: of it, for messages.
     """
 
-    __slots__ = ("_depth", "_forks", "_name", "_owner", "_pid", "_user", "closed", "on_interrupt")
+    __slots__ = (
+        "__weakref__",
+        "_depth",
+        "_forks",
+        "_name",
+        "_owner",
+        "_pid",
+        "_user",
+        "closed",
+        "on_enter",
+        "on_interrupt",
+    )
 
     def __init__(self, user: object | None = None, name: str = "KafkaConsumer") -> None:
         self._user = None if user is None else weakref.ref(user)
@@ -61,8 +76,11 @@ class AccessGuard:
         self._name = name
         #: Called when Ctrl-C or its like has come out of a call.
         self.on_interrupt: Callable[[], object] | None = None
+        #: Called at the beginning of each call, and in a forked child: ends what goes on without calls.
+        self.on_enter: Callable[[], object] | None = None
         #: After close() every call is refused.
         self.closed = False
+        _guards.add(self)
 
     @property
     def forked(self) -> bool:
@@ -98,6 +116,8 @@ class AccessGuard:
         if self._depth and not self._is_nested():
             self._depth = 0
         self._depth += 1
+        if self.on_enter is not None:
+            self.on_enter()
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
 

@@ -141,6 +141,11 @@ class ConsumerNetworkClient:
         self._wakeup = True
         self.client.wakeup()
 
+    @property
+    def wakeup_waits(self) -> bool:
+        """Whether :meth:`wakeup` was called and WakeupError has not been raised yet."""
+        return self._wakeup
+
     def raise_wakeup(self) -> None:
         """Raise WakeupError if somebody called :meth:`wakeup` and wakeups are not disabled; the wakeup is used up."""
         if self._wakeup and not self._wakeups_disabled:

@@ -1,0 +1,226 @@
+"""``for record in consumer``: records that are decoded come without a call for each, and nobody can tell."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer
+from pyconsumer.consumer.completed_fetch import CompletedFetch
+from pyconsumer.consumer.core import LOOK_AROUND_S
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
+from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from tests.unit.consumer.builders import batch
+from tests.unit.consumer.test_consumer_parts import interrupted_at
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+LEADER = LeaderAndEpoch(1, 3)
+
+
+class Reader:
+    """A consumer whose broker cannot be reached, and which has records all the same."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers="127.0.0.1:1", consumer_timeout_ms=0, max_poll_records=4, **settings
+        )
+        self.core = self.consumer._core
+        self.consumer.assign([A, B])
+        for tp in (A, B):
+            self.go_to(tp, 0)
+
+    def go_to(self, tp: TopicPartition, offset: int) -> None:
+        self.core.subscriptions.seek(tp, FetchPosition(offset, -1, LEADER))
+        self.core.fetcher.apply_changes(self.core.clock.now())
+
+    def fill(self, tp: TopicPartition, first: int, count: int) -> None:
+        state = self.core.subscriptions.state(tp)
+        self.core.fetcher.buffer.add(CompletedFetch(state, batch(first, count), fetch_offset=first))
+
+    def position(self, tp: TopicPartition) -> int:
+        return self.consumer.position(tp, timeout_ms=0)
+
+    def take(self, count: int) -> list[int]:
+        return [record.offset for record in itertools.islice(self.consumer, count)]
+
+    @property
+    def steps_aside(self) -> int:
+        """How many records the next steps may take without a look at anything else."""
+        return len(self.consumer._ahead)
+
+
+@pytest.fixture
+def reader() -> Iterator[Reader]:
+    made = Reader()
+    yield made
+    made.consumer.close(0)
+
+
+def test_the_position_moves_past_the_record_that_was_returned_and_no_further(reader: Reader) -> None:
+    reader.fill(A, 0, 10)
+    for taken in range(1, 11):
+        assert reader.take(1) == [taken - 1]
+        assert reader.position(A) == taken
+        assert reader.core.offsets_to_commit(None)[A] == OffsetAndMetadata(taken, "", 3)
+
+
+def test_records_that_are_decoded_are_handed_out_by_the_way(reader: Reader) -> None:
+    reader.fill(A, 0, 10)
+    ahead = []
+    for _ in range(10):
+        reader.take(1)
+        ahead.append(reader.steps_aside)
+    assert ahead == [3, 2, 1, 0] * 2 + [1, 0]
+    assert reader.position(A) == 10
+    metrics = reader.consumer.metrics()["consumer-fetch-manager-metrics"]
+    assert (metrics["records-consumed-total"], metrics["buffered-bytes"]) == (10, 0)
+
+
+def test_each_call_sees_what_was_handed_out(reader: Reader) -> None:
+    reader.fill(A, 0, 10)
+    assert reader.take(3) == [0, 1, 2]
+    assert reader.consumer.metrics()["consumer-fetch-manager-metrics"]["records-consumed-total"] == 3
+    assert reader.take(2) == [3, 4]
+    assert [record.offset for record in reader.consumer.poll(0, 2).records()] == [5, 6]
+    assert reader.take(1) == [7]
+    assert reader.consumer.poll_arrow(0).column("offset").to_pylist() == [8, 9]
+
+
+@pytest.mark.spec("client:KC-07")
+def test_what_is_called_in_the_loop_counts_for_the_next_record(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    reader.fill(B, 0, 4)
+    assert reader.take(2) == [0, 1]
+    reader.consumer.pause(A)
+    assert reader.take(2) == [0, 1]
+    reader.consumer.seek(B, 3)
+    assert reader.take(9) == []
+    reader.consumer.resume(A)
+    assert reader.take(9) == [2, 3]
+    assert (reader.position(A), reader.core.subscriptions.state(B).position) == (4, 3)
+
+
+def test_a_wakeup_comes_before_the_next_record(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    assert reader.take(2) == [0, 1]
+    thread = threading.Thread(target=reader.consumer.wakeup)
+    thread.start()
+    thread.join()
+    with pytest.raises(WakeupError):
+        next(reader.consumer)
+    assert reader.take(9) == [2, 3]
+
+
+def test_a_wakeup_that_comes_while_records_are_decoded_is_not_overlooked(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader.fill(A, 0, 4)
+    lend = reader.core.lend
+    monkeypatch.setattr(reader.core, "lend", lambda: (reader.consumer.wakeup(), lend())[1])
+    assert reader.take(1) == [0]
+    with pytest.raises(WakeupError):
+        next(reader.consumer)
+    assert reader.take(1) == [1]
+
+
+def test_after_close_there_is_no_record(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    assert reader.take(1) == [0]
+    reader.consumer.close(0)
+    with pytest.raises(IllegalStateError):
+        next(reader.consumer)
+
+
+def test_another_thread_is_refused_while_a_call_is_under_way(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    assert reader.take(1) == [0]
+    caught: list[BaseException] = []
+
+    def iterate() -> None:
+        try:
+            next(reader.consumer)
+        except ConcurrentAccessError as error:
+            caught.append(error)
+
+    with reader.consumer._guard:
+        thread = threading.Thread(target=iterate)
+        thread.start()
+        thread.join()
+    assert len(caught) == 1
+    assert reader.take(1) == [1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_is_refused(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    assert reader.take(1) == [0]
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            next(reader.consumer)
+        except ConcurrentAccessError:
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert reader.take(1) == [1]
+
+
+def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    assert reader.take(1) == [0]
+    looks = []
+    lend = reader.core.lend
+    reader.core.lend = lambda: (looks.append(1), lend())[1]  # type: ignore[method-assign, func-returns-value]
+    began = reader.core.clock.now()
+    reader.consumer._look_at = began + LOOK_AROUND_S
+    reader.consumer._now = lambda: began + LOOK_AROUND_S / 2
+    assert (reader.take(1), looks) == ([1], [])
+    reader.consumer._now = lambda: began + LOOK_AROUND_S
+    assert (reader.take(1), looks) == ([2], [1])
+
+
+def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
+    reader.fill(A, 0, 4)
+    polls: list[float] = []
+    group: Any = SimpleNamespace(note_poll=polls.append, next_due_at=float("inf"), has_user_output=False)
+    reader.core.coordinator = group
+    assert reader.take(1) == [0]
+    assert reader.steps_aside == 3
+    assert polls, "max_poll_interval_ms counts from here"
+    group.has_user_output = True
+    assert reader.core.lend()[0] == []
+    group.has_user_output, group.next_due_at = False, -1.0
+    assert reader.core.lend()[1] == -1.0, "something is due at once"
+    reader.core.coordinator = None
+
+
+def test_ctrl_c_at_any_line_loses_no_record_and_gives_none_twice() -> None:
+    for first in range(3):  # of four records that are decoded at a time, one by a call and three without
+        for step in itertools.count(1):
+            reader = Reader()
+            reader.fill(A, 0, 6)
+            found = reader.take(first)
+
+            def run(reader: Reader = reader, add: Any = found.append) -> None:
+                for record in itertools.islice(reader.consumer, 3):
+                    add(record.offset)
+
+            came = interrupted_at(step, run)
+            assert found == list(range(len(found)))
+            assert reader.position(A) == len(found)
+            reader.go_to(A, len(found))
+            reader.fill(A, len(found), 6 - len(found))
+            assert found + reader.take(9) == list(range(6))
+            reader.consumer.close(0)
+            if not came:
+                break
+        assert step > 3
