@@ -13,6 +13,9 @@ Invariants
 5. A generation that is lost is the first thing that the application hears, whether the coordinator is known or not:
    otherwise it would be handed records of partitions that have another owner. (Java looks for the coordinator first.)
    One that is lost while the application gives up partitions is told after that.
+6. So is everything lost if a static member that keeps partitions while it joins finds that the group had a generation
+   without it. It was in that generation (KIP-345), but with an old subscription: its leader did not know what the
+   member owned, and gave it away. (Java goes on, and what it then commits may undo a commit of the new owner.)
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ class _Attempt:
 
     number: int = 0
     in_flight: bool = False
+    keeps: bool = False  # the application keeps partitions while it joins
     sent_at: float = 0.0
     election: ComputeAssignment | None = None
     completed: CompleteJoin | None = None
@@ -256,13 +260,19 @@ class ClassicMembership(GroupMember):
             self._needs_prepare = self._lost = False
 
     def begin_join(
-        self, protocols: Sequence[JoinGroupRequestProtocol], topics: Iterable[str], now: float
+        self,
+        protocols: Sequence[JoinGroupRequestProtocol],
+        topics: Iterable[str],
+        now: float,
+        *,
+        keeps: bool = False,
     ) -> SendJoin | None:
         """The JoinGroup to send; None if the coordinator was lost meanwhile.
 
         Args:
             protocols: assignors and subscriptions, the preferred one first.
             topics: the subscription that is in them.
+            keeps: the application keeps partitions meanwhile.
         """
         node, attempt = self.coordinator, self._attempt
         if node is None or attempt.in_flight or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
@@ -273,6 +283,7 @@ class ClassicMembership(GroupMember):
         self._rejoin_at = math.inf
         attempt.number += 1
         attempt.in_flight = True
+        attempt.keeps = keeps
         attempt.sent_at = now
         request = JoinGroupRequest(
             group_id=self.settings.group_id,
@@ -300,6 +311,12 @@ class ClassicMembership(GroupMember):
         self.lookup.answered()
         self._attempt.in_flight = False
         self.metrics.joins.add(now - self._attempt.sent_at)
+        if self._missed(response.generation_id):
+            self._reset(
+                f"{self.generation} was followed by another without us before generation {response.generation_id}",
+                keep_member_id=True,
+            )
+            return None
         self._move(Event.JOIN_ANSWERED)
         self.timer.reset_timeouts(now)
         self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
@@ -313,6 +330,12 @@ class ClassicMembership(GroupMember):
             number, self.generation, tuple(response.members), response.skip_assignment
         )
         return None
+
+    def _missed(self, generation_id: int) -> bool:
+        """Whether partitions that we keep may have been given away in a generation before this one."""
+        if self.settings.group_instance_id is None or not self._attempt.keeps or not self.generation.joined:
+            return False
+        return generation_id > self.generation.generation_id + 1
 
     def on_assigned(
         self, number: int, shares: Mapping[str, bytes], snapshot: Mapping[str, object], now: float

@@ -234,7 +234,7 @@ class Rebalancer:
             for name, assignor in self._assignors.items()
         ]
         with self._link.lock:
-            step = self._core.begin_join(protocols, topics, self._link.clock.now())
+            step = self._core.begin_join(protocols, topics, self._link.clock.now(), keeps=bool(owned))
         if step is None:
             return
         number = step.attempt

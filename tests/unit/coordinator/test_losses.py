@@ -97,6 +97,26 @@ def test_a_loss_is_due_at_once_whatever_the_rebalance_waits_for(waiting: Callabl
         assert not bench.coordinator.has_user_output
 
 
+@pytest.mark.parametrize(("instance", "generation", "lost"), [("i", 3, True), ("i", 2, False), (None, 3, False)])
+def test_a_static_member_that_missed_a_generation_may_have_lost_everything(
+    instance: str | None, generation: int, lost: bool
+) -> None:
+    """It was in generation 2 with the subscription of its first join, in which it owned nothing (KIP-345)."""
+    bench = cooperative(T0, group_instance_id=instance)
+    bench.core.request_rejoin("because")
+    bench.poll()
+    bench.answer_join(generation, protocol_name="test-cooperative")
+    assert bench.coordinator.has_user_output is lost
+    bench.poll()
+    assert bench.listener.calls[1:] == ([("lost", [T0])] if lost else [])
+    if lost:
+        again = bench.network.take(JoinGroupRequest).request
+        assert again.member_id == "me"
+        assert not owned_partitions(decode_subscription(again.protocols[0].metadata))
+    else:
+        assert bench.network.take(SyncGroupRequest).request.generation_id == generation
+
+
 def test_a_generation_that_is_lost_while_partitions_are_revoked_is_told_as_lost() -> None:
     """Otherwise the rest would be kept and read, and nobody would ever hear that it has another owner."""
     bench = cooperative(T0, U0, topics="t u")
