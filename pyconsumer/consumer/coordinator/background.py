@@ -135,19 +135,19 @@ class HeartbeatThread:
             self._find_coordinator()
 
     def _send_heartbeat(self, step: SendHeartbeat) -> None:
-        node_id = step.node.node_id
+        node_id, term = step.node.node_id, self._core.lookup.term
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
             now = self._clock.now()
             error = future.exception
             with self._lock:
                 if error is not None:
-                    self._core.on_heartbeat_failed(node_id, error, now)
+                    self._core.on_heartbeat_failed(node_id, error, now, term)
                 else:
                     self._core.on_heartbeat_response(step.generation, node_id, future.value.message, now)
 
         self._drop_old()
-        self._used = node_id, self._core.lookup.term
+        self._used = node_id, term
         self._client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
 
     def _send_leave(self, step: SendLeave) -> None:

@@ -332,6 +332,7 @@ class OffsetCommitter:
         if node is None:
             return RequestFuture.failure(for_code(15, "the coordinator was lost"))
         group = self._core.settings
+        term = self._core.lookup.term
         ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
         future = self._link.send(
             node,
@@ -351,7 +352,7 @@ class OffsetCommitter:
             metrics = self._core.metrics
             try:
                 if done.exception is not None:
-                    self._link.failed(node.node_id, done.exception)
+                    self._link.failed(node.node_id, done.exception, term)
                     raise done.exception
                 metrics.commits.add(done.value.latency)
                 self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)

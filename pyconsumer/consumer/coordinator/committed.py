@@ -102,6 +102,7 @@ class CommittedOffsets:
         node = self._link.core.coordinator
         if node is None:
             return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+        term = self._link.core.lookup.term
         group_id = self._link.core.settings.group_id
         ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
         result: RequestFuture[_Committed] = RequestFuture()
@@ -109,7 +110,7 @@ class CommittedOffsets:
         def answered(done: RequestFuture[ClientResponse]) -> None:
             try:
                 if done.exception is not None:
-                    self._link.failed(node.node_id, done.exception)
+                    self._link.failed(node.node_id, done.exception, term)
                     raise done.exception
                 found = fetch_results(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
                 self._judge(found, node.node_id)

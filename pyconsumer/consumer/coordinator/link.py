@@ -198,9 +198,14 @@ class CoordinatorLink:
         self._used = node.node_id, self.core.lookup.term
         return self.client.send(node, api, request, timeout=timeout, connection=COORDINATOR, max_version=max_version)
 
-    def failed(self, node_id: int, error: KafkaError) -> None:
-        """A request to the coordinator got no answer."""
-        if isinstance(error, KafkaConnectionError):
+    def failed(self, node_id: int, error: KafkaError, term: int) -> None:
+        """A request to the coordinator got no answer.
+
+        Args:
+            term: of the lookup when it was sent. If the coordinator was lost since, its connection was dropped, which
+                says nothing of the coordinator that was found then, be it the same node.
+        """
+        if isinstance(error, KafkaConnectionError) and term == self.core.lookup.term:
             with self.lock:
                 self.core.on_coordinator_lost(node_id, error, self.clock.now())
             self.changed()

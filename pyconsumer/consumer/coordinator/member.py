@@ -288,8 +288,10 @@ class GroupMember(ABC):
         elif reaction is Reaction.RAISE:
             self._tell(error)
 
-    def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float) -> None:
-        """Heartbeat got no answer."""
+    def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
+        """Heartbeat got no answer. ``term``: of the lookup when it left; after a loss its connection is dropped."""
+        if term != self.lookup.term:
+            return
         self.timer.failed(now)
         if not self.on_coordinator_lost(node_id, error, now) or error.retriable:
             return

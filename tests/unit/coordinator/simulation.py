@@ -347,12 +347,14 @@ class SimulatedMember:
         self._background()
 
     def _send_heartbeat(self, step: SendHeartbeat) -> None:
+        term = self.core.lookup.term
+
         def done(response: HeartbeatResponse) -> None:
             self.core.on_heartbeat_response(step.generation, step.node.node_id, response, self.sim.clock.now())
             self._background()
 
         def fail() -> None:
-            self.core.on_heartbeat_failed(1, KafkaConnectionError("connection lost"), self.sim.clock.now())
+            self.core.on_heartbeat_failed(1, KafkaConnectionError("connection lost"), self.sim.clock.now(), term)
             self._background()
 
         self._ask(step.request, done, fail)

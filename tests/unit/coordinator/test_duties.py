@@ -12,6 +12,7 @@ from pyconsumer import errors
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.background import HeartbeatThread
 from pyconsumer.consumer.coordinator.heartbeat import HeartbeatTimer
+from pyconsumer.consumer.coordinator.lookup import BACKGROUND
 from pyconsumer.consumer.coordinator.membership import ClassicMembership
 from pyconsumer.consumer.coordinator.rebalance import Rebalancer
 from pyconsumer.consumer.coordinator.state import Generation, MemberState
@@ -129,17 +130,34 @@ def test_looking_for_the_coordinator_goes_on_until_it_is_there_or_makes_no_sense
     answer(0)
     assert call.resume().result is True
     for pause in (0.0, 0.1):  # found, but it cannot be reached
-        link.failed(1, KafkaConnectionError("refused"))
+        link.failed(1, KafkaConnectionError("refused"), bench.core.lookup.term)
         call = Call(link.ensure(200.0), bench.clock)
         if pause:
             assert bench.network.sent == []
             call.sleep()
         answer(0)
         assert call.resume().result is True
-    link.failed(1, KafkaConnectionError("refused"))
+    link.failed(1, KafkaConnectionError("refused"), bench.core.lookup.term)
     call = Call(link.ensure(200.0), bench.clock).sleep()
     answer(30)
     assert isinstance(call.resume().error, errors.GroupAuthorizationFailedError)
+
+
+@pytest.mark.parametrize("what", ["commit", "committed"])
+def test_a_request_of_before_a_loss_takes_no_coordinator_away_that_was_found_since(what: str) -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.join(T0)
+    if what == "commit":
+        bench.coordinator.commit_async({T0: OffsetAndMetadata(1)})
+    else:
+        Call(bench.coordinator.fetch_committed([T0], 200.0), bench.clock)
+    (old,) = bench.network.sent
+    bench.core.on_coordinator_lost(NODE.node_id, "no answer to heartbeats", bench.clock.now())
+    bench.core.on_coordinator_found(BACKGROUND, NODE, bench.clock.now())
+    old.fail()
+    assert bench.core.coordinator == NODE
 
 
 @pytest.mark.spec("client:FC-09")
