@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 import pyspark
@@ -79,6 +80,15 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         options = SinkOptions.parse(self.options)
         return StreamWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Where pyconsumer comes from a zip, the zip's place travels too.
+
+        The process that plans a stream gets no files of the session (seen in Spark 4.3), but it is on the same machine
+        as the process that we are in, which has them.
+        """
+        origin = Path(__file__).parents[2]
+        return _arrive, (str(origin) if origin.is_file() else "", self.__dict__)
+
     def _checked(self, schema: Any) -> SourceOptions:
         """The options, which must make the columns of a schema."""
         options = SourceOptions.parse(self.options)
@@ -88,3 +98,20 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
                 f"the columns are fixed, schema() cannot make them {', '.join(names)}; choose by the option columns"
             )
         return options
+
+
+def _arrive(archive: str, state: dict[str, Any]) -> Any:
+    """A source in the process that it was sent to."""
+    import os
+    import sys
+
+    if archive and archive not in sys.path and os.path.isfile(archive):
+        sys.path.insert(1, archive)
+    from pyconsumer.spark.source import KafkaDataSource
+
+    source = KafkaDataSource.__new__(KafkaDataSource)
+    source.__dict__.update(state)
+    return source
+
+
+_arrive.__module__ = "__main__"  # so that Spark sends the function itself and not its name, which could not be imported

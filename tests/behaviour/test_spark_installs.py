@@ -1,21 +1,26 @@
-"""Spark where little is installed: no Java, nothing of ours beside the executors, no call before ``format``."""
+"""Spark where little is installed: no Java, nothing of ours beside the executors, no call before ``format``; and far
+away, over Spark Connect.
+"""
 
 from __future__ import annotations
 
 import os
+import queue
 import site
 import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from pyconsumer.spark.java import _packaged_java
+from pyconsumer.spark.java import _packaged_java, java_home
 from tests.support.cluster import Cluster
-from tests.support.process import run
+from tests.support.process import GuardedProcess, run
 from tests.support.spark import need_spark
 from tests.support.spark_topics import Row, produce
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +69,49 @@ print("rows", frame.load().count())
 spark.stop()
 """
 )
+_SERVER = (
+    """
+from pyspark.sql import SparkSession
+"""
+    + _SETTINGS
+    + """
+settings["spark.plugins"] = "org.apache.spark.sql.connect.SparkConnectPlugin"
+settings["spark.connect.grpc.binding.port"] = "0"
+spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+service = "org.apache.spark.sql.connect.service.SparkConnectService$"
+java = spark._jvm.java.lang
+service = java.Thread.currentThread().getContextClassLoader().loadClass(service).getField("MODULE$").get(None)
+print("port", service.localPort(), flush=True)
+input()
+"""
+)
+_CLIENT = """
+import sys
+sys.path.insert(0, <root>)
+from pyconsumer.spark import lag, register, session
+from tests.support.spark_streams import run_to_the_end
+spark = session(master=<url>)
+register(spark)
+print("session", type(spark).__module__)
+common = {"kafka.bootstrap.servers": <servers>}
+frame = spark.read.format("pyconsumer").options(subscribe=<topic>, includeHeaders="true", **common).load()
+print("rows", sorted(bytes(row.value) for row in frame.collect()))
+frame.write.format("pyconsumer").options(topic=<copy>, **common).mode("append").save()
+def run(stream, format, **options):
+    stream = stream.writeStream.format(format).options(**options).trigger(availableNow=True)
+    return run_to_the_end(stream.start)
+stream = spark.readStream.format("pyconsumer").options(
+    subscribe=<copy>, startingOffsets="earliest", maxOffsetsPerTrigger="4", **common
+).load()
+progress = run(stream, "parquet", path=<folder> + "/output", checkpointLocation=<folder> + "/files")
+print("batches", len([batch for batch in progress if batch.numInputRows]))
+print("lag", list(lag(progress[-1]).values()))
+print("streamed", sorted(bytes(row.value) for row in spark.read.parquet(<folder> + "/output").collect()))
+run(stream, "pyconsumer", topic=<last>, checkpointLocation=<folder> + "/topic", **common)
+frame = spark.read.format("pyconsumer").options(subscribe=<last>, columns="value", **common).load()
+print("last", sorted(bytes(row.value) for row in frame.collect()))
+spark.stop()
+"""
 
 
 def fill(program: str, **values: str) -> str:
@@ -83,6 +131,14 @@ def bare_folder(tmp_path: Path) -> Path:
                 (folder / name).symlink_to(Path(place, name))
                 break
     return folder
+
+
+def bare_python(tmp_path: Path) -> Path:
+    """A Python without installed packages."""
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return python
 
 
 def workers_packages(tmp_path: Path) -> Path:
@@ -105,9 +161,7 @@ def test_without_java_and_with_nothing_of_ours_beside_the_executors(
     topic = embedded.create_topic(topic_name)
     for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
         produce(embedded.bootstrap_servers, topic, [Row(b"%d" % number)], compression=codec)
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
-    python.chmod(0o755)
+    python = bare_python(tmp_path)
     script = tmp_path / "script.py"
     script.write_text(fill(_SHIPPED, root=str(ROOT), servers=embedded.bootstrap_servers, topic=topic))
     environment = {
@@ -141,9 +195,67 @@ def test_spark_finds_the_format_without_a_call(embedded: Cluster, topic_name: st
     assert "rows 2" in run_in(environment, script, tmp_path).splitlines()
 
 
+@pytest.fixture
+def connect_server(tmp_path: Path) -> Iterator[str]:
+    """The address of a server of Spark Connect, beside which nothing of ours is installed."""
+    need_spark()
+    if find_spec("grpc") is None:
+        pytest.skip("needs what Spark Connect needs: pip install 'pyspark[connect]'")
+    script = tmp_path / "server.py"
+    script.write_text(_SERVER)
+    python = bare_python(tmp_path)
+    lines: queue.Queue[str] = queue.Queue()
+    server = GuardedProcess(
+        [str(python), str(script)],
+        on_line=lines.put,
+        env={
+            "JAVA_HOME": java_home() or "",
+            "PYSPARK_PYTHON": str(python),
+            "PYTHONPATH": str(workers_packages(tmp_path)),
+            "SPARK_LOCAL_HOSTNAME": "localhost",
+        },
+        cwd=tmp_path,
+    )
+    try:
+        while not (line := lines.get(timeout=300)).startswith("port "):
+            pass
+        yield f"sc://127.0.0.1:{line.split()[1]}"
+    finally:
+        server.stop()
+
+
+def test_over_spark_connect_to_a_server_that_knows_nothing_of_us(
+    connect_server: str, embedded: Cluster, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic, copy, last = (make_topic() for _ in range(3))
+    values = [b"%d" % number for number in range(10)]
+    produce(embedded.bootstrap_servers, topic, [Row(value, b"k", headers=(("h", b"x"),)) for value in values])
+    script = tmp_path / "client.py"
+    script.write_text(
+        fill(
+            _CLIENT,
+            root=str(ROOT),
+            url=connect_server,
+            servers=embedded.bootstrap_servers,
+            topic=topic,
+            copy=copy,
+            last=last,
+            folder=str(tmp_path),
+        )
+    )
+    # No Java: a client of Spark Connect is Python alone.
+    said = run_in({"PATH": str(bare_folder(tmp_path)), "HOME": str(tmp_path)}, script, tmp_path)
+    found = dict(line.split(" ", 1) for line in said.splitlines())
+    assert found["session"] == "pyspark.sql.connect.session"
+    assert found["batches"] == "3"
+    assert found["lag"] == "[0]"
+    for name in ("rows", "streamed", "last"):
+        assert found[name] == str(values), name
+
+
 def run_in(environment: dict[str, str], script: Path, folder: Path) -> str:
     """Run a script in an environment that is this and nothing else; return what it printed."""
     names = [part for name in os.environ if name not in environment for part in ("-u", name)]
     pairs = [f"{name}={value}" for name, value in environment.items()]
     command = ["/usr/bin/env", *names, *pairs, sys.executable, str(script)]
-    return run(command, timeout_s=200, cwd=folder).check().stdout
+    return run(command, timeout_s=600, cwd=folder).check().stdout

@@ -107,6 +107,22 @@ def test_the_zip_holds_what_tasks_need_and_nothing_large() -> None:
     assert package_zip().stat().st_size < 2_000_000
 
 
+def test_a_source_takes_the_zip_along_to_a_process_of_the_same_machine_that_has_not_got_it() -> None:
+    program = """
+from pyspark import cloudpickle
+from pyconsumer.spark.source import KafkaDataSource
+sent = cloudpickle.dumps(KafkaDataSource({"subscribe": "t"}))
+sys.path.remove(<zip>)
+for name in [name for name in sys.modules if name.split(".")[0] == "pyconsumer"]:
+    del sys.modules[name]
+found = cloudpickle.loads(sent)
+import pyconsumer
+print(found.options["subscribe"], pyconsumer.__file__)
+"""
+    program = program.replace("<zip>", repr(str(package_zip())))
+    assert run(program, paths=(ROOT,)) == f"t {package_zip()}/pyconsumer/__init__.pyc"
+
+
 class FakeSession:
     """Notes what is sent to a session; ``connect`` makes it one of Spark Connect."""
 
