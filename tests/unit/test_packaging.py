@@ -49,6 +49,7 @@ def _build(what: str, tree: Path, into: Path) -> Path:
 def test_the_wheel_holds_every_module(tree: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(_build("wheel", tree, tmp_path)) as wheel:
         shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        wheel.extractall(tmp_path / "installed")
     compiled = {name for name in shipped if name.endswith(".so")}
     assert [Path(name).name.partition(".")[0] for name in compiled] == ["_native"] * _has_compiler()
     shipped -= compiled
@@ -57,6 +58,7 @@ def test_the_wheel_holds_every_module(tree: Path, tmp_path: Path) -> None:
         name = path.relative_to(ROOT).as_posix()
         expected.add(name.replace("pyconsumer/spark/autoload/", "pyspark_pyconsumer/"))
     assert shipped == expected
+    assert "record decoder: compiled" in _version(tmp_path / "installed") or not compiled
 
 
 def _has_compiler() -> bool:
@@ -74,8 +76,29 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
     shutil.rmtree(tree / "build", ignore_errors=True)
     with zipfile.ZipFile(_build("wheel", tree, tmp_path)) as wheel:
         names = wheel.namelist()
+        wheel.extractall(tmp_path / "installed")
     assert not [name for name in names if name.endswith(".so")]
     assert "pyconsumer/protocol/records/cursor.py" in names
+    assert _version(tmp_path / "installed").endswith(
+        "pure Python (the compiled one was not built when pyconsumer was installed)"
+    )
+
+
+def _version(installed: Path) -> str:
+    """What ``pyconsumer --version`` says of the package in a folder."""
+    program = "import sys; from pyconsumer.cli import main; main(['--version'])"
+    environment = {**os.environ, "PYCONSUMER_PURE": ""}
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=installed,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
 
 
 def test_the_sdist_is_enough_to_build_and_test(tree: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def _compiled() -> tuple[Any, str]:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return None, "the compiled one is not used on free-threaded Python"
     try:
-        from pyconsumer.protocol.records import _native
+        import pyconsumer.protocol.records._native as _native
     except ImportError as error:
         if isinstance(error, ModuleNotFoundError):
             return None, "the compiled one was not built when pyconsumer was installed"

@@ -47,9 +47,10 @@ TOPIC_ID = bytes([7] * 16)
 
 
 def metadata_response(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
-    """Two brokers, and the leader and epoch of each partition of topic t."""
+    """Two brokers, or as many as lead, and the leader and epoch of each partition of topic t."""
+    last = max([2, *(leader for leader, _ in leaders.values())])
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092) for n in (1, 2)],
+        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092) for n in range(1, last + 1)],
         topics=[
             MetadataResponseTopic(
                 name="t",

@@ -12,12 +12,15 @@ import pytest
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.selector import new_selector
-from pyconsumer.protocol.api import ApiKey
+from pyconsumer.network.connection import Reply
+from pyconsumer.network.dns import Endpoint, Lookup
+from pyconsumer.network.link import Link, LinkSettings, LinkStats
+from pyconsumer.network.selector import EVENT_READ, new_selector
+from pyconsumer.protocol.api import ApiKey, decode_request_header, encode_response
 from pyconsumer.protocol.messages import fetch
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
-from tests.unit.network.broker import AutoSelector, ScriptedBroker
+from tests.unit.network.broker import AutoSelector, ScriptedBroker, api_versions_response
 
 MakeClient = Callable[..., NetworkClient]
 
@@ -106,6 +109,79 @@ def test_a_short_answer_takes_one_read(broker: ScriptedBroker, make_client: Make
     future = client.send(0, HeartbeatRequest, HeartbeatRequest(group_id="g"))
     client.poll(clock.now() + 10, future)
     assert CountingSocket.calls == 2
+
+
+class Wire:
+    """Stands for a socket, its selector and the broker behind it, and counts what would be calls of the system.
+
+    Args:
+        held: bytes that the system holds for the reader at most: one read gives no more.
+    """
+
+    def __init__(self, held: int, records: bytes) -> None:
+        self.calls = 0
+        self._held = held
+        self._records = records
+        self._incoming = memoryview(b"")
+
+    def __getattr__(self, name: str) -> Any:  # setblocking, register and the like
+        def call(*_: Any) -> int:
+            self.calls += 1
+            return 0
+
+        return call
+
+    def sendmsg(self, pieces: list[memoryview]) -> int:
+        self.calls += 1
+        request = b"".join(pieces)
+        header = decode_request_header(request[4:])
+        data = fetch.PartitionData(partition_index=0, records=self._records)
+        topic = fetch.FetchableTopicResponse(topic_id=b"t" * 16, partitions=[data])
+        answer = fetch.FetchResponse(responses=[topic]) if header.api_key == ApiKey.FETCH else api_versions_response()
+        self._incoming = memoryview(b"".join(encode_response(answer, header.api_version, header.correlation_id)))
+        return len(request)
+
+    def recv_into(self, view: memoryview) -> int:
+        self.calls += 1
+        count = min(len(view), self._held, len(self._incoming))
+        if not count:
+            raise BlockingIOError
+        view[:count] = self._incoming[:count]
+        self._incoming = self._incoming[count:]
+        return count
+
+    def select(self) -> bool:
+        self.calls += 1
+        return len(self._incoming) > 0
+
+
+@pytest.mark.parametrize(("held", "most"), [(1 << 30, 4), (256 << 10, 8 * 4 + 4)])
+def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> None:
+    """One write, then for each part that the system holds a wait and a read: about one call per MiB if it holds all."""
+    records = bytes(4 << 20)
+    wire = Wire(held, records)
+    lookup = Lookup("h", 1, None)
+    lookup.endpoints, lookup.done = [Endpoint(socket.AF_INET, ("h", 1), "h")], True
+    link = Link("h:1", None, lookup, LinkSettings(open_socket=lambda family: wire), wire, LinkStats())
+
+    def receive() -> list[Reply]:
+        replies: list[Reply] = []
+        while not replies and wire.select():
+            link.on_event(EVENT_READ, 0.0, replies)
+        return replies
+
+    link.start(0.0)
+    receive()
+    assert link.ready
+    wire.calls = 0
+
+    assert link.connection is not None
+    link.connection.send(fetch.FetchRequest(), 17, None, 0.0)
+    link.flush()
+    (reply,) = receive()
+
+    assert bytes(reply.message.responses[0].partitions[0].records) == records
+    assert wire.calls <= most
 
 
 def test_a_dead_cluster_is_no_reason_to_spin(make_client: MakeClient, broker: ScriptedBroker) -> None:

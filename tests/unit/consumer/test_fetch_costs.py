@@ -1,0 +1,229 @@
+"""What fetching costs, by counts that no machine changes: steps of Python, allocations, copies, calls of the system."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaConsumer, TopicPartition
+from pyconsumer.consumer import arrow, completed_fetch, deserializers
+from pyconsumer.consumer.completed_fetch import CompletedFetch
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
+from pyconsumer.protocol.records import BatchBuilder
+from tests.unit.consumer.builders import batches, offsets_of
+from tests.unit.consumer.test_consumer_core import World, finish
+from tests.unit.consumer.test_fetcher import data, metadata_response, response
+from tests.unit.records.helpers import Decoder, decoder_named
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def native(monkeypatch: pytest.MonkeyPatch) -> Decoder:
+    """The consumer reads with the compiled decoder."""
+    found = decoder_named("native")
+    if found is None:
+        pytest.skip("the compiled decoder was not built")
+    monkeypatch.setattr(completed_fetch, "Cursor", found.Cursor)
+    monkeypatch.setattr(arrow, "ColumnsBuilder", found.ColumnsBuilder)
+    monkeypatch.setattr(deserializers, "convert", found.convert)
+    return found
+
+
+def steps_of(function: Callable[[], Any]) -> int:
+    """How many steps (bytecodes) of Python a call takes."""
+    count = 0
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def buffered(*parts: bytes, **options: Any) -> World:
+    """A consumer with record sets of partition 0 buffered, of which the first record was taken."""
+    world = World(T0, **options)
+    world.start(T0)
+    steps = world.poll(count=1)
+    next(steps)
+    world.answer(T0, b"".join(parts))
+    finish(steps)
+    return world
+
+
+# -- per record ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deserializer", [None, bytes.decode])
+def test_a_poll_takes_as_many_steps_for_many_records_as_for_few(native: Decoder, deserializer: Any) -> None:
+    world = buffered(batches(0, 9000, each=100), value_deserializer=deserializer)
+    core, now = world.core, world.clock.now()
+    found: list[Any] = []
+    core.poll_buffered(now, 10)  # steps of the first time
+
+    few = steps_of(lambda: found.append(core.poll_buffered(now, 10)))
+    many = steps_of(lambda: found.append(core.poll_buffered(now, 5000)))
+
+    assert [records.count() for records in found] == [10, 5000]
+    assert many == few < 1000
+
+
+def test_columns_take_as_many_steps_for_many_records_as_for_few(native: Decoder) -> None:
+    world = buffered(batches(0, 9000, each=100))
+    core, now = world.core, world.clock.now()
+    columns = arrow.ArrowColumns()
+    found: list[Any] = []
+
+    def take(count: int) -> None:
+        builder = columns.builder()
+        runs = core.buffered(now, lambda: core.take_columns(builder, count, arrow.MAX_BYTES))
+        found.append(columns.batch(builder, runs or []).num_rows)
+
+    take(10)  # steps of the first time
+    few = steps_of(lambda: take(10))
+    many = steps_of(lambda: take(5000))
+
+    assert found == [10, 10, 5000]
+    assert many == few
+
+
+def test_a_record_costs_three_allocations(native: Decoder) -> None:
+    """Its own, its key's and its value's."""
+    builder = BatchBuilder()
+    for number in range(3000):
+        builder.try_append(0, b"key%d" % number, b"value%d" % number, [])
+    world = buffered(builder.build(leader_epoch=3))
+    core, now = world.core, world.clock.now()
+    kept = [core.poll_buffered(now, 10)]
+
+    before = sys.getallocatedblocks()
+    kept.append(core.poll_buffered(now, 2000))
+    blocks = sys.getallocatedblocks() - before
+
+    assert [records and records.count() for records in kept] == [10, 2000]
+    assert blocks <= 3 * 2000 + 50
+
+
+def test_a_row_costs_no_allocation(native: Decoder) -> None:
+    cursor = native.Cursor(T0, batches(0, 5000, each=100), fetch_offset=0)
+
+    before = sys.getallocatedblocks()
+    columns = cursor.take_columns(5000)
+    blocks = sys.getallocatedblocks() - before
+
+    assert len(columns.offsets) == 5000
+    assert blocks <= 50
+
+
+def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
+    builder = BatchBuilder()
+    for _ in range(1000):
+        builder.try_append(0, None, b"v" * 1000, [])
+    record_set = builder.build()
+    state = World(T0).subscriptions.state(T0)
+    CompletedFetch(state, batches(0, 1), fetch_offset=0)  # what is made the first time
+    tracemalloc.start()
+    try:
+        fetch = CompletedFetch(state, memoryview(record_set), fetch_offset=0)
+        highest = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(record_set) > 1_000_000
+    assert highest < 10_000
+    assert len(fetch.take(10_000, None)) == 1000
+
+
+# -- per partition ---------------------------------------------------------------------------------------------------
+
+
+def round_of(partitions: int) -> int:
+    """Steps of polls that fetch and hand out the records of one of many partitions."""
+    assigned = [TopicPartition("t", number) for number in range(partitions)]
+    world = World(*assigned)
+    leaders = {number: (1 + number % 2, 3) for number in range(partitions)}
+    world.metadata.update(metadata_response(leaders), 12, world.clock.now())
+    world.start(*assigned)
+    polling = world.poll()
+    next(polling)
+    for sent in world.client.take():
+        asked = [TopicPartition("t", p.partition) for topic in sent.message.topics for p in topic.partitions]
+        sent.answer(response({tp: data() for tp in asked}))
+    next(polling)
+    idle = {sent.node_id: sent for sent in world.client.take()}
+    found: list[Any] = []
+
+    def run() -> None:
+        nonlocal polling
+        for first in range(0, 30, 10):
+            idle.pop(1).answer(response({T0: data(batches(first, 10))}))
+            found.append(finish(polling))
+            idle.update({sent.node_id: sent for sent in world.client.take()})
+            polling = world.poll()
+            next(polling)
+            idle.update({sent.node_id: sent for sent in world.client.take()})
+
+    steps = steps_of(run)
+    assert [offsets_of(records[T0]) for records in found] == [list(range(at, at + 10)) for at in (0, 10, 20)]
+    return steps
+
+
+def test_thousands_of_partitions_cost_no_more_steps_than_a_few() -> None:
+    assert round_of(2000) == round_of(40)
+
+
+# -- calls of the system ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def consumer() -> Iterator[KafkaConsumer]:
+    made = KafkaConsumer(bootstrap_servers="127.0.0.1:1")
+    yield made
+    made.close(0)
+
+
+@pytest.mark.parametrize("how", ["poll", "poll_arrow", "iteration"])
+def test_what_is_buffered_is_handed_out_without_a_call_of_the_system(consumer: KafkaConsumer, how: str) -> None:
+    consumer.assign([T0])
+    core = consumer._core
+    core.subscriptions.seek(T0, FetchPosition(0, -1, LeaderAndEpoch(1, 3)))
+    core.fetcher.apply_changes(core.clock.now())
+    core.fetcher.buffer.add(CompletedFetch(core.subscriptions.state(T0), batches(0, 1000), fetch_offset=0))
+    calls = {
+        "poll": lambda: consumer.poll(1000, 10).count(),
+        "poll_arrow": lambda: consumer.poll_arrow(1000, 10).num_rows,
+        "iteration": lambda: sum(next(consumer) is not None for _ in range(10)),
+    }
+    modules = {"_socket", "select", "posix", "_ssl", "signal"}
+    sleep, seen = time.sleep, set[str]()
+
+    def profile(_: Any, event: str, called: Any) -> None:
+        if event == "c_call":
+            owner = getattr(called, "__self__", None)
+            module = getattr(called, "__module__", None) or type(owner).__module__
+            if module in modules or called is sleep or isinstance(owner, socket.socket):
+                seen.add(f"{module}.{called.__name__}")
+
+    assert calls[how]() == 10
+    sys.setprofile(profile)
+    try:
+        counts = [calls[how]() for _ in range(5)]
+    finally:
+        sys.setprofile(None)
+    assert counts == [10] * 5
+    assert seen == set()
