@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
+from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 from pyconsumer.structs import TopicPartition
@@ -44,6 +45,7 @@ class CompletedFetch:
         error: called at this answer's turn: returns what to raise, or None if there is nothing to raise any more.
 
     Attributes:
+        raw: records decoded and not converted yet.
         ready: records decoded ahead for iteration, the next one last.
     """
 
@@ -51,12 +53,13 @@ class CompletedFetch:
         "_aborted",
         "_buffer",
         "_check_crcs",
-        "_raw",
         "charged",
+        "charged_decompressed",
         "cursor",
         "dropped",
         "error",
         "fetch_epoch",
+        "raw",
         "ready",
         "state",
         "topic_partition",
@@ -77,11 +80,12 @@ class CompletedFetch:
         self.fetch_epoch = state.fetch_epoch
         self.error = error
         self.charged = 0
+        self.charged_decompressed = 0
         self.dropped = False
         self._buffer = buffer
         self._check_crcs = check_crcs
         self._aborted = aborted
-        self._raw: list[ConsumerRecord] = []
+        self.raw: list[ConsumerRecord] = []
         self.ready: list[ConsumerRecord] = []
         self.cursor = Cursor(
             self.topic_partition, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted
@@ -97,8 +101,8 @@ class CompletedFetch:
         """The offset that follows what was taken."""
         if self.ready:
             return self.ready[-1].offset
-        if self._raw:
-            return self._raw[0].offset
+        if self.raw:
+            return self.raw[0].offset
         return self.cursor.next_offset
 
     @property
@@ -109,12 +113,7 @@ class CompletedFetch:
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left in it."""
-        return not self.ready and not self._raw and self.cursor.exhausted
-
-    @property
-    def is_between_records(self) -> bool:
-        """Whether records are decoded already that are handed out next, one by one."""
-        return bool(self.ready)
+        return not self.ready and not self.raw and self.cursor.exhausted
 
     @property
     def is_damaged(self) -> bool:
@@ -131,8 +130,8 @@ class CompletedFetch:
             records = self.ready[: -count - 1 : -1]
             del self.ready[-count:]
             return records
-        if self._raw:
-            raw, self._raw = self._raw[:count], self._raw[count:]
+        if self.raw:
+            raw, self.raw = self.raw[:count], self.raw[count:]
         else:
             raw = self.cursor.take(count)
         if convert is None or not raw:
@@ -144,7 +143,7 @@ class CompletedFetch:
             self._restart(offset)  # Ctrl-C in a deserializer: none of them is delivered
             raise
         if used < len(raw):
-            self._raw[:0] = raw[used:]
+            self.raw[:0] = raw[used:]
         if error is not None and not records and used == 0:
             raise error
         return records
@@ -161,7 +160,7 @@ class CompletedFetch:
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
         """Append records to columns; how many. Raises as take."""
-        if self.ready or self._raw:
+        if self.ready or self.raw:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
@@ -175,7 +174,7 @@ class CompletedFetch:
 
     def _restart(self, offset: int) -> None:
         """Begin again at an offset; records decoded ahead are dropped."""
-        self._raw = []
+        self.raw = []
         self.ready.clear()  # it may be lent
         self.cursor = Cursor(
             self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
@@ -185,7 +184,7 @@ class CompletedFetch:
         """Let go of all memory."""
         self.dropped = True
         self._buffer = b""
-        self._raw = []
+        self.raw = []
         self.ready.clear()  # it may be lent
         self.cursor.close()
 
@@ -206,7 +205,7 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
-        self._moved: dict[TopicPartition, tuple[int, int, LeaderAndEpoch]] = {}
+        self._moved: list[tuple[PartitionState, int, int, LeaderAndEpoch]] = []
         self._lent: tuple[CompletedFetch, int] | None = None
 
     def __bool__(self) -> bool:
@@ -244,13 +243,14 @@ class FetchBuffer:
                 parked = [f for f in self._parked.pop(tp) if not f.dropped]
                 self._queue.extendleft(reversed(parked))
 
-    def collect(self, max_records: int) -> dict[TopicPartition, list[ConsumerRecord]]:
+    def collect(self, max_records: int) -> ConsumerRecords:
         """Take up to ``max_records`` records and move the positions past them.
 
         Raises:
             KafkaError: if there is an error at the head of the queue and nothing was collected before it.
         """
-        collected: dict[TopicPartition, list[ConsumerRecord]] = {}
+        ends: dict[TopicPartition, tuple[int, str, int]] = {}
+        collected = empty_records(ends)
         self._moved.clear()
         remaining = max_records
         convert = self._convert
@@ -270,6 +270,10 @@ class FetchBuffer:
                 earlier = collected.get(tp)
                 collected[tp] = records if earlier is None else earlier + records
                 remaining -= len(records)
+        for tp in collected:
+            state = self._subscriptions.get(tp)
+            if state is not None and state.position is not None:
+                ends[tp] = state.position, "", state.offset_epoch
         return collected
 
     def next_record(self, ahead: int) -> ConsumerRecord | None:
@@ -344,10 +348,10 @@ class FetchBuffer:
 
     def roll_back(self) -> None:
         """What the last call collected did not reach the application (Ctrl-C): go back to before it."""
-        for tp, position in self._moved.items():
-            state = self._subscriptions.get(tp)
-            if state is not None and state.has_valid_position:
-                self._subscriptions.seek_validated(tp, FetchPosition(*position))
+        for state, position, epoch, leader in reversed(self._moved):
+            tp = state.topic_partition
+            if self._subscriptions.get(tp) is state and state.has_valid_position:
+                self._subscriptions.seek_validated(tp, FetchPosition(position, epoch, leader))
         self._moved.clear()
 
     def clear(self) -> None:
@@ -372,28 +376,26 @@ class FetchBuffer:
         queue = self._queue
         while queue:
             fetch = queue[0]
-            if not self._is_turn_of(fetch):
-                continue
-            if fetch.error is None:
+            state = fetch.state
+            if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
+                queue.popleft()
+                self._drop(fetch)
+            elif not state.is_fetchable:
+                self._park(fetch.topic_partition)
+            elif fetch.error is None:
                 return fetch
-            if collected:
+            elif collected:
                 return None
-            self._raise_error(fetch)
+            else:
+                self._raise_error(fetch)
         return None
 
-    def _is_turn_of(self, fetch: CompletedFetch) -> bool:
-        """Whether the head of the queue may be handed out; if not it has left the queue."""
-        if fetch.dropped or not fetch.is_current:
-            self._queue.popleft()
-            self._drop(fetch)
-            return False
-        if not fetch.state.is_fetchable:
-            self._parked[fetch.topic_partition] = self._take_out(fetch.topic_partition)
-            for parked in self._parked[fetch.topic_partition]:
-                parked.detach()
-                self._charge(parked)
-            return False
-        return True
+    def _park(self, tp: TopicPartition) -> None:
+        """Put a partition's answers aside."""
+        self._parked[tp] = self._take_out(tp)
+        for parked in self._parked[tp]:
+            parked.detach()
+            self._charge(parked)
 
     def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
         """Remove a partition from the queue; its answers in order."""
@@ -423,25 +425,27 @@ class FetchBuffer:
         Returns False, and moves nothing, if a deserializer of the user's has moved the position meanwhile.
         """
         state = fetch.state
-        if not fetch.is_current:
+        if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
             return False
-        offset = fetch.next_offset
-        if offset != state.position:
-            if fetch.topic_partition not in self._moved and state.position is not None:
-                self._moved[fetch.topic_partition] = (state.position, state.offset_epoch, state.position_leader)
+        cursor = fetch.cursor
+        is_ahead = fetch.ready or fetch.raw
+        offset = fetch.next_offset if is_ahead else cursor.next_offset
+        position = state.position
+        if offset != position:
+            if position is not None:
+                self._moved.append((state, position, state.offset_epoch, state.position_leader))
             state.position = offset
-            state.offset_epoch = fetch.cursor.last_leader_epoch
-        if fetch.is_between_records:
-            return True
-        if fetch.exhausted:
+            state.offset_epoch = cursor.last_leader_epoch
+        if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._drop(fetch)
-        else:
+        elif cursor.decompressed_bytes != fetch.charged_decompressed:
             self._charge(fetch)
         return True
 
     def _charge(self, fetch: CompletedFetch) -> None:
         size = fetch.size_bytes
+        fetch.charged_decompressed = fetch.cursor.decompressed_bytes
         self._budget.held += size - fetch.charged
         fetch.state.buffered_bytes += size - fetch.charged
         fetch.charged = size

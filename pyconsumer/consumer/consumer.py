@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.consumer.ahead import Ahead
 from pyconsumer.consumer.arguments import as_partition, check_max_records, is_partition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.core import CommitCallback, ConsumerCore
@@ -42,8 +43,6 @@ _log = logging.getLogger("pyconsumer.consumer")
 T = TypeVar("T")
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
-
-_NOTHING: list[ConsumerRecord] = []
 
 
 class KafkaConsumer(Consumer):
@@ -87,9 +86,6 @@ class KafkaConsumer(Consumer):
         self._guard = AccessGuard(self)
         self._metrics = ConsumerMetrics(clock.now())
         self._interceptors = Interceptors(config.interceptors)
-        # What iteration hands out without a look at anything else, the next record last, and until when.
-        self._ahead = _NOTHING
-        self._look_at = -math.inf
         self._now = clock.now
         self._subscriptions = SubscriptionState(config.auto_offset_reset)
         self._metadata = Metadata.from_config(
@@ -114,6 +110,7 @@ class KafkaConsumer(Consumer):
             clock=clock,
         )
         self._guard.on_interrupt = self._core.recover
+        self._ahead = Ahead(self._core, self._guard)
 
     def _make_coordinator(self) -> ConsumerCoordinator | None:
         if self.config.group_id is None:
@@ -203,15 +200,16 @@ class KafkaConsumer(Consumer):
             self._core.on_interrupt(error)
             raise
 
-    def _poll(self, timeout_ms: float, take: Callable[[], T | None]) -> T | None:
+    def _poll(self, timeout_ms: float, take: Callable[[], T | None], name: str = "poll") -> T | None:
         guard = self._guard
         try:
             guard.acquire()
             if guard.depth > 1:
-                self._refuse_in_callback("poll")
+                self._refuse_in_callback(name)
             client = self._client
-            client.raise_wakeup()
-            now = self._clock.now()
+            if client.wakeup_waits:
+                client.raise_wakeup()
+            now = self._now()
             self._metrics.on_poll_start(now)
             found = self._core.buffered(now, take)
             if found is not None:
@@ -232,59 +230,29 @@ class KafkaConsumer(Consumer):
             KafkaError: as :meth:`poll`.
         """
         ahead = self._ahead
+        records = ahead.records
         record = None
-        looked = False
+        called = False
         try:
-            if ahead and self._now() < self._look_at:
-                record = ahead[-1]
-                del ahead[-1]
+            if records and self._now() < ahead.until:
+                record = records[-1]
+                del records[-1]
                 return record
-            looked = True
-            record = self._next()
-            self._lend()
-            return record
-        except BaseException as error:
-            if not looked and record is not None and (not ahead or ahead[-1] is not record):
-                ahead.append(record)  # Ctrl-C: it did not reach the application
-            if not looked or record is None:
-                self._settle()
-            self._core.on_interrupt(error)
-            raise
-
-    def _lend(self) -> None:
-        """Let the records that are decoded be handed out one by one, until any method is called."""
-        ahead, self._look_at = self._core.lend()
-        if ahead:
-            self._guard.on_enter = self._settle
-            self._ahead = ahead
-            if self._client.wakeup_waits:
-                self._ahead = _NOTHING
-
-    def _settle(self) -> None:
-        self._ahead = _NOTHING
-        self._core.settle()
-        self._guard.on_enter = None
-
-    def _next(self) -> ConsumerRecord:
-        guard = self._guard
-        try:
-            guard.acquire()
-            if guard.depth > 1:
-                self._refuse_in_callback("iteration")
-            client = self._client
-            client.raise_wakeup()
-            now = self._clock.now()
-            record = self._core.next_buffered(now)
-            if record is None:
-                self._metrics.on_poll_start(now)
-                timeout = self.config.consumer_timeout_ms
-                deadline = math.inf if timeout is None or timeout < 0 else now + timeout / 1000
-                record = client.run(self._core.next(deadline), deadline)
+            called = True
+            timeout = self.config.consumer_timeout_ms
+            wait = math.inf if timeout is None or timeout < 0 else timeout
+            record = self._poll(wait, self._core.take_one, "iteration")
             if record is None:
                 raise StopIteration
+            ahead.lend()
             return record
-        finally:
-            guard.release()
+        except BaseException as error:
+            if not called:
+                ahead.put_back(records, record)
+            if not called or record is None:
+                ahead.settle()
+            self._core.on_interrupt(error)
+            raise
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -563,7 +531,7 @@ class KafkaConsumer(Consumer):
     def wakeup(self) -> None:
         """Let the blocking call under way, or the next one, raise ``WakeupError``. From any thread."""
         self._client.wakeup()
-        self._ahead = _NOTHING
+        self._ahead.stop()
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, tell the listener, leave the group, close all connections.

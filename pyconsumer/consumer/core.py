@@ -119,7 +119,7 @@ class ConsumerCore:
             if now >= coordinator.next_due_at or coordinator.has_user_output:
                 return None
         fetcher = self.fetcher
-        if not fetcher.buffer or fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+        if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
             return None
         if self.subscriptions.has_changed:
             fetcher.apply_changes(now)
@@ -166,14 +166,6 @@ class ConsumerCore:
         found = yield from self.fetched(deadline, lambda: self.take_records(max_records))
         return ConsumerRecords() if found is None else found
 
-    def next_buffered(self, now: float) -> ConsumerRecord | None:
-        """The next record for iteration, if nothing else is due; None if :meth:`next` has to be run."""
-        return self.buffered(now, self._one)
-
-    def next(self, deadline: float) -> Steps[ConsumerRecord | None]:
-        """The next record for iteration, or None at the deadline. The position moves past it alone."""
-        return self.fetched(deadline, self._one)
-
     def lend(self) -> tuple[list[ConsumerRecord], float]:
         """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.lend`."""
         until = self.clock.now() + LOOK_AROUND_S
@@ -207,7 +199,8 @@ class ConsumerCore:
             self.coordinator.recover()
         self._interrupted = False
 
-    def _one(self) -> ConsumerRecord | None:
+    def take_one(self) -> ConsumerRecord | None:
+        """Move one record out of the buffer, for iteration. None if there is none."""
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)
             if record is None:
@@ -235,21 +228,16 @@ class ConsumerCore:
         return found
 
     def take_records(self, max_records: int) -> ConsumerRecords | None:
+        """Move what is buffered out, for ``poll``. None if there is nothing."""
         found = self.fetcher.buffer.collect(max_records)
-        return self._pipeline(found) if found else None
-
-    def _pipeline(self, found: dict[TopicPartition, list[ConsumerRecord]]) -> ConsumerRecords:
-        """Positions have moved: let the next fetches leave while these records are processed. Nothing may raise."""
+        if not found:
+            return None
+        # Positions have moved: the next fetches leave while these records are processed. Nothing may raise.
         if self.subscriptions.has_changed:
             self._send_quietly()
-        next_offsets = {}
         for tp, records in found.items():
             self.metrics.on_records(tp.topic, len(records))
-            state = self.subscriptions.get(tp)
-            if state is not None and state.position is not None:
-                next_offsets[tp] = OffsetAndMetadata(state.position, "", state.offset_epoch)
-        result = ConsumerRecords(found, next_offsets)
-        return self.interceptors.on_consume(result) if self.interceptors.consumes else result
+        return self.interceptors.on_consume(found) if self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
         try:

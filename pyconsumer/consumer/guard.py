@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from types import FrameType, TracebackType
 
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
@@ -17,15 +17,11 @@ NO_THREAD = -1
 
 
 _forks = 0
-_guards: weakref.WeakSet[AccessGuard] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
     global _forks
     _forks += 1
-    for guard in list(_guards):
-        if guard.on_enter is not None:
-            guard.on_enter()
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -55,14 +51,13 @@ class AccessGuard:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_depth",
         "_forks",
         "_name",
         "_owner",
         "_pid",
         "_user",
         "closed",
+        "depth",
         "on_enter",
         "on_interrupt",
     )
@@ -70,17 +65,17 @@ class AccessGuard:
     def __init__(self, user: object | None = None, name: str = "KafkaConsumer") -> None:
         self._user = None if user is None else weakref.ref(user)
         self._owner: dict[None, int] = {}
-        self._depth = 0
+        #: How many calls are nested now.
+        self.depth = 0
         self._pid = os.getpid()
         self._forks = _forks
         self._name = name
         #: Called when Ctrl-C or its like has come out of a call.
         self.on_interrupt: Callable[[], object] | None = None
-        #: Called at the beginning of each call, and in a forked child: ends what goes on without calls.
+        #: Called at the beginning of each call: ends what goes on without calls.
         self.on_enter: Callable[[], object] | None = None
         #: After close() every call is refused.
         self.closed = False
-        _guards.add(self)
 
     @property
     def forked(self) -> bool:
@@ -92,11 +87,6 @@ class AccessGuard:
         """Id of the thread inside, :data:`NO_THREAD` if there is none."""
         return self._owner.get(None, NO_THREAD)
 
-    @property
-    def depth(self) -> int:
-        """How many calls are nested now."""
-        return self._depth
-
     def acquire(self) -> None:
         """Enter a call. ``release`` must follow, also when this raises.
 
@@ -106,16 +96,16 @@ class AccessGuard:
         """
         if self._forks != _forks:
             raise ConcurrentAccessError(f"this {self._name} belongs to process {self._pid}; make a new one after fork")
-        me = threading.get_ident()
+        me = get_ident()
         owner = self._owner.setdefault(None, me)
         if owner != me:
             raise ConcurrentAccessError(
                 f"{self._name} is not thread-safe: thread {owner} is using it;"
                 " only wakeup() may be called from another thread"
             )
-        if self._depth and not self._is_nested():
-            self._depth = 0
-        self._depth += 1
+        if self.depth and not self._is_nested():
+            self.depth = 0
+        self.depth += 1
         if self.on_enter is not None:
             self.on_enter()
         if self.closed:
@@ -123,11 +113,11 @@ class AccessGuard:
 
     def release(self) -> None:
         """Leave a call; nothing happens in a thread that is not inside."""
-        if self._owner.get(None) != threading.get_ident():
+        if self._owner.get(None) != get_ident():
             return
-        self._depth -= 1
-        if self._depth <= 0:
-            self._depth = 0
+        self.depth -= 1
+        if self.depth <= 0:
+            self.depth = 0
             self._owner.clear()
 
     def _is_nested(self) -> bool:

@@ -113,8 +113,13 @@ class ConsumerMetrics:
         self.records_by_topic: dict[str, int] = {}
 
     def on_poll_start(self, now: float) -> None:
-        if self.last_poll_at >= 0:
-            self.poll_gaps.add(now - self.last_poll_at)
+        last = self.last_poll_at
+        if last >= 0:
+            gaps, gap = self.poll_gaps, now - last
+            gaps.count += 1
+            gaps.total += gap
+            if gap > gaps.longest:
+                gaps.longest = gap
         self.last_poll_at = now
         self.polls += 1
 

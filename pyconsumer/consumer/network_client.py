@@ -52,7 +52,8 @@ class ConsumerNetworkClient:
         self.clock: Clock = client.clock
         self.request_timeout = client.config.request_timeout_ms / 1000
         self.retry_backoff = client.config.retry_backoff_ms / 1000
-        self._wakeup = False
+        #: Whether :meth:`wakeup` was called and WakeupError has not been raised yet.
+        self.wakeup_waits = False
         self._wakeups_disabled = 0
         self._to_disconnect: deque[tuple[int, str, str]] = deque()
 
@@ -114,7 +115,7 @@ class ConsumerNetworkClient:
         self.client.fire()
         self._disconnect_pending()
         quiet = disable_wakeup or self._wakeups_disabled > 0
-        if self._wakeup and not quiet:
+        if self.wakeup_waits and not quiet:
             until = -math.inf  # serve the sockets once, then raise
         while True:
             self.client.poll(until, future)
@@ -138,18 +139,13 @@ class ConsumerNetworkClient:
 
     def wakeup(self) -> None:
         """Make the present poll, or the next one, raise WakeupError. For other threads and signal handlers."""
-        self._wakeup = True
+        self.wakeup_waits = True
         self.client.wakeup()
-
-    @property
-    def wakeup_waits(self) -> bool:
-        """Whether :meth:`wakeup` was called and WakeupError has not been raised yet."""
-        return self._wakeup
 
     def raise_wakeup(self) -> None:
         """Raise WakeupError if somebody called :meth:`wakeup` and wakeups are not disabled; the wakeup is used up."""
-        if self._wakeup and not self._wakeups_disabled:
-            self._wakeup = False
+        if self.wakeup_waits and not self._wakeups_disabled:
+            self.wakeup_waits = False
             raise WakeupError("wakeup() was called")
 
     @contextmanager

@@ -8,7 +8,10 @@ from itertools import chain
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ConsumerRecords"]
+__all__ = ["ConsumerRecords", "NextOffsets", "empty_records"]
+
+NextOffsets = Mapping[TopicPartition, tuple[int, str, int]]
+"""Offset, metadata and leader epoch of each partition, such as an :class:`OffsetAndMetadata`."""
 
 
 class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
@@ -22,7 +25,7 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
     def __init__(
         self,
         records: Mapping[TopicPartition, list[ConsumerRecord]] | None = None,
-        next_offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        next_offsets: NextOffsets | None = None,
     ) -> None:
         super().__init__(records or {})
         self._next_offsets = next_offsets
@@ -55,9 +58,16 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
         offset plus 1, where transaction markers or compacted records follow.
         """
         if self._next_offsets is not None:
-            return dict(self._next_offsets)
+            return {tp: OffsetAndMetadata(*found) for tp, found in self._next_offsets.items()}
         return {tp: OffsetAndMetadata(r[-1].offset + 1, "", r[-1].leader_epoch) for tp, r in self.items() if r}
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{tp}: {len(found)}" for tp, found in self.items())
         return f"<ConsumerRecords {counts or 'empty'}>"
+
+
+def empty_records(next_offsets: NextOffsets) -> ConsumerRecords:
+    """None yet: to be filled, and ``next_offsets`` with it. Each poll needs one, and the constructor takes its time."""
+    made = ConsumerRecords.__new__(ConsumerRecords)
+    made._next_offsets = next_offsets
+    return made

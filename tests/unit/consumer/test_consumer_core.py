@@ -299,10 +299,10 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
 
 def test_iteration_has_the_same_short_path() -> None:
     world = buffered(5)
-    found = [world.core.next_buffered(107.0) for _ in range(4)]
+    found = [world.core.buffered(107.0, world.core.take_one) for _ in range(4)]
 
     assert [r.offset for r in found if r] == [1, 2, 3, 4]
-    assert world.core.next_buffered(107.0) is None
+    assert world.core.buffered(107.0, world.core.take_one) is None
     assert world.coordinator.calls == []
 
 
@@ -313,7 +313,7 @@ def test_iteration_shows_each_record_to_interceptors() -> None:
 
     world = buffered(6, interceptors=[Odd()])
 
-    assert [r.offset for r in iter(lambda: world.core.next_buffered(107.0), None)] == [1, 3, 5]
+    assert [r.offset for r in iter(lambda: world.core.buffered(107.0, world.core.take_one), None)] == [1, 3, 5]
 
 
 # -- positions -------------------------------------------------------------------------------------------------------

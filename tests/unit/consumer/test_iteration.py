@@ -53,7 +53,7 @@ class Reader:
     @property
     def steps_aside(self) -> int:
         """How many records the next steps may take without a look at anything else."""
-        return len(self.consumer._ahead)
+        return len(self.consumer._ahead.records)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
     lend = reader.core.lend
     reader.core.lend = lambda: (looks.append(1), lend())[1]  # type: ignore[method-assign, func-returns-value]
     began = reader.core.clock.now()
-    reader.consumer._look_at = began + LOOK_AROUND_S
+    reader.consumer._ahead.until = began + LOOK_AROUND_S
     reader.consumer._now = lambda: began + LOOK_AROUND_S / 2
     assert (reader.take(1), looks) == ([1], [])
     reader.consumer._now = lambda: began + LOOK_AROUND_S
