@@ -16,7 +16,8 @@ from tests.support.process import descendants
 
 pytest_plugins = ["tests.spec.plugin", "pytester"]
 
-_THREADS_END_WITHIN_S = 5.0
+_THREADS_END_WITHIN_S = 30.0
+_CHILDREN_END_WITHIN_S = 30.0
 # Python's own helpers; they end with the interpreter.
 _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -73,7 +74,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput") or session.config.option.collectonly:
         return
     _end_spark()
-    deadline = time.monotonic() + _THREADS_END_WITHIN_S
+    deadline = time.monotonic() + _CHILDREN_END_WITHIN_S
     while (left := _left_children()) and time.monotonic() < deadline:
         time.sleep(0.05)
     if left:

@@ -83,7 +83,7 @@ def apache_old(_clusters: Callable[[str], Cluster]) -> Cluster:
 @pytest.fixture
 def admin(cluster: Cluster) -> Iterator[KafkaAdminClient]:
     """An admin client of ``cluster``."""
-    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=20_000) as client:
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=60_000) as client:
         yield client
 
 
@@ -208,5 +208,5 @@ def connect(cluster: Cluster, group_id: str) -> Iterator[Connect]:
         first = make()
         first.coordinator(group_id)
         # A broker that has just started still loads the partitions of groups.
-        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 30, "groups are served")
+        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 60, "groups are served")
         yield make

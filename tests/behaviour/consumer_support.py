@@ -13,7 +13,7 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
-__all__ = ["append", "consuming", "fill", "member", "offsets", "read", "values"]
+__all__ = ["append", "consuming", "fill", "member", "offsets", "poll_until", "read", "values"]
 
 
 def append(
@@ -34,7 +34,7 @@ def append(
     request = ProduceRequest(
         acks=-1, timeout_ms=10_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         answer = client.request(request, 9).responses[0].partition_responses[0]
         if answer.error_code == 0:
@@ -72,15 +72,15 @@ def member(cluster: Cluster, group_id: str, topic: str, **options: Any) -> Itera
     """A consumer that has joined a group, and commits nothing by itself; its client id is ``the-member``."""
     settings = {"client_id": "the-member", "auto_offset_reset": "earliest", "enable_auto_commit": False} | options
     with KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, **settings) as consumer:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not consumer.assignment():
-            assert time.monotonic() < deadline, "the member has no partitions after 20 s"
+            assert time.monotonic() < deadline, "the member has no partitions after 60 s"
             consumer.poll(100)
         yield consumer
 
 
 def read(
-    consumer: KafkaConsumer, count: int, *, timeout_s: float = 20.0, each: Callable[[], object] | None = None
+    consumer: KafkaConsumer, count: int, *, timeout_s: float = 60.0, each: Callable[[], object] | None = None
 ) -> list[ConsumerRecord]:
     """Poll until ``count`` records came, or fail."""
     found: list[ConsumerRecord] = []
@@ -91,6 +91,14 @@ def read(
             each()
         assert time.monotonic() < deadline, f"{len(found)} of {count} records within {timeout_s:g} s"
     return found
+
+
+def poll_until(consumer: KafkaConsumer, condition: Callable[[], object], timeout_s: float = 60.0) -> None:
+    """Poll, for what has to happen without any record, until a condition holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s"
+        consumer.poll(50)
 
 
 def offsets(records: Iterable[ConsumerRecord]) -> list[int]:

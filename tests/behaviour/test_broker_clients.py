@@ -89,11 +89,11 @@ class TestLibrdkafka:
     def test_administration(self, embedded: Cluster, topic_name: str) -> None:
         library = pytest.importorskip("confluent_kafka.admin")
         admin = library.AdminClient({"bootstrap.servers": embedded.bootstrap_servers})
-        admin.create_topics([library.NewTopic(topic_name, 4, 1)])[topic_name].result(20)
-        assert len(admin.list_topics(topic_name, timeout=20).topics[topic_name].partitions) == 4
+        admin.create_topics([library.NewTopic(topic_name, 4, 1)])[topic_name].result(60)
+        assert len(admin.list_topics(topic_name, timeout=60).topics[topic_name].partitions) == 4
         resource = library.ConfigResource("TOPIC", topic_name)
-        assert admin.describe_configs([resource])[resource].result(20)["cleanup.policy"].value == "delete"
-        admin.delete_topics([topic_name])[topic_name].result(20)
+        assert admin.describe_configs([resource])[resource].result(60)["cleanup.policy"].value == "delete"
+        admin.delete_topics([topic_name])[topic_name].result(60)
 
 
 class TestAiokafka:

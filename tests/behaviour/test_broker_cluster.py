@@ -104,7 +104,7 @@ def everything(cluster: EmbeddedCluster, topic: str, count: int) -> dict[TopicPa
         consumer.assign(parts)
         ends = consumer.end_offsets(parts)
         assert sum(ends.values()) >= count
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while any(consumer.position(tp) < end for tp, end in ends.items()):
             for record in consumer.poll(500).records():
                 found.setdefault(record.topic_partition, []).append(record.value)
@@ -368,7 +368,7 @@ def test_leaders_that_move_under_a_producer_and_a_consumer(trio: EmbeddedCluster
                 trio.faults.move_leader("t", moves.randrange(2))
                 read += [record.value for record in consumer.poll(50).records()]
         producer.flush()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(read) < count():
             read += [record.value for record in consumer.poll(100).records()]
             assert time.monotonic() < deadline
@@ -595,7 +595,7 @@ def test_a_group_goes_on_where_its_coordinator_is_now(trio: EmbeddedCluster) -> 
         connect = lambda address: stack.enter_context(RawClient(address))  # noqa: E731
         first = connect(connect(addresses(trio)[0]).coordinator("g"))
         protocols = [JoinGroupRequestProtocol("range", b"\x00\x00")]
-        join = JoinGroupRequest("g", 6000, 6000, protocol_type="consumer", protocols=protocols)
+        join = JoinGroupRequest("g", 30_000, 30_000, protocol_type="consumer", protocols=protocols)
         join.member_id = first.request(join, 5).member_id
         joined = first.request(join, 5)
         assignments = [SyncGroupRequestAssignment(join.member_id, b"mine")]
@@ -606,7 +606,7 @@ def test_a_group_goes_on_where_its_coordinator_is_now(trio: EmbeddedCluster) -> 
         assert first.request(commit, 7).topics[0].partitions[0].error_code == 0
         # A second member's join waits there when the coordinator moves.
         other = connect(first.address)
-        second = JoinGroupRequest("g", 6000, 6000, protocol_type="consumer", protocols=protocols)
+        second = JoinGroupRequest("g", 30_000, 30_000, protocol_type="consumer", protocols=protocols)
         second.member_id = other.request(second, 5).member_id
         other.send(second, 5)
         beat = HeartbeatRequest("g", joined.generation_id, join.member_id)
@@ -733,6 +733,6 @@ def test_the_program_starts_several_and_tells_where_they_listen(tmp_path: Path) 
             assert list(client.brokers().values()) == listed
             client.create_topic("t", 3, replication_factor=3)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert sorted(path.name for path in tmp_path.glob("broker-*")) == ["broker-0", "broker-1", "broker-2"]
     assert all((tmp_path / f"broker-{node}" / "t-2").is_dir() for node in range(3))

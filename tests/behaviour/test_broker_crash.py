@@ -234,7 +234,7 @@ class TestStop:
         )
         ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
         pid, folder = ran.stdout.split()
-        wait_until(lambda: not _alive(int(pid)), 20, "the end of the broker")
+        wait_until(lambda: not _alive(int(pid)), 60, "the end of the broker")
         assert not Path(folder).exists()
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -247,7 +247,7 @@ class TestStop:
             with RawClient(line[2]) as client:
                 assert client.brokers() == {0: line[2]}
             process.send_signal(number)
-            assert process.wait(20) == 0
+            assert process.wait(60) == 0
         assert (tmp_path / "d" / "broker-0" / ".kafka_cleanshutdown").exists()
 
 

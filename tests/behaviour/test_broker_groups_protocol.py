@@ -381,7 +381,7 @@ def test_a_deleted_topic_takes_its_offsets_along(cluster: Cluster, connect: Conn
     client.request(OffsetCommitRequest(group_id, topics=topics), 9)
     assert fetch_offset(client, group_id, topic) == (8, 0)
     cluster.delete_topic(topic)
-    wait_until(lambda: fetch_offset(client, group_id, topic) == (-1, 0), 30, "the offset is gone")
+    wait_until(lambda: fetch_offset(client, group_id, topic) == (-1, 0), 60, "the offset is gone")
 
 
 # Administration

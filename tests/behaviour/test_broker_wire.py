@@ -63,7 +63,7 @@ def wait_for_leaders(client: RawClient, name: str, count: int) -> None:
     """Apache Kafka tells of a leader before that one knows."""
     wanted = [ListOffsetsPartition(index, timestamp=-1) for index in range(count)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name, wanted)])
-    wait_until(lambda: not any(part.error_code for part in client.request(request).topics[0].partitions), 10, "leaders")
+    wait_until(lambda: not any(part.error_code for part in client.request(request).topics[0].partitions), 60, "leaders")
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ class TestMetadata:
     def test_a_topic_is_made_if_that_is_wanted(self, client: RawClient, topic_name: str) -> None:
         asked = [MetadataRequestTopic(name=topic_name)]
         assert client.request(MetadataRequest(asked, allow_auto_topic_creation=False)).topics[0].error_code == 3
-        wait_until(lambda: client.request(MetadataRequest(asked)).topics[0].error_code == 0, 10, "the topic")
+        wait_until(lambda: client.request(MetadataRequest(asked)).topics[0].error_code == 0, 60, "the topic")
 
     def test_an_illegal_name(self, client: RawClient) -> None:
         assert client.request(MetadataRequest([MetadataRequestTopic(name="a b")])).topics[0].error_code == 17
@@ -236,7 +236,7 @@ class TestMetadata:
     @pytest.mark.spec("broker:COT-01", "broker:COT-06")
     def test_the_internal_topic_is_marked(self, client: RawClient) -> None:
         request = MetadataRequest([MetadataRequestTopic(name="__consumer_offsets")])
-        wait_until(lambda: client.request(request).topics[0].error_code == 0, 10, "the topic")
+        wait_until(lambda: client.request(request).topics[0].error_code == 0, 60, "the topic")
         topic = client.request(request).topics[0]
         assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (0, True, 5)
 
@@ -304,7 +304,7 @@ class TestProduceAndFetch:
 
     def test_clients_cannot_write_to_the_internal_topic(self, client: RawClient) -> None:
         asked = MetadataRequest([MetadataRequestTopic(name="__consumer_offsets")])
-        wait_until(lambda: client.request(asked).topics[0].error_code == 0, 10, "the topic")
+        wait_until(lambda: client.request(asked).topics[0].error_code == 0, 60, "the topic")
         assert produce(client, "__consumer_offsets", b"a").error_code == 17
 
     def test_without_acks_there_is_no_answer(self, client: RawClient, new_topic: str) -> None:
@@ -426,7 +426,7 @@ class TestTopics:
         asked = CreatableTopic(topic_name, 3, 1, configs=[CreatableTopicConfig("retention.ms", "7000")])
         result = client.request(CreateTopicsRequest([asked]), version).topics[0]
         assert (result.error_code, result.error_message) == (0, None)
-        wait_until(lambda: set(client.leaders(topic_name)) == {0, 1, 2}, 10, "the leaders")
+        wait_until(lambda: set(client.leaders(topic_name)) == {0, 1, 2}, 60, "the leaders")
         if version >= 5:
             config = {item.name: (item.value, item.config_source) for item in result.configs}
             assert (result.num_partitions, result.replication_factor) == (3, 1)
@@ -471,7 +471,7 @@ class TestTopics:
             )
         answer = client.request(request, version)
         assert {(t.name, t.error_code) for t in answer.responses} == {(new_topic, 0), ("nobody-made-it", 3)}
-        wait_until(lambda: client.leaders(new_topic) == {}, 10, "the end of the topic")
+        wait_until(lambda: client.leaders(new_topic) == {}, 60, "the end of the topic")
 
     def test_delete_by_id(self, client: RawClient, new_topic: str) -> None:
         found = topic_id(client, new_topic)
@@ -486,7 +486,7 @@ class TestTopics:
         assert len(client.leaders(new_topic)) == 2
         request = CreatePartitionsRequest([CreatePartitionsTopic(new_topic, 4, None)], 10_000)
         assert client.request(request, version).results[0].error_code == 0
-        wait_until(lambda: len(client.leaders(new_topic)) == 4, 10, "the new partitions")
+        wait_until(lambda: len(client.leaders(new_topic)) == 4, 60, "the new partitions")
         wait_for_leaders(client, new_topic, 4)
         assert client.request(request, version).results[0].error_code == 37
         assert produce(client, new_topic, b"a", partition=3).error_code == 0
@@ -545,15 +545,15 @@ class TestConfigs:
 
         # Apache Kafka answers when its controller has the change; the broker that is asked follows.
         both = {"retention.ms": "5000", "cleanup.policy": "delete,compact"}
-        wait_until(lambda: now() == both, 10, "both changes")
+        wait_until(lambda: now() == both, 60, "both changes")
         self.alter(client, TOPIC, new_topic, ("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete"))
         removed = {"retention.ms": "604800000", "cleanup.policy": "compact"}
-        wait_until(lambda: now() == removed, 10, "the removal")
+        wait_until(lambda: now() == removed, 60, "the removal")
 
     def test_a_change_works_at_once(self, client: RawClient, new_topic: str) -> None:
         assert produce(client, new_topic, b"x" * 500).error_code == 0
         self.alter(client, TOPIC, new_topic, ("max.message.bytes", SET, "200"))
-        wait_until(lambda: produce(client, new_topic, b"x" * 500).error_code == 10, 10, "the limit")
+        wait_until(lambda: produce(client, new_topic, b"x" * 500).error_code == 10, 60, "the limit")
 
     def test_a_broker_setting_works_for_topics_without_their_own(self, client: RawClient, new_topic: str) -> None:
         try:
@@ -563,7 +563,7 @@ class TestConfigs:
                 entry = self.described(client, TOPIC, new_topic, "retention.ms").configs[0]
                 return entry.value, entry.config_source
 
-            wait_until(lambda: now() == ("77000", 3), 10, "the new value")
+            wait_until(lambda: now() == ("77000", 3), 60, "the new value")
             found = {entry.name: entry.value for entry in self.described(client, BROKER, "").configs}
             assert found["log.retention.ms"] == "77000"
         finally:
@@ -601,7 +601,7 @@ class TestOthers:
     @pytest.mark.parametrize("version", versions(ApiKey.INIT_PRODUCER_ID))
     def test_producer_ids_differ(self, client: RawClient, version: int) -> None:
         request = InitProducerIdRequest(None, 60_000)
-        wait_until(lambda: client.request(request, version).error_code == 0, 10, "producer ids")
+        wait_until(lambda: client.request(request, version).error_code == 0, 60, "producer ids")
         answers = [client.request(request, version) for _ in range(3)]
         assert len({answer.producer_id for answer in answers}) == 3
         assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(0, 0)] * 3

@@ -62,7 +62,7 @@ def test_topics_from_creation_to_deletion(cluster: Cluster, topic_name: str, her
         f"created {topic_name}\n",
         "",
     )
-    wait_until(lambda: topic_name in here("topics", "list", *servers)[1].splitlines(), 10, "the topic")
+    wait_until(lambda: topic_name in here("topics", "list", *servers)[1].splitlines(), 60, "the topic")
     status, out, err = here("topics", "list", "--json", *servers)
     (listed,) = [line for line in map(json.loads, out.splitlines()) if line["topic"] == topic_name]
     assert (status, err, listed["partitions"]) == (0, "", 3)
@@ -120,7 +120,7 @@ def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
     source = tmp_path / "lines"
     source.write_bytes(b"one\r\ntwo\nthree without an end")
     assert here("produce", topic, "-f", str(source), "--quiet", *servers) == (0, "", "")
-    assert here("consume", topic, "--from-beginning", "--idle-ms", "300", *servers) == (
+    assert here("consume", topic, "--from-beginning", "--idle-ms", "4000", *servers) == (
         0,
         "one\ntwo\nthree without an end\n",
         "",
@@ -143,7 +143,7 @@ def test_a_group_goes_on_where_it_ended(cluster: Cluster, topic: str, group_id: 
 def test_mistakes_of_reading_and_writing(cluster: Cluster, topic: str, here: Here) -> None:
     servers = ("-b", cluster.bootstrap_servers)
     for group in ((), ("-g", "g")):
-        assert here("consume", "no-such-topic", "--timeout-ms", "3000", *group, *servers) == (
+        assert here("consume", "no-such-topic", "--timeout-ms", "30000", *group, *servers) == (
             1,
             "",
             "Error: topic 'no-such-topic' does not exist\n",
@@ -168,7 +168,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(cluster: Cluster, topi
         assert process.stderr is not None
         assert process.stdout.readline() == b"0\n"
         process.stdout.close()
-        assert process.wait(20) == 1
+        assert process.wait(60) == 1
         assert process.stderr.read() == b""
 
 
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_a_reader(cluster: Cluster, topic: str) -> None:
         assert process.stderr is not None
         assert process.stdout.readline() == b"x\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(60) == 130
         assert process.stderr.read().strip() == b""
 
 
@@ -225,7 +225,7 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
             status, out, _ = here("groups", "describe", group_id, "--json", *servers)
             return list(json.loads(out)["members"]) if status == 0 else []
 
-        wait_until(lambda: bool(members()) and bool(members()[0]["partitions"]), 30, "the member")
+        wait_until(lambda: bool(members()) and bool(members()[0]["partitions"]), 60, "the member")
         (member,) = members()
         assert (member["client_id"], member["partitions"]) == ("the-reader", [[topic, 0]])
     finally:
@@ -271,19 +271,19 @@ def test_wrong_usage_has_status_2_and_says_what_is_wrong(arguments: list[str], t
 def test_a_cluster_that_is_not_there_is_one_line(arguments: list[str]) -> None:
     address = dead_address()
     started = time.monotonic()
-    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "700")
+    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "2000")
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("Error: ")
     assert address in done.stderr
     assert "Connection refused" in done.stderr
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 40
 
 
 @pytest.mark.parametrize("arguments", [["consume", "t"], ["produce", "t"]])
 def test_a_reader_and_a_writer_say_so_too(arguments: list[str]) -> None:
     address = dead_address()
-    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "700", stdin="x\n")
+    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "2000", stdin="x\n")
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("Error: ")
@@ -313,7 +313,7 @@ def test_the_broker_says_one_line_and_stops_on_sigterm(tmp_path: Path) -> None:
         with KafkaAdminClient(bootstrap_servers=addresses) as admin:
             assert len(admin.describe_cluster().brokers) == 1
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
@@ -325,9 +325,9 @@ def test_a_broker_goes_on_with_its_data_after_ctrl_c(tmp_path: Path) -> None:
             assert process.stderr is not None
             address = process.stdout.readline().removeprefix("listening on ").strip()
             with KafkaProducer(bootstrap_servers=address) as producer:
-                assert producer.send("kept", b"x", partition=0).get(20).offset == turn
+                assert producer.send("kept", b"x", partition=0).get(60).offset == turn
             process.send_signal(signal.SIGINT)
-            assert process.wait(20) in (0, 130)
+            assert process.wait(60) in (0, 130)
             assert process.stderr.read() == ""
 
 

@@ -182,10 +182,10 @@ def test_a_slow_callback_does_not_end_the_session(
     def hook(what: str, partitions: list[TopicPartition]) -> None:
         if what == slow and partitions:  # the application works for longer than the session lasts
             seen = len(proxy.events(ApiKey.HEARTBEAT, "response"))
-            eventually(lambda: len(proxy.events(ApiKey.HEARTBEAT, "response")) >= seen + 12, "heartbeats meanwhile")
+            eventually(lambda: len(proxy.events(ApiKey.HEARTBEAT, "response")) >= seen + 27, "heartbeats meanwhile")
 
     with running() as start:
-        settings = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100}
+        settings = {"session_timeout_ms": 2500, "heartbeat_interval_ms": 100}
         a = start(proxy.bootstrap_servers, group_id, [topic], listener=Listener(hook), **settings)
         join_all([a], 2)
         b = start(cluster, group_id, [topic])
@@ -208,7 +208,8 @@ def test_a_generation_lost_during_a_callback_is_told_as_lost(
 
     with running() as start:
         a = start(cluster, group_id, [topic], listener=Listener(hook), max_poll_interval_ms=700)
-        eventually(lambda: [kind for kind, _ in a.listener.calls] == ["assigned", "lost", "assigned"], "rejoining")
+        # It may be late again, and lose them again, on a machine that is busy.
+        eventually(lambda: [kind for kind, _ in a.listener.calls][:3] == ["assigned", "lost", "assigned"], "rejoining")
         join_all([a], 1)
 
 

@@ -259,7 +259,7 @@ def test_membership_at_brokers_of_any_age(cluster: Cluster, proxy: KafkaProxy, t
 
 def test_topic_ids_are_used(proxy: KafkaProxy, topic: str, group_id: str) -> None:
     consumer = by_hand(proxy.bootstrap_servers, group_id, topic)
-    consumer.poll(500)
+    consumer.position(TopicPartition(topic, 0))  # so metadata has come
     consumer.commit({TopicPartition(topic, 0): 5})
     assert consumer.committed(TopicPartition(topic, 0)) == 5
     assert {e.api_version for e in proxy.events(ApiKey.OFFSET_COMMIT, "request")} == {10}
@@ -282,7 +282,7 @@ def test_deadlines_hold_without_any_broker(
     else:
         with pytest.raises(errors.KafkaTimeoutError, match=r"coordinator|OffsetCommit|OffsetFetch|attempt"):
             consumer.commit({tp: 1}, timeout_ms=500) if call == "commit" else consumer.committed(tp, timeout_ms=500)
-    assert time.monotonic() - before < 5.0
+    assert time.monotonic() - before < 20.0, "neither the 30 s of a request nor the 60 s of a call"
     consumer.close(timeout_ms=100)
 
 
@@ -294,7 +294,7 @@ def test_a_member_closes_in_time_without_any_broker(proxy: KafkaProxy, topic: st
     proxy.cut_all()
     before = time.monotonic()
     consumer.close(timeout_ms=700)
-    assert time.monotonic() - before < 5.0
+    assert time.monotonic() - before < 20.0, "neither the 30 s of a request nor the 60 s of a call"
 
 
 def test_without_a_coordinator_an_asynchronous_commit_fails(proxy: KafkaProxy, topic: str, group_id: str) -> None:

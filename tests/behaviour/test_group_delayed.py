@@ -75,7 +75,7 @@ def unmoved(member: Member, calls: int) -> bool:
 @pytest.mark.spec("client:IC-35", "client:IC-36", "client:IC-44", "client:IC-45", "client:SQ-06")
 def test_a_member_that_vanished_gets_back_what_it_had(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     with running() as start:
-        group = Group(start, cluster, make_topic(6), group_id, delay_s=4.0)
+        group = Group(start, cluster, make_topic(6), group_id, delay_s=10.0)
         a, b, c = group.three()
         shares = [member.assignment for member in (a, b, c)]
         generation, calls = a.generation, [len(member.listener.calls) for member in (a, c)]
@@ -92,7 +92,7 @@ def test_a_member_that_vanished_gets_back_what_it_had(cluster: Cluster, make_top
         eventually(lambda: len(a.read) + len(c.read) >= read + 40, "reading on meanwhile")
         assert back.assignment == frozenset()
         owners = join_all([a, back, c], 6)
-        assert time.monotonic() - missed_at > 3.0, "not before the delay is over"
+        assert time.monotonic() - missed_at > 8.0, "not before the delay is over"
         assert [member.assignment for member in (a, back, c)] == shares
         assert {owners[tp] for tp in shares[1]} == {back}
         assert unmoved(a, calls[0])
@@ -111,7 +111,7 @@ def test_the_leader_is_lost_too_and_the_next_one_knows_who_waits(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
     with running() as start:
-        group = Group(start, cluster, make_topic(6), group_id, delay_s=SESSION_S + 2.0)
+        group = Group(start, cluster, make_topic(6), group_id, delay_s=SESSION_S + 10.0)
         members = group.three()
         leader = group.leader(members)
         first, last = [member for member in members if member is not leader]
@@ -123,7 +123,7 @@ def test_the_leader_is_lost_too_and_the_next_one_knows_who_waits(
         eventually(lambda: last.generation >= generation + 2, "a rebalance without the leader")
         assert last.assignment == share
         eventually(lambda: len(last.assignment) == 4, "taking over what the first one had, but not what the leader had")
-        assert time.monotonic() - missed_at > SESSION_S + 1.0
+        assert time.monotonic() - missed_at > SESSION_S + 8.0
 
 
 @pytest.mark.concurrent

@@ -139,7 +139,10 @@ def test_a_member_that_was_expelled_joins_again(
         lost.remove()
         eventually(lambda: a.member_id not in ("", first), "joining with another id")
         join_all([a], 2)
-        assert a.listener.of("lost") == [[TopicPartition(topic, 0), TopicPartition(topic, 1)]]
+        everything = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+        lost = a.listener.of("lost")  # once, if no heartbeat was late for another reason
+        assert lost
+        assert all(partitions == everything for partitions in lost)
 
 
 @pytest.mark.spec("transactions:SEQ-07", "transactions:RBL-03e", "transactions:RBL-04", "client:CC-28", "client:RE-08")
@@ -387,7 +390,7 @@ def test_a_foreign_member_shares_the_partitions(cluster: Cluster, make_topic: Ma
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": group_id,
             "partition.assignment.strategy": "range",
-            "session.timeout.ms": 6000,
+            "session.timeout.ms": 20_000,
             "heartbeat.interval.ms": 200,
         }
     )

@@ -37,9 +37,9 @@ def test_a_coordinator_that_is_killed_is_replaced(nodes: Cluster, topic_name: st
         generations = len(read_group_log(nodes, group_id).generations)
         nodes.kill(old)
         committed = sum(len(member.seen.committed) for member in members)
-        wait_until(lambda: coordinator(nodes, group_id) not in (old, None), 30, "another coordinator")
+        wait_until(lambda: coordinator(nodes, group_id) not in (old, None), 60, "another coordinator")
         group.ledger.wait(
-            lambda: sum(len(member.seen.committed) for member in members) > committed + 10, 30, "commits again"
+            lambda: sum(len(member.seen.committed) for member in members) > committed + 10, 60, "commits again"
         )
         nodes.restart(old)
         group.progress()
@@ -65,7 +65,7 @@ def test_the_leader_of_a_partition_that_is_killed_is_replaced(nodes: Cluster, to
         orphans = {number for number, node in leaders.items() if node == victim}
         read = {number: _read(members, number) for number in orphans}
         group.ledger.wait(
-            lambda: all(_read(members, number) > read[number] + 50 for number in orphans), 30, "reading from others"
+            lambda: all(_read(members, number) > read[number] + 50 for number in orphans), 60, "reading from others"
         )
         nodes.restart(victim)
         group.progress()

@@ -150,9 +150,9 @@ def test_every_broker_can_coordinate_and_each_group_has_one_coordinator(nodes: C
             return told(node, group) == codes.UNKNOWN_MEMBER_ID
 
         for group in (f"{group_id}-{number}" for number in range(20)):
-            wait_until(partial(agreed, group), 30, "every broker names the same one")
+            wait_until(partial(agreed, group), 60, "every broker names the same one")
             (coordinator,) = named(group)
-            wait_until(partial(serves, coordinator, group), 30, "the group's partition is read")
+            wait_until(partial(serves, coordinator, group), 60, "the group's partition is read")
             others = set(clients) - {coordinator}
             assert {told(node, group) for node in others} == {codes.NOT_COORDINATOR}
 
@@ -191,7 +191,7 @@ def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -
 
 @pytest.mark.slow
 @pytest.mark.spec("client:WF-23", "client:RE-25")
-@pytest.mark.parametrize(("version", "session_ms", "rebalance_ms"), [(0, 2000, 20_000), (5, 20_000, 2000)])
+@pytest.mark.parametrize(("version", "session_ms", "rebalance_ms"), [(0, 2000, 60_000), (5, 60_000, 2000)])
 def test_the_rebalance_timeout_of_a_join_counts(
     connect: Connect, group_id: str, version: int, session_ms: int, rebalance_ms: int
 ) -> None:
@@ -209,6 +209,6 @@ def test_the_rebalance_timeout_of_a_join_counts(
     while not second.client.answered(0.05) and (code := slow.heartbeat()) != codes.UNKNOWN_MEMBER_ID:
         assert code in (0, codes.REBALANCE_IN_PROGRESS)
     answer = second.receive_join()
-    assert 1.6 < time.monotonic() - began < 15, "the two seconds that were asked for, not the 20"
+    assert 1.6 < time.monotonic() - began < 50, "the two seconds that were asked for, not the 60"
     assert (answer.error_code, [one.member_id for one in answer.members]) == (0, [second.member_id])
     assert slow.heartbeat() == codes.UNKNOWN_MEMBER_ID

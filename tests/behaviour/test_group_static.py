@@ -97,7 +97,7 @@ def test_what_leaves_a_static_group_alone(connect: Connect, group_id: str, who: 
     "what", ["new member", "leader rejoins", "absent", "told to leave", "follower changes its subscription"]
 )
 def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: str, what: str) -> None:
-    first, second = static_pair(connect, group_id, session_ms=2000 if what == "absent" else 20_000)
+    first, second = static_pair(connect, group_id, session_ms=4000 if what == "absent" else 20_000)
     watching = first
     if what == "new member":
         Member(connect, group_id, instance="c").send_join()
@@ -120,7 +120,7 @@ def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: s
 @pytest.mark.slow
 @pytest.mark.spec("client:SM-13")
 def test_who_does_not_rejoin_in_time_stays_if_static_and_goes_if_dynamic(connect: Connect, group_id: str) -> None:
-    options = {"session_ms": 20_000, "rebalance_ms": 3000}
+    options = {"session_ms": 20_000, "rebalance_ms": 6000}
     first, static = static_pair(connect, group_id, **options)
     dynamic = Member(connect, group_id, **options)
     assert dynamic.join().error_code == codes.MEMBER_ID_REQUIRED

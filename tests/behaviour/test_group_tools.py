@@ -116,7 +116,7 @@ def newer_members(cluster: Cluster, group_id: str, *topics: str, **settings: str
                 consumer.poll(0.1)
             return all(consumer.assignment() for consumer in consumers)
 
-        wait_until(assigned, 30, "the members")
+        wait_until(assigned, 60, "the members")
         yield
 
 
@@ -137,7 +137,7 @@ def test_a_group_of_the_newer_protocol_is_described(
             done = all(one.epoch == found.epoch and one.assignment == one.target for one in found.members)
             return found if done and found.state == "Stable" else None
 
-        wait_until(settled, 30, "the group")
+        wait_until(settled, 60, "the group")
         group = admin.describe_groups([group_id])[group_id]
         assert (group.group_type, group.protocol_type, group.protocol) == ("consumer", "consumer", "uniform")
         assert group.assignment_epoch == group.epoch

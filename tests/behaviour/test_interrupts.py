@@ -32,8 +32,7 @@ else:
     consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
 found, interrupts = [], 0
 signal.signal(signal.SIGALRM, interrupt)
-until = time.monotonic() + 0.7
-while time.monotonic() < until:
+while interrupts < 100:
     records = None
     try:
         signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.004))  # once
@@ -84,6 +83,5 @@ def test_a_storm_of_ctrl_c_costs_no_record_and_little_time(
     assert set(read) == {(partition, offset) for partition in range(2) for offset in range(50)}
     if not with_group:
         assert len(read) == 100, "each record once"
-    assert result["interrupts"] > 3
     assert result["after"] < 25, "nothing waited for a request that was never sent"
-    assert result["close"] < 10
+    assert result["close"] < 25

@@ -103,7 +103,7 @@ def test_a_group_of_ours_and_javas(
         wait_until(lambda: ours_has(2), 60, "two partitions of ours", interval_s=0)
         wait_until(
             lambda: not ours_has(-1) and any(event["partitions"] for event in told("partitions_assigned")),
-            *(30, "Java's partitions"),
+            *(60, "Java's partitions"),
             interval_s=0,
         )
         with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
@@ -114,10 +114,10 @@ def test_a_group_of_ours_and_javas(
                 producer.send(topic, b"%d" % n, partition=n % 4)
         read = 0
         while read < 20:
-            records = ours.poll(timeout_ms=20_000)
+            records = ours.poll(timeout_ms=60_000)
             assert records
             read += sum(1 for _ in records.records())
-        wait_until(lambda: sum(int(str(e["count"])) for e in told("records_consumed")) >= 20, 30, "Java's records")
+        wait_until(lambda: sum(int(str(e["count"])) for e in told("records_consumed")) >= 20, 60, "Java's records")
         java.stop()
         wait_until(lambda: ours_has(4), 60, "all partitions", interval_s=0)
     finally:

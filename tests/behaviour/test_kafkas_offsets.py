@@ -131,7 +131,7 @@ def test_kafkas_partition_is_used_compacted_added_to_and_still_kafkas(
         again = {"group_instance_id": "i-1", "partition_assignment_strategy": "cooperative-sticky"}
         with running() as start:
             static = start(cluster, "static", ["orders"], enable_auto_commit=False, **again)
-            wait_until(lambda: static.assignment, 30, "the static member")
+            wait_until(lambda: static.assignment, 60, "the static member")
             assert static.generation == 3
             assert len(static.assignment) == 2
         admin.delete_groups(["tools"])

@@ -40,7 +40,7 @@ def make_client() -> Iterator[MakeClient]:
         yield make
 
 
-def poll_until(client: NetworkClient, condition: Callable[[], Any], seconds: float = 30.0) -> None:
+def poll_until(client: NetworkClient, condition: Callable[[], Any], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {client.failures()}"
@@ -225,7 +225,7 @@ def test_a_request_that_is_held_up_times_out_and_others_of_other_connections_go_
     request = fetch.FetchRequest(max_wait_ms=0, min_bytes=0)
     held = client.send(node, fetch.FetchRequest, request, max_version=12, timeout=0.5)
     other = client.send(
-        node, find_coordinator.FindCoordinatorRequest, _any_coordinator, connection="coordinator", timeout=20.0
+        node, find_coordinator.FindCoordinatorRequest, _any_coordinator, connection="coordinator", timeout=60.0
     )
     poll_until(client, lambda: other.done)
     poll_until(client, lambda: held.done)
@@ -262,7 +262,7 @@ def test_a_consumers_requests_are_counted_over_all_its_connections(
 ) -> None:
     """A broker's log names a request by client id and number, so no two of a client may have the same."""
     with KafkaConsumer(topic, bootstrap_servers=proxy.bootstrap_servers, group_id=group_id, client_id="me") as consumer:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while not proxy.events(ApiKey.FETCH, "response") or not proxy.events(ApiKey.HEARTBEAT, "response"):
             consumer.poll(100)
             assert time.monotonic() < deadline

@@ -63,7 +63,7 @@ def use_group(cluster: Cluster, group_id: str, topic: str) -> str:
                 consumer.poll(timeout_ms=100)
                 return bool(consumer.assignment())
 
-            wait_until(assigned, 30, "the member")
+            wait_until(assigned, 60, "the member")
             consumer.commit({p0: OffsetAndMetadata(42, 'a "note"', 0)})
             return consumer.group_metadata().member_id
 
@@ -159,7 +159,7 @@ def test_files_and_topic_say_what_kafkas_own_tools_say(
         read = kafka_tools.run(
             "ConsoleConsumer",
             *("--bootstrap-server", cluster.bootstrap_servers, "--topic", "__consumer_offsets", "--from-beginning"),
-            *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}", "--timeout-ms", "3000"),
+            *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}", "--timeout-ms", "10000"),
         )
         theirs = [one for one in documents(read.stdout) if one["key"]["data"]["group"] == group_id]
         ours = [one for one in live if one["key"]["type"] == kind]

@@ -20,7 +20,7 @@ DEFAULT = ["topic", "partition", "offset", "timestamp", "key", "value", "headers
 def read_columns(consumer: KafkaConsumer, count: int, *columns: str, **options: Any) -> pa.Table:
     """Poll until there are so many rows."""
     found: list[pa.RecordBatch] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while sum(batch.num_rows for batch in found) < count:
         assert time.monotonic() < deadline, f"{sum(b.num_rows for b in found)} of {count} rows came"
         found.append(consumer.poll_arrow(1000, columns=columns or None, **options))
@@ -93,7 +93,7 @@ def test_max_records_is_kept_and_poll_goes_on_after_it(cluster: Cluster, topic: 
     fill(cluster, topic, 300)
     tp = TopicPartition(topic, 0)
     with consuming(cluster, tp) as consumer:
-        first = consumer.poll_arrow(10_000, max_records=120)
+        first = consumer.poll_arrow(60_000, max_records=120)
         assert first["offset"].to_pylist() == list(range(120))
         assert consumer.position(tp) == 120
         second = consumer.poll(1000, max_records=30)[tp]
@@ -118,32 +118,32 @@ def test_nothing_is_an_empty_batch_with_the_schema(cluster: Cluster, topic: str)
         empty = consumer.poll_arrow(0)
         assert (empty.num_rows, empty.schema.names) == (0, DEFAULT)
         fill(cluster, topic, 5)
-        full = consumer.poll_arrow(10_000)
+        full = consumer.poll_arrow(60_000)
         assert full.schema == empty.schema
         pa.Table.from_batches([empty, full]).validate(full=True)
 
 
-def test_a_commit_covers_the_rows_that_were_returned(cluster: Cluster, topic: str) -> None:
+def test_a_commit_covers_the_rows_that_were_returned(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 100)
     tp = TopicPartition(topic, 0)
-    with member(cluster, "columns", topic) as consumer:
+    with member(cluster, group_id, topic) as consumer:
         consumer.seek(tp, 0)  # joining may have taken records
-        assert consumer.poll_arrow(10_000, max_records=40).num_rows == 40
+        assert consumer.poll_arrow(60_000, max_records=40).num_rows == 40
         consumer.commit()
         assert consumer.committed(TopicPartition(topic, 0)) == 40
         assert consumer.position(tp) == 40
-    with member(cluster, "columns", topic, max_poll_records=1) as consumer:
+    with member(cluster, group_id, topic, max_poll_records=1) as consumer:
         assert consumer.committed(tp) == 40
 
 
-def test_automatic_commits_cover_what_the_poll_before_returned(cluster: Cluster, topic: str) -> None:
+def test_automatic_commits_cover_what_the_poll_before_returned(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 100)
     tp = TopicPartition(topic, 0)
     options = {"enable_auto_commit": True, "auto_commit_interval_ms": 10}
-    with member(cluster, "columns-auto", topic, **options) as consumer:
+    with member(cluster, group_id, topic, **options) as consumer:
         consumer.seek(tp, 0)
-        assert consumer.poll_arrow(10_000, max_records=40).num_rows == 40
-        deadline = time.monotonic() + 10
+        assert consumer.poll_arrow(60_000, max_records=40).num_rows == 40
+        deadline = time.monotonic() + 60
         while consumer.committed(tp) != 40:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -154,7 +154,7 @@ def test_automatic_commits_cover_what_the_poll_before_returned(cluster: Cluster,
 def test_columns_come_raw_whatever_the_deserializers(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 10)
     with consuming(cluster, TopicPartition(topic, 0), value_deserializer=int) as consumer:
-        assert consumer.poll_arrow(10_000, max_records=3, columns=["value"])["value"].to_pylist() == [b"0", b"1", b"2"]
+        assert consumer.poll_arrow(60_000, max_records=3, columns=["value"])["value"].to_pylist() == [b"0", b"1", b"2"]
         assert [record.value for record in consumer.poll(1000).records()] == list(range(3, 10))
 
 

@@ -78,7 +78,7 @@ class Cluster:
     def embedded(self) -> bool:
         return self.kind == "embedded"
 
-    def raw(self, *, timeout_s: float = 30.0) -> RawClient:
+    def raw(self, *, timeout_s: float = 60.0) -> RawClient:
         """A new raw connection to the first broker that is there; close it."""
         addresses = self.bootstrap_servers.split(",")
         living = [address for node, address in zip(self.node_ids, addresses, strict=True) if node not in self.down]
@@ -152,7 +152,7 @@ class Cluster:
     def _kafka(self, node: int) -> ApacheKafka:
         return self.server.nodes[node] if isinstance(self.server, ApacheKafkaNodes) else self.server
 
-    def wait_in_sync(self, within_s: float = 30.0) -> None:
+    def wait_in_sync(self, within_s: float = 60.0) -> None:
         """Wait until every replica of every partition is in sync, and leaders are there."""
 
         def in_sync() -> bool:

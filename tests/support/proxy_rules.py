@@ -94,7 +94,7 @@ class Rule:
         self.hits += 1
         return True
 
-    def wait(self, hits: int = 1, timeout_s: float = 10.0) -> None:
+    def wait(self, hits: int = 1, timeout_s: float = 60.0) -> None:
         """Wait until the rule has been applied ``hits`` times; ``AssertionError`` when late."""
         self._book.wait(lambda: self.hits >= hits, timeout_s, f"{self.action} applied {hits} times ({self.hits} now)")
 
@@ -298,7 +298,7 @@ class RuleBook:
             self._events.clear()
 
     def wait_for(
-        self, api: int | None, direction: Direction = "response", count: int = 1, timeout_s: float = 10.0
+        self, api: int | None, direction: Direction = "response", count: int = 1, timeout_s: float = 60.0
     ) -> list[Event]:
         """Wait until ``count`` such frames have come through; return all of them. ``AssertionError`` when late."""
         self.wait(lambda: len(self.events(api, direction)) >= count, timeout_s, f"{count} x {direction} of api {api}")

@@ -31,7 +31,7 @@ class RawClient:
         tls: speak TLS with this context.
     """
 
-    def __init__(self, address: str, *, timeout_s: float = 30.0, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, address: str, *, timeout_s: float = 60.0, tls: ssl.SSLContext | None = None) -> None:
         host, _, port = address.split(",")[0].rpartition(":")
         self.address = address
         self._timeout_s = timeout_s

@@ -346,7 +346,7 @@ def test_another_process_is_refused(tmp_path: Any) -> None:
         "with guard: pass\n"
         "raise SystemExit(status)\n"
     )
-    assert subprocess.run([sys.executable, "-c", program], timeout=30, check=False).returncode == 7
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 7
 
 
 # -- settings --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def endpoint(host: str, port: int = 1) -> Endpoint:
 def take(names: NameService, woken: threading.Semaphore, count: int = 1) -> list[Lookup]:
     found: list[Lookup] = []
     while len(found) < count:
-        assert woken.acquire(timeout=10)
+        assert woken.acquire(timeout=60)
         found += names.take()
     return found
 

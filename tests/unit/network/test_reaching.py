@@ -387,7 +387,7 @@ def test_an_idle_connection_is_closed_and_opened_again_when_needed(
     assert client.connection_state(0) == "ready"
     client.poll(clock.now() + 2.0)
     assert client.connection_state(0) == "disconnected"
-    assert broker.ended.acquire(timeout=10)
+    assert broker.ended.acquire(timeout=60)
     future = client.send(0, HeartbeatRequest, HEARTBEAT)
     client.poll(clock.now() + 20, future)
     assert future.succeeded

@@ -85,7 +85,7 @@ def test_get_wakes_up_when_the_result_comes() -> None:
     thread = threading.Thread(target=result.finish, args=(7, -1, None))
     thread.start()
 
-    assert future.get(10).offset == 7
+    assert future.get(60).offset == 7
     thread.join()
 
 

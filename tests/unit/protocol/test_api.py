@@ -176,4 +176,4 @@ def test_messages_are_imported_when_they_are_first_used() -> None:
         "loaded = [m for m in sys.modules if m.startswith('pyconsumer.protocol.messages.')];"
         "assert loaded == [], loaded"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

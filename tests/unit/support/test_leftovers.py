@@ -12,7 +12,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pyt
     """A pytest of its own under the rules of tests/conftest.py."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(request.config.rootpath))
-    pytester.makeconftest("import tests.conftest; tests.conftest._THREADS_END_WITHIN_S = 0.3")
+    pytester.makeconftest("import tests.conftest as it; it._THREADS_END_WITHIN_S = it._CHILDREN_END_WITHIN_S = 0.3")
     return pytester
 
 
@@ -46,12 +46,12 @@ def test_a_process_left_behind_fails_the_run(run: pytest.Pytester) -> None:
 
         def test_bad():
             global process
-            process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(8)"])
+            process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(20)"])
         """
     )
     result = _result(run)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*processes left behind*", "*time.sleep(8)*"])
+    result.stdout.fnmatch_lines(["*processes left behind*", "*time.sleep(20)*"])
 
 
 def test_a_clean_run_passes(run: pytest.Pytester) -> None:

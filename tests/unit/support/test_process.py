@@ -47,7 +47,7 @@ def test_a_command_that_takes_too_long_is_ended_and_its_output_told() -> None:
 def test_stop_kills_a_command_that_ignores_sigterm() -> None:
     before = descendants()
     with GuardedProcess([sys.executable, "-c", _STUBBORN], grace_s=0.2) as process:
-        wait_until(lambda: process.stdout == "on\n", 10, "its first line")
+        wait_until(lambda: process.stdout == "on\n", 60, "its first line")
         assert process.stop() == 128 + signal.SIGKILL
     assert descendants().keys() <= before.keys()
 
@@ -56,9 +56,9 @@ def test_lines_can_be_had_as_they_come() -> None:
     lines: list[str] = []
     program = "import sys; print('one', flush=True); sys.stdin.readline(); print('two')"
     with GuardedProcess([sys.executable, "-c", program], on_line=lines.append) as process:
-        wait_until(lambda: lines == ["one\n"], 10, "the first line")
+        wait_until(lambda: lines == ["one\n"], 60, "the first line")
         process.write("go on\n")
-        wait_until(lambda: lines == ["one\n", "two\n"], 10, "the second line")
+        wait_until(lambda: lines == ["one\n", "two\n"], 60, "the second line")
     assert process.stdout == ""
 
 
@@ -67,13 +67,13 @@ def test_a_command_can_be_stopped_and_let_go_on() -> None:
     program = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)"
     with GuardedProcess([sys.executable, "-c", program]) as process:
         process.write("a\n")
-        wait_until(lambda: process.stdout == "a\n", 10, "an echo")
+        wait_until(lambda: process.stdout == "a\n", 60, "an echo")
         (pid,) = descendants(process.pid)
         process.signal(signal.SIGSTOP)
-        wait_until(lambda: "T" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2], 10, "its stop")
+        wait_until(lambda: "T" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2], 60, "its stop")
         process.write("b\n")
         process.signal(signal.SIGCONT)
-        wait_until(lambda: process.stdout == "a\nb\n", 10, "another echo")
+        wait_until(lambda: process.stdout == "a\nb\n", 60, "another echo")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
@@ -96,13 +96,13 @@ def test_a_command_ends_when_the_process_that_started_it_is_killed() -> None:
         assert len(pids) == 2
         holder.kill()
         holder.wait()
-    wait_until(lambda: not any(map(_alive, pids)), 10, "the end of the guard and of its command")
+    wait_until(lambda: not any(map(_alive, pids)), 60, "the end of the guard and of its command")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs prctl")
 def test_a_command_ends_when_its_guard_is_killed() -> None:
     with GuardedProcess([sys.executable, "-c", _STUBBORN]) as process:
-        wait_until(lambda: process.stdout == "on\n", 10, "its first line")
+        wait_until(lambda: process.stdout == "on\n", 60, "its first line")
         (command,) = descendants(process.pid)
         os.kill(process.pid, signal.SIGKILL)
-        wait_until(lambda: not _alive(command), 10, "the end of the command")
+        wait_until(lambda: not _alive(command), 60, "the end of the command")

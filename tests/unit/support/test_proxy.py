@@ -207,11 +207,11 @@ def test_a_round_trip_is_added_without_limiting_throughput(broker: FakeBroker) -
         RawClient(proxy.bootstrap_servers, timeout_s=10) as client,
     ):
         start = time.monotonic()
-        for _ in range(10):
+        for _ in range(200):
             client.send(HeartbeatRequest(), 4)
-        for _ in range(10):
+        for _ in range(200):
             client.receive()
-        assert 0.2 <= time.monotonic() - start < 1.5
+        assert 0.2 <= time.monotonic() - start < 20, "one after the other they would take 40 s"
 
 
 def test_delay_applies_to_its_api_alone(client: RawClient, proxy: KafkaProxy) -> None:
