@@ -4,7 +4,8 @@ Rules
 
 1. They may be taken until a method of the consumer is called, and for :data:`~pyconsumer.consumer.core.LOOK_AROUND_S`.
    Then :meth:`Ahead.settle` moves the position past what was taken, and everything is looked at again.
-2. A wakeup, and a fork in the child, end it at once.
+2. A wakeup, news of the group that the heartbeat thread has (the partitions may be lost), and a fork in the child, end
+   it at once.
 3. A record that Ctrl-C kept from the application is put back.
 """
 
@@ -42,6 +43,8 @@ class Ahead:
         self.until = -math.inf
         self._core = core
         self._guard = guard
+        if core.coordinator is not None:
+            core.coordinator.on_news = self.stop
         _all.add(self)
 
     def lend(self) -> None:
@@ -50,7 +53,7 @@ class Ahead:
         if records:
             self._guard.on_enter = self.settle
             self.records = records
-            if self._core.client.wakeup_waits:
+            if self._core.client.wakeup_waits or self._core.has_user_output:
                 self.stop()
 
     def stop(self) -> None:

@@ -169,14 +169,18 @@ class ConsumerCore:
     def lend(self) -> tuple[list[ConsumerRecord], float]:
         """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.lend`."""
         until = self.clock.now() + LOOK_AROUND_S
-        coordinator = self.coordinator
-        if coordinator is not None:
-            if coordinator.has_user_output:
-                return [], until
-            until = min(until, coordinator.next_due_at)
+        if self.has_user_output:
+            return [], until
+        if self.coordinator is not None:
+            until = min(until, self.coordinator.next_due_at)
         if self.interceptors.consumes or self.fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
             return [], until
         return self.fetcher.buffer.lend(), until
+
+    @property
+    def has_user_output(self) -> bool:
+        """Whether the application has to hear something of its group before it is handed more."""
+        return self.coordinator is not None and self.coordinator.has_user_output
 
     def settle(self) -> None:
         """Take note of what iteration handed out by itself."""

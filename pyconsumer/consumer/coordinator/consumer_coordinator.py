@@ -63,6 +63,9 @@ class ConsumerCoordinator:
         clock: the time.
         on_commit: told of each commit that succeeded.
 
+    Attributes:
+        on_news: called in the heartbeat thread when something has changed that the application may have to hear of.
+
     Raises:
         ConfigurationError: the assignors make no sense together, or ``group_protocol`` is not ``classic``.
     """
@@ -144,6 +147,7 @@ class ConsumerCoordinator:
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
+        self.on_news: Callable[[], object] = lambda: None
 
     # -- what poll asks ----------------------------------------------------------------------------------------------
 
@@ -468,6 +472,7 @@ class ConsumerCoordinator:
 
     def _changed_in_background(self) -> None:
         self._changed()
+        self.on_news()
         self._client.client.wakeup()
 
     def _changed(self) -> None:

@@ -203,6 +203,21 @@ def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
     reader.core.coordinator = None
 
 
+def test_news_that_the_heartbeat_thread_has_of_the_group_end_it_at_once() -> None:
+    """Partitions may be lost, so that others read what was decoded here."""
+    reader = Reader(group_id="g", enable_auto_commit=False)
+    reader.fill(A, 0, 4)
+    assert reader.take(1) == [0]
+    assert reader.steps_aside == 3
+    assert reader.core.coordinator is not None
+    thread = threading.Thread(target=reader.core.coordinator._changed_in_background)
+    thread.start()
+    thread.join()
+    assert reader.steps_aside == 0
+    assert (reader.position(A), reader.take(1)) == (1, [1])
+    reader.consumer.close(0)
+
+
 def test_ctrl_c_at_any_line_loses_no_record_and_gives_none_twice() -> None:
     for first in range(3):  # of four records that are decoded at a time, one by a call and three without
         for step in itertools.count(1):
