@@ -344,11 +344,16 @@ cdef class Cursor:
         cdef const BatchHeader *head = &self.current
         cdef bint has_append_time = timestamp_type_of(head) == 1
         cdef object origin = self.origin
+        cdef const uint8_t *before
+        cdef Py_ssize_t distance = self.distance_ahead()
         cdef int result
         while room > 0 and self.remaining > 0:
+            before = self.at
             result = read_record(&self.at, self.limit, head, self.next, not self.delivering, &found)
             if result == DAMAGED:
                 return self.fail_at_record()
+            if distance:
+                prefetch(before + distance, self.at + distance, self.data + self.end)
             room -= 1
             self.remaining -= 1
             if result == PASSED:
@@ -371,6 +376,16 @@ cdef class Cursor:
         if self.remaining == 0:
             self.end_batch()
         return 0
+
+    cdef inline Py_ssize_t distance_ahead(self) noexcept:
+        """How far behind a record's bytes those of the next batch are that are to be fetched into the cache; 0: none.
+
+        A checksum reads faster than memory gives. So while a batch is decoded, the next one comes.
+        """
+        cdef Py_ssize_t size = self.current.size
+        if self.payload or size > MOST_AHEAD or self.place + size > self.end:
+            return 0
+        return size
 
     cdef int expect(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most_bytes) except -1:
         """Make room at once for what the record set is likely to give: growing step by step moves it several times."""
@@ -395,6 +410,7 @@ cdef class Cursor:
         cdef ByteStrings keys = columns.keys, values = columns.values
         cdef bint has_headers = columns.header_offsets is not None
         cdef const uint8_t *before
+        cdef Py_ssize_t distance = self.distance_ahead()
         cdef int result
         room = min(room, self.remaining)
         columns.reserve(room)
@@ -404,6 +420,8 @@ cdef class Cursor:
             if result == DAMAGED:
                 self.fail_at_record()
                 return True
+            if distance:
+                prefetch(before + distance, self.at + distance, self.data + self.end)
             if result == GOOD:
                 if not columns.has_room(&found):
                     self.at = before

@@ -1,5 +1,15 @@
 # Headers and records, bytes in and numbers out.
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define PYCONSUMER_PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define PYCONSUMER_PREFETCH(address) ((void)(address))
+    #endif
+    """
+    void PYCONSUMER_PREFETCH(const uint8_t *address) noexcept nogil
+
 cdef enum:
     GOOD = 0
     PASSED = 1  # a record below the wanted offset
@@ -14,6 +24,10 @@ cdef enum:
     TIMESTAMP_TYPE_FLAG = 0x08
     TRANSACTIONAL_FLAG = 0x10
     CONTROL_FLAG = 0x20
+
+cdef enum:
+    CACHE_LINE = 64
+    MOST_AHEAD = 524288  # bytes that are fetched ahead have to stay in the cache for so long
 
 cdef int64_t MAX_OFFSET = 0x7FFFFFFFFFFFFFFF
 
@@ -261,3 +275,14 @@ cdef inline int read_record(
         return DAMAGED
     place[0] = end
     return GOOD
+
+
+cdef inline void prefetch(const uint8_t *start, const uint8_t *end, const uint8_t *limit) noexcept nogil:
+    """Let bytes come into the cache, of a large record its beginning; beyond ``limit`` there are none."""
+    if end > limit:
+        end = limit
+    if end - start > 32 * CACHE_LINE:
+        end = start + 32 * CACHE_LINE
+    while start < end:
+        PYCONSUMER_PREFETCH(start)
+        start += CACHE_LINE
