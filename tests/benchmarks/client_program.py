@@ -178,8 +178,7 @@ def latency(arguments: dict[str, Any]) -> dict[str, Any]:
     seconds: list[float] = []
     numbers: dict[int, int] = {}
     client = _open(arguments)
-    if arguments["client"].startswith("confluent"):
-        client.messages = 1  # type: ignore[attr-defined]  # it would wait for more
+    client.do_not_wait_for_more()
     try:
         client.connect()
         client.assign(latest=True)
@@ -227,6 +226,7 @@ def first(arguments: dict[str, Any]) -> dict[str, Any]:
     for _ in range(1 + arguments["times"]):
         start = time.perf_counter()
         client = _open(arguments, **(_in_group() if arguments["subscribe"] else {}))
+        client.do_not_wait_for_more()
         try:
             if arguments["subscribe"]:
                 client.subscribe()

@@ -66,6 +66,9 @@ class Client:
         """Records, as many as come by one call; none if there are none in time."""
         raise NotImplementedError
 
+    def do_not_wait_for_more(self) -> None:
+        """From now on :meth:`poll` returns as soon as there is something, as those of most clients do anyway."""
+
     def headers(self, record: Any) -> Pairs:
         """A record's headers."""
         return list(record.headers)
@@ -241,12 +244,11 @@ class Confluent(Client):
     quick = False
     #: Its own names; what its user would set for a fast read of much.
     tuned: ClassVar[dict[str, Any]] = {}
-    #: A call waits until it has as many, or until its time is over.
-    messages = 1000
 
     def open(self) -> None:
         from confluent_kafka import Consumer
 
+        self._messages = 1000  # a call waits until it has as many, or until its time is over
         settings = {
             "bootstrap.servers": self.servers,
             "group.id": "benchmark",
@@ -269,7 +271,7 @@ class Confluent(Client):
 
     def poll(self, timeout_s: float) -> Iterable[Got]:
         by_partition: dict[int | None, list[Any]] = {}
-        for message in self.consumer.consume(self.messages, timeout_s):
+        for message in self.consumer.consume(self._messages, timeout_s):
             if message.error() is not None:
                 raise RuntimeError(str(message.error()))
             by_partition.setdefault(message.partition(), []).append(message)
@@ -282,6 +284,9 @@ class Confluent(Client):
             )
             for partition, messages in by_partition.items()
         ]
+
+    def do_not_wait_for_more(self) -> None:
+        self._messages = 1
 
     def headers(self, record: Any) -> Pairs:
         return record.headers() or []

@@ -12,7 +12,7 @@ from tests.benchmarks.java_programs import consume_with_java
 from tests.benchmarks.measure import Contender, alternate, checked, child
 from tests.benchmarks.results import Results, Run, Series
 from tests.benchmarks.setup import Setup, Topic, installed
-from tests.benchmarks.tables import Matrix, Table, cell_values, thousands
+from tests.benchmarks.tables import REFERENCE, Matrix, Table, cell_values, thousands
 
 __all__ = ["CELLS_PAGE", "GRID_PAGE", "consume", "tables"]
 
@@ -20,7 +20,6 @@ CELLS_PAGE, GRID_PAGE = "benchmarks", "benchmarks-grid"
 #: In runs of less than a second the usual 5 s between commits would be never.
 _COMMIT_MS = 200
 _KEYS = ("records", "size_bytes", "checksums", "key_checksums")
-_JAVA = "Java, same loop"
 
 
 def consume(setup: Setup) -> None:
@@ -75,7 +74,7 @@ def _contenders(setup: Setup) -> list[tuple[str, str, bool, _Read]]:
                 found.append(("pyconsumer, group", note, True, _python(name, subscribe=True, commit_ms=_COMMIT_MS)))
     kafka = f"Apache Kafka {setup.tools.version}"
     found[4:4] = [
-        (_JAVA, f"{kafka}; JVM warmed up by reading the topic once", True, lambda topic: _java(setup, topic)),
+        (REFERENCE, f"{kafka}; JVM warmed up by reading the topic once", True, lambda topic: _java(setup, topic)),
         (
             "Java ConsumerPerformance",
             f"{kafka}; cold, in a group; CPU of the whole process",
@@ -98,7 +97,7 @@ def _python(name: str, **more: Any) -> _Read:
 
 
 def _java(setup: Setup, topic: Topic) -> Run:
-    return _run(_JAVA, setup.run_java("read", **topic.arguments(), warm_ups=1), topic)
+    return _run(REFERENCE, setup.run_java("read", **topic.arguments(), warm_ups=1), topic)
 
 
 def _franz(setup: Setup, topic: Topic) -> Run:
@@ -125,7 +124,7 @@ def tables(results: Results) -> list[Table | Matrix]:
             "in a group from the moment at which it has its partitions. Every value is read; the CRC-32C of each "
             "partition's values is the one that the topic was written with."
         )
-        found.append(Table("consume", "Consuming", "records/s", text, _JAVA).take(main))
+        found.append(Table("consume", "Consuming", "records/s", text, REFERENCE).take(main))
     found += _matrices(results, CORE, "consume-core", "Other topics", CELLS_PAGE)
     for broker, name in ((APACHE, "kafka"), (EMBEDDED, "embedded")):
         cells = [cell for cell in GRID if cell.broker == broker]

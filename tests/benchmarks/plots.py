@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.tables import is_ours
 
-__all__ = ["plot_matrix", "plot_tables"]
+__all__ = ["plot_matrix", "plot_ratios", "plot_tables"]
 
 _OURS, _THEIRS, _LINES = "#d1495b", "#8d99ae", "#2b2d42"
 _WIDTH = 8.5
+_MOST = 4.0  #: colours end at 2 to the power of this, to both sides
 
 
 def plot_tables(tables: Sequence[Mapping[str, Any]], path: Path, *, scale: float, axis: str) -> None:
@@ -68,6 +70,38 @@ def plot_matrix(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], path:
     _save(pyplot, figure, path)
 
 
+def plot_ratios(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], reference: str, path: Path, *, title: str
+) -> None:
+    """One square for each kind of topic and contender: its rate in relation to that of the reference."""
+    pyplot = _pyplot()
+    ratios = [[_ratio(item["cells"], name, reference) for name in columns] for item in rows]
+    if not any(math.isfinite(ratio) for line in ratios for ratio in line):
+        return
+    figure, field = pyplot.subplots(figsize=(0.75 * len(columns) + 3.5, 0.27 * len(rows) + 2.2), layout="constrained")
+    colors = pyplot.get_cmap("RdBu").with_extremes(bad="#d8d8d8")
+    logarithms = [[math.log2(ratio) for ratio in line] for line in ratios]
+    field.imshow(logarithms, cmap=colors, vmin=-_MOST, vmax=_MOST, aspect="auto")
+    for y, line in enumerate(ratios):
+        for x, ratio in enumerate(line):
+            failed = isinstance(rows[y]["cells"].get(columns[x]), str)
+            text = f"{ratio:.2g}" if math.isfinite(ratio) else "failed" if failed else ""
+            dark = math.isfinite(ratio) and abs(math.log2(ratio)) > 0.7 * _MOST
+            field.text(x, y, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
+    field.set_xticks(range(len(columns)), columns, rotation=35, ha="left", rotation_mode="anchor", fontsize=8)
+    field.xaxis.tick_top()
+    field.set_yticks(range(len(rows)), [item["title"] for item in rows], fontsize=8)
+    field.tick_params(length=0)
+    field.spines[:].set_visible(False)
+    field.set_title(title, loc="left", fontsize=10, fontweight="bold")
+    _save(pyplot, figure, path)
+
+
+def _ratio(cells: Mapping[str, Any], name: str, reference: str) -> float:
+    found, base = cells.get(name), cells.get(reference)
+    return found[0] / base[0] if _is_number(found) and _is_number(base) and base[0] else math.nan
+
+
 _Bars = list[tuple[str, Sequence[float]]]
 
 
@@ -92,7 +126,7 @@ def _draw(field: Any, bars: _Bars, text: Callable[[float], str]) -> None:
     names = [name for name, _ in upwards]
     medians = [found[0] for _, found in upwards]
     lines = [[found[0] - found[1] for _, found in upwards], [found[2] - found[0] for _, found in upwards]]
-    field.barh(names, medians, color=[_OURS if is_ours(name) else _THEIRS for name in names], height=0.7)
+    field.barh(names, medians, color=[_color(name) for name in names], height=0.7)
     field.errorbar(medians, names, xerr=lines, fmt="none", ecolor=_LINES, elinewidth=1, capsize=2)
     for position, (_, (median, _, most)) in enumerate(upwards):
         field.annotate(
@@ -101,6 +135,11 @@ def _draw(field: Any, bars: _Bars, text: Callable[[float], str]) -> None:
     field.set_xlim(0, max(found[2] for _, found in bars) * 1.14 or 1)
     field.spines[["top", "right"]].set_visible(False)
     field.tick_params(labelsize=8)
+
+
+def _color(name: str) -> str:
+    """Ours stand out; also statements that import ours."""
+    return _OURS if is_ours(name) or "pyconsumer" in name.split() else _THEIRS
 
 
 def _pyplot() -> Any:

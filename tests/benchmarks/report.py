@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.plots import plot_matrix, plot_tables
-from tests.benchmarks.tables import Matrix, Table, markdown_table
+from tests.benchmarks.plots import plot_matrix, plot_ratios, plot_tables
+from tests.benchmarks.tables import REFERENCE, Matrix, Table, markdown_table
 
 __all__ = ["PAGES", "about", "update"]
 
@@ -60,6 +60,14 @@ def _rates_of(name: str, tables: Sequence[Mapping[str, Any]], path: Path) -> Non
             plot_matrix(table["rows"], table["columns"], path, axis=axis)
 
 
+def _ratios_of(name: str, tables: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Draws the matrix with this name, everything divided by what Java reached."""
+    for table in tables:
+        if table["name"] == name:
+            title = f"{table['title']}: x {REFERENCE}"
+            plot_ratios(table["rows"], table["columns"], REFERENCE, path, title=title)
+
+
 #: In the order in which they are written: the one that names the others is the last.
 PAGES = {
     "benchmarks-grid": Page(
@@ -70,13 +78,13 @@ something is out of line, no more. Topics, clients and method are those of the m
 
 * [benchmarks](benchmarks.md)
 
-![Rates, Apache Kafka](benchmarks-grid-kafka.png)
+![Rates in relation to Java, Apache Kafka](benchmarks-grid-kafka.png)
 
-![Rates, embedded broker](benchmarks-grid-embedded.png)
+![Rates in relation to Java, embedded broker](benchmarks-grid-embedded.png)
 """,
         {
-            "benchmarks-grid-kafka": partial(_rates_of, "consume-grid-kafka-rate"),
-            "benchmarks-grid-embedded": partial(_rates_of, "consume-grid-embedded-rate"),
+            "benchmarks-grid-kafka": partial(_ratios_of, "consume-grid-kafka-rate"),
+            "benchmarks-grid-embedded": partial(_ratios_of, "consume-grid-embedded-rate"),
         },
     ),
     "benchmarks-rebalance": Page(

@@ -9,7 +9,10 @@ from typing import Any
 
 from tests.benchmarks.results import Run, Series
 
-__all__ = ["Matrix", "Table", "figure", "is_ours", "markdown_table", "row"]
+__all__ = ["REFERENCE", "Matrix", "Table", "figure", "is_ours", "markdown_table", "row"]
+
+#: The contender that other consumers are set in relation to.
+REFERENCE = "Java, same loop"
 
 
 @dataclass
@@ -86,7 +89,7 @@ def figure(value: float | None, unit: str) -> str:
         return ""
     if unit == "records/s" and value >= 10_000:
         return f"{value:,.0f}"
-    if unit == "thousand records/s":
+    if unit in ("thousand records/s", "CPU s"):
         return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"{value:,.1f}" if abs(value) < 100 else f"{value:,.0f}"
 

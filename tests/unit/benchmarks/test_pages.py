@@ -90,7 +90,7 @@ def test_cells_one_below_the_other() -> None:
     assert lines[2] == "| 100 B, 4 partitions | 6,000 (4,000-8,000) | 2,000 | failed |"
     assert lines[-1].startswith("| 1 kB, zstd, keys and headers, 4 partitions, embedded broker | 6,000 ")
     assert len(lines) == 2 + len(CORE)
-    assert "| 100 B, 4 partitions | 0.1 | 0.8 | failed |" in markdown_table(asdict(costs))
+    assert "| 100 B, 4 partitions | 0.125 | 0.75 | failed |" in markdown_table(asdict(costs))
     assert "| 100 B, 4 partitions | 80.0 | 500 | failed |" in markdown_table(asdict(peaks))
 
 
