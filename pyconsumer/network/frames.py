@@ -3,6 +3,9 @@
 Whoever has bytes puts them where :meth:`FrameReader.buffer` says and tells how many by :meth:`FrameReader.advance`.
 Between frames that is a small buffer, so that a size and a short frame, or several, come with one read; for the rest
 of a larger frame it is the frame itself, so that a fetched megabyte is read straight to where it will be decoded.
+
+The memory of a large frame is used again for the next one if nobody has a view of it by then: new memory would be
+filled with zeros first, which takes as long as to read a fifth of it. So whoever keeps a frame, keeps a view of it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ __all__ = ["FrameReader"]
 _SMALL = 4096
 # A size is believed only so far before its bytes arrive: a lie costs this much memory, not 2 GiB.
 _TRUSTED = 64 << 20
+# Sizes of frames whose memory is kept: smaller ones cost nothing, larger ones would be too much for a client at rest.
+_KEPT = range(1 << 16, 8 << 20)
 
 
 class FrameReader:
@@ -23,7 +28,16 @@ class FrameReader:
         max_bytes: longest frame to accept; it may be changed between frames.
     """
 
-    __slots__ = ("_frame", "_frame_filled", "_frame_size", "_frame_view", "_small", "_small_filled", "max_bytes")
+    __slots__ = (
+        "_frame",
+        "_frame_filled",
+        "_frame_size",
+        "_frame_view",
+        "_last",
+        "_small",
+        "_small_filled",
+        "max_bytes",
+    )
 
     def __init__(self, max_bytes: int = 0x7FFFFFFF) -> None:
         self.max_bytes = max_bytes
@@ -31,6 +45,7 @@ class FrameReader:
         self._small_filled = 0
         self._frame: bytearray | None = None
         self._frame_view: memoryview | None = None
+        self._last: bytearray | None = None
         self._frame_size = 0
         self._frame_filled = 0
 
@@ -84,7 +99,7 @@ class FrameReader:
                 frames.append(small[body : body + size])
                 start = body + size
                 continue
-            frame = bytearray(min(size, _TRUSTED))
+            frame = self._memory(min(size, _TRUSTED))
             frame[: end - body] = small[body:end]
             self._frame, self._frame_size, self._frame_filled = frame, size, end - body
             start = end
@@ -93,3 +108,22 @@ class FrameReader:
         small[: len(rest)] = rest
         self._small_filled = len(rest)
         return frames
+
+    def _memory(self, size: int) -> bytearray:
+        """Memory for a frame."""
+        if size not in _KEPT:
+            return bytearray(size)
+        last = self._last
+        if last is not None and size // 2 <= len(last) <= 2 * size:
+            try:
+                last.append(0)  # refused while there is a view
+            except BufferError:
+                pass
+            else:
+                if len(last) < size:
+                    last.extend(bytes(size - len(last)))
+                else:
+                    del last[size:]
+                return last
+        self._last = bytearray(size)
+        return self._last

@@ -84,3 +84,45 @@ def test_the_head_of_an_unfinished_stream_is_there_for_messages() -> None:
     reader = FrameReader()
     feed(reader, b"HT")
     assert reader.head == b"HT"
+
+
+def read_frame(reader: FrameReader, body: bytes) -> bytearray:
+    """One frame, as the reader gives it."""
+    data, found = stream_of([body]), []
+    while data:
+        buffer = reader.buffer()
+        count = min(len(buffer), len(data))
+        buffer[:count] = data[:count]
+        buffer.release()
+        data = data[count:]
+        found += reader.advance(count)
+    (frame,) = found
+    return frame
+
+
+@pytest.mark.parametrize("size", [90_000, 100_000, 110_000, 199_999])
+def test_the_memory_of_a_large_frame_is_used_again(size: int) -> None:
+    reader = FrameReader()
+    first = read_frame(reader, b"a" * 100_000)
+    assert first == b"a" * 100_000
+    second = read_frame(reader, b"b" * size)
+    assert second is first
+    assert second == b"b" * size
+
+
+def test_the_memory_of_a_frame_that_somebody_looks_at_is_left_alone() -> None:
+    reader = FrameReader()
+    view = memoryview(read_frame(reader, b"a" * 100_000))[5_000:6_000]
+    second = memoryview(read_frame(reader, b"b" * 100_000))
+    third = read_frame(reader, b"c" * 100_000)
+    assert (view, second, third) == (b"a" * 1_000, b"b" * 100_000, b"c" * 100_000)
+    view.release()
+    assert read_frame(reader, b"d" * 100_000) is third
+
+
+@pytest.mark.parametrize("sizes", [(100_000, 40_000), (100_000, 300_000), (1_000, 1_000), (9 << 20, 9 << 20)])
+def test_memory_that_is_much_too_large_or_small_is_not_kept(sizes: tuple[int, int]) -> None:
+    reader = FrameReader()
+    first, second = (read_frame(reader, bytes(size)) for size in sizes)
+    assert second is not first
+    assert (len(first), len(second)) == sizes
