@@ -99,7 +99,9 @@ def plot_ratios(
 
 def _ratio(cells: Mapping[str, Any], name: str, reference: str) -> float:
     found, base = cells.get(name), cells.get(reference)
-    return found[0] / base[0] if _is_number(found) and _is_number(base) and base[0] else math.nan
+    if found is None or base is None or not (_is_number(found) and _is_number(base)):
+        return math.nan
+    return float(found[0] / base[0])
 
 
 _Bars = list[tuple[str, Sequence[float]]]
