@@ -1,0 +1,44 @@
+"""The consumer on the other decoder: what was read by one of the twins in this run is read by the other, too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.protocol.records import IMPLEMENTATION
+from tests.unit.records.helpers import decoder_named
+
+ROOT = Path(__file__).parents[2]
+_OTHER = "pure" if IMPLEMENTATION == "native" else "native"
+_PROGRAM = """
+import sys
+import pytest
+from pyconsumer.protocol import records
+assert records.IMPLEMENTATION == sys.argv[1], records.describe()
+raise SystemExit(pytest.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tests", ["test_poll_arrow.py", "test_consumer_assign_fetching.py"])
+def test_the_consumer_works_on_the_other_decoder(tests: str) -> None:
+    """On the embedded broker alone; ``PYCONSUMER_PURE=1`` lets the whole suite run on the twin in Python."""
+    if decoder_named(_OTHER) is None:
+        pytest.skip("the compiled decoder was not built")
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-m", "not kafka", "--timeout", "120"]
+    run = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, _OTHER, *options, f"tests/behaviour/{tests}"],
+        cwd=ROOT,
+        env={**os.environ, "PYCONSUMER_PURE": "1" if _OTHER == "pure" else ""},
+        capture_output=True,
+        text=True,
+        timeout=290,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout[-10_000:] + run.stderr
+    assert " passed" in run.stdout
