@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchReader", "RangePartition", "read_range"]
 
-#: Rows of a record batch. Smaller ones cost Spark more each, larger ones gain nothing.
-_BATCH_ROWS: Final = 10_000
+#: Rows of a record batch: usually all of a fetch's answer, for each batch costs Spark something, on both sides of its
+#: socket. Against batches of 10,000 that was 10 % of the time of a task.
+_BATCH_ROWS: Final = 100_000
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 
 

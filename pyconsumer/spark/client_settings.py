@@ -49,8 +49,8 @@ _SETTINGS: Final[Settings[ReaderConfig]] = Settings(
         Setting("client_rack", "", Text(blank=True), "Our rack, to fetch from a replica in the same one (KIP-392)."),
         Setting("fetch_max_bytes", 52_428_800, Integer(1), "Most bytes in one answer."),
         Setting("fetch_max_wait_ms", 500, Duration(0, 0x7FFFFFFF), "Longest time that a broker holds a fetch."),
-        # Four times Java's: a task reads one partition, so its whole budget may go there, and round trips cost.
-        Setting("max_partition_fetch_bytes", 4_194_304, Integer(1), "Most bytes of one partition in one answer."),
+        # Eight times Java's: a task reads one partition, so its whole budget may go there; answers cost something each.
+        Setting("max_partition_fetch_bytes", 8_388_608, Integer(1), "Most bytes of one partition in one answer."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),
         Setting(
             "isolation_level",
