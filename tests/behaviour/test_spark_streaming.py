@@ -146,8 +146,7 @@ def test_a_running_query_with_partitions_that_are_added_and_no_batch_while_idle(
     topic = make_topic(partitions=1)
     rows = fill(cluster, topic, 10)
     stream = new_stream(subscribePattern=rf"\Q{topic}\E.*", startingOffsets="earliest", commitToGroup=group_id)
-    query = stream.start()
-    query.processAllAvailable()
+    query = stream.start_running()
     assert stream.positions() == rows
     rows += fill(cluster, topic, 10, first=10)
     query.processAllAvailable()
@@ -173,9 +172,7 @@ def test_two_queries_in_one_session(new_stream: NewStream, cluster: Cluster, mak
     topics = [make_topic(), make_topic()]
     rows = [fill(cluster, topic, 5 + number) for number, topic in enumerate(topics)]
     streams = [new_stream(subscribe=topic, startingOffsets="earliest") for topic in topics]
-    queries = [stream.start() for stream in streams]
-    for query in queries:
-        query.processAllAvailable()
+    queries = [stream.start_running() for stream in streams]
     queries[0].stop()
     rows[1] += fill(cluster, topics[1], 3, first=6)
     queries[1].processAllAvailable()

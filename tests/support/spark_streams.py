@@ -65,6 +65,19 @@ class Stream:
         writer = writer.option("path", str(self.output)).option("checkpointLocation", str(self.checkpoint))
         return writer.trigger(**(trigger or {"processingTime": "0 seconds"})).start()
 
+    def start_running(self) -> Any:
+        """Start a query that goes on, and wait until it has read what there is."""
+        for attempt in range(10):
+            query = self.start()
+            try:
+                query.processAllAvailable()
+            except Exception as error:
+                if SLOW_START not in str(error) or attempt == 9:
+                    raise
+            else:
+                break
+        return query
+
     def run_available(self, frame: Any = None, *, format: str = "pyconsumer") -> list[Any]:
         """Run with Trigger.AvailableNow to the end; the progress of each batch."""
         return run_to_the_end(lambda: self.start(frame, format=format, availableNow=True))
