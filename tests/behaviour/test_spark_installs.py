@@ -9,7 +9,6 @@ import queue
 import site
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -198,9 +197,7 @@ def test_spark_finds_the_format_without_a_call(embedded: Cluster, topic_name: st
 @pytest.fixture
 def connect_server(tmp_path: Path) -> Iterator[str]:
     """The address of a server of Spark Connect, beside which nothing of ours is installed."""
-    need_spark()
-    if find_spec("grpc") is None:
-        pytest.skip("needs what Spark Connect needs: pip install 'pyspark[connect]'")
+    need_spark(connect=True)
     script = tmp_path / "server.py"
     script.write_text(_SERVER)
     python = bare_python(tmp_path)

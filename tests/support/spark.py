@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,11 @@ def _missing() -> str | None:
     return None
 
 
-def need_spark() -> None:
-    """Skip the running test (fail it where ``CI`` is set) unless Spark can run here."""
+def need_spark(*, connect: bool = False) -> None:
+    """Skip the running test (fail it where ``CI`` is set) unless Spark, or Spark Connect, can run here."""
     reason = _missing()
+    if reason is None and connect and find_spec("grpc") is None:
+        reason = "needs what Spark Connect needs: pip install 'pyspark[connect]'"
     if reason is None:
         return
     if os.environ.get("CI"):
