@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -52,33 +52,51 @@ def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeo
 
 
 @contextlib.contextmanager
-def spark_session(master: str, conf: Mapping[str, str]) -> Iterator[Any]:
-    """A Spark session for one command. What Java says goes to a file, which is kept if the command fails.
+def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = None) -> Iterator[Any]:
+    """A Spark session for one command.
+
+    Args:
+        master, conf: as for :func:`pyconsumer.spark.session`.
+        log: the file for what Java says; without one it is a temporary file, which is kept if the command fails.
 
     Raises:
-        click.ClickException: Spark is not installed.
+        click.ClickException: Spark is not installed, or it failed, here or in the block.
         ConfigurationError: there is no Java.
     """
     try:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
         from pyconsumer.spark import session
+        from pyconsumer.spark.errors import told_by_spark
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    with _temporary_log() if log is None else log.open("ab") as file:
+        try:
+            with _errors_to(file.fileno()):
+                spark = session(master=master, **{**_CONF, **conf})
+            try:
+                yield spark
+            finally:
+                spark.stop()
+        except (Py4JError, PySparkException) as error:
+            raise click.ClickException(f"Spark failed: {told_by_spark(error)}") from error
+
+
+@contextlib.contextmanager
+def _temporary_log() -> Iterator[IO[bytes]]:
+    """A file that stays, and is named, if the block ends by an error and something was written."""
     handle, name = tempfile.mkstemp(prefix="pyconsumer-spark-", suffix=".log")
     good = False
     try:
-        with _errors_to(handle):
-            spark = session(master=master, **{**_CONF, **conf})
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        with os.fdopen(handle, "ab") as file:
+            yield file
         good = True
     except (KeyboardInterrupt, click.Abort):
         good = True
         raise
     finally:
-        os.close(handle)
         if good or not Path(name).stat().st_size:
             os.unlink(name)
         else:

@@ -4,11 +4,15 @@ The archive's form::
 
     DIR/batch=0000000012/partition=3/part-....parquet   the records of one batch, each partition's by itself
     DIR/_checkpoint/                                    Spark's: which offsets are in which batch
+    DIR/_topic.json                                     of which topic and cluster it is
     DIR/_replay/TOPIC@CLUSTER/batch=0000000012          a batch that a replay has sent: an empty file
 
 A batch of the archive is a micro-batch of a streaming query. After a kill Spark runs the last one again with the same
 offsets, and it replaces its folder. So in the files each record is there once, for every reader and not only for one
 that knows Spark's own list of good files.
+
+Two runs at a time would be in each other's way, so on a local file system the second one is refused; the lock goes with
+the process that holds it, however that ends.
 
 A replay sends batch after batch, within each the records of each partition in order, and notes each batch when all of
 it is acknowledged. After a kill it begins with the batch that it was at, so some records may come twice, none is lost.
@@ -16,16 +20,19 @@ it is acknowledged. After a kill it begins with the batch that it was at, so som
 
 from __future__ import annotations
 
+import json
 import logging
-import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyconsumer.admin import KafkaAdminClient
-from pyconsumer.errors import ConfigurationError, KafkaError
+from pyconsumer.errors import ConfigurationError, KafkaError, UnknownTopicOrPartitionError
+from pyconsumer.spark.archive_files import ArchiveFiles, batch_name
 from pyconsumer.spark.client_settings import admin_settings
+from pyconsumer.spark.errors import told_by_spark
+from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.query_lag import lag
 from pyconsumer.spark.sink_options import SinkOptions
 
@@ -33,9 +40,13 @@ __all__ = ["Archived", "Replayed", "archive", "replay"]
 
 _log = logging.getLogger("pyconsumer.spark")
 
-_BATCH: Final = re.compile(r"batch=(\d+)")
-_DIGITS: Final = 10
+_CHECKPOINT: Final = "_checkpoint"
+_TOPIC: Final = "_topic.json"
 _POLL_S: Final = 0.2
+#: Spark gives up on a Python process that takes more than 10 s to start, which on a busy machine it may. The query
+#: can be started again then.
+_SLOW_START: Final = "Python worker failed to connect back"
+_ATTEMPTS: Final = 10
 _COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 
 
@@ -93,15 +104,12 @@ def archive(
         on_progress: called now and then.
 
     Raises:
-        ConfigurationError: the folder has batches but no checkpoint, so nobody knows which offsets they have.
-        KafkaError: the query failed.
+        ConfigurationError: a wrong option; or the folder holds the archive of another topic, or batches of which nobody
+            knows what is in them.
+        IllegalStateError: another process adds to this archive.
+        KafkaError: the topic does not exist, the cluster is not there, or the query failed.
     """
-    files = _Files(spark, folder)
-    checkpoint = f"{folder}/_checkpoint"
-    if files.batches() and not files.exists(checkpoint):
-        raise ConfigurationError(
-            f"{folder} has batches but no _checkpoint: what is in them is not known; use a new folder"
-        )
+    files = ArchiveFiles(spark, folder)
     chosen = {
         "kafka.bootstrap.servers": servers,
         "subscribe": topic,
@@ -110,37 +118,91 @@ def archive(
         "maxOffsetsPerTrigger": str(batch_records),
         **(options or {}),
     }
+    parsed = SourceOptions.parse(chosen)
+    parsed.stream_start()
+    lacking = [name for name in ("partition", "offset") if name not in parsed.columns]
+    if lacking:
+        raise ConfigurationError(f"option columns: an archive needs the column {lacking[0]}")
+    identity = _identify(topic, parsed.client)
+    with files.alone("", f"another archiving to {folder}"):
+        _check_topic(files, folder, identity)
+        return _archive(spark, files, folder, topic, chosen, follow, on_progress)
+
+
+def _identify(topic: str, client: Mapping[str, str]) -> dict[str, str | None]:
+    """Which topic it is, of which cluster."""
+    with KafkaAdminClient(admin_settings(client)) as admin:
+        (found,) = admin.describe_topics([topic])
+        return {"topic": topic, "topic_id": found.topic_id, "cluster_id": admin.describe_cluster().cluster_id}
+
+
+def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None]) -> None:
+    """Offsets in the checkpoint count for one topic of one cluster; the first run writes down which."""
+    if files.batches() and not files.exists(_CHECKPOINT):
+        raise ConfigurationError(
+            f"{folder} has batches but no {_CHECKPOINT}: what is in them is not known; use a new folder"
+        )
+    text = files.read(_TOPIC)
+    if text is None:
+        files.write(_TOPIC, json.dumps(here) + "\n")
+        return
+    there = json.loads(text)
+    if there == here:
+        return
+    topic, cluster = here["topic"], here["cluster_id"]
+    if (there["topic"], there["cluster_id"]) != (topic, cluster):
+        told = f"topic {there['topic']} of cluster {there['cluster_id']}, not of {topic} of cluster {cluster}"
+        raise ConfigurationError(f"{folder} is the archive of {told}; use another folder")
+    raise ConfigurationError(
+        f"topic {topic} was deleted and made anew since {folder} was begun, its offsets count anew; use another folder"
+    )
+
+
+def _archive(
+    spark: Any,
+    files: ArchiveFiles,
+    folder: str,
+    topic: str,
+    options: Mapping[str, str],
+    follow: bool,
+    on_progress: Callable[[Archived], object],
+) -> Archived:
     reader = spark.readStream.format("pyconsumer")
-    for name, value in chosen.items():
+    for name, value in options.items():
         reader = reader.option(name, value)
+    seen = -1
     records = 0
+    behind = 0
 
     def write(frame: Any, number: int) -> None:
-        path = f"{folder}/batch={number:0{_DIGITS}d}"
-        frame.write.mode("overwrite").partitionBy("partition").parquet(path)
+        frame.write.mode("overwrite").partitionBy("partition").parquet(f"{folder}/{batch_name(number)}")
+
+    def look(query: Any) -> None:
+        nonlocal seen, records, behind
+        for progress in query.recentProgress:
+            if progress.batchId > seen and progress.numInputRows:
+                seen = progress.batchId
+                records += progress.numInputRows
+                behind = sum(lag(progress).values())
+                on_progress(Archived(seen + 1, records, behind))
 
     trigger = {"processingTime": "1 second"} if follow else {"availableNow": True}
-    writer = reader.load().writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-    query = writer.trigger(**trigger).start()
-    seen = -1
-    behind = 0
-    try:
-        while True:
-            active = query.isActive
-            for progress in query.recentProgress:
-                if progress.batchId > seen and progress.numInputRows:
-                    seen = progress.batchId
-                    records += progress.numInputRows
-                    behind = sum(lag(progress).values())
-                    on_progress(Archived(seen + 1, records, behind))
-            if not active:
-                break
-            time.sleep(_POLL_S)
-        error = query.exception()
-    finally:
-        query.stop()
-    if error is not None:
-        raise KafkaError(f"archiving {topic} failed: {_cause(error)}")
+    for attempt in range(1, _ATTEMPTS + 1):
+        writer = reader.load().writeStream.foreachBatch(write).option("checkpointLocation", f"{folder}/{_CHECKPOINT}")
+        query = writer.trigger(**trigger).start()
+        try:
+            while query.isActive:
+                look(query)
+                time.sleep(_POLL_S)
+            look(query)
+            error = query.exception()
+        finally:
+            query.stop()
+        if error is None:
+            break
+        if _SLOW_START not in str(error) or attempt == _ATTEMPTS:
+            raise KafkaError(f"archiving {topic} failed: {told_by_spark(error)}")
+        _log.warning("this machine is busy: attempt %d of %d: %s", attempt, _ATTEMPTS, _SLOW_START)
     return Archived(len(files.batches()), records, behind)
 
 
@@ -167,37 +229,50 @@ def replay(
         on_progress: called after each batch.
 
     Raises:
-        ConfigurationError: there is no archive.
+        ConfigurationError: there is no archive, or a wrong option.
+        IllegalStateError: another process replays it to this topic.
+        UnknownTopicOrPartitionError: the topic does not exist.
         KafkaError: a batch could not be sent.
     """
-    files = _Files(spark, folder)
+    files = ArchiveFiles(spark, folder)
     batches = files.batches()
     if not batches:
-        raise ConfigurationError(f"there is no archive in {folder}: it has no folder such as batch={0:0{_DIGITS}d}")
+        raise ConfigurationError(f"there is no archive in {folder}: it has no folder such as {batch_name(0)}")
     chosen = {
         "kafka.bootstrap.servers": servers,
         "topic": topic,
         "includeTimestamp": "true",
         **(options or {}),
     }
-    notes = f"{folder}/_replay/{topic}@{_cluster_id(chosen)}"
-    if restart:
-        files.remove(notes)
-    done = set(files.names(notes)).intersection(batches)
-    records = 0
-    on_progress(Replayed(len(batches), len(done), 0))
-    for name in batches:
-        if name not in done:
-            records += _send(spark, f"{folder}/{name}", chosen, keep_partitions)
-            files.note(f"{notes}/{name}")
-            done.add(name)
-            on_progress(Replayed(len(batches), len(done), records))
+    notes = f"_replay/{topic}@{_target(files, batches, topic, SinkOptions.parse(chosen).client)}"
+    with files.alone(notes, f"another replay of {folder} to {topic}"):
+        if restart:
+            for name in batches:
+                files.remove(f"{notes}/{name}")
+        done = set(files.names(notes)).intersection(batches)
+        records = 0
+        on_progress(Replayed(len(batches), len(done), 0))
+        for name in batches:
+            if name not in done:
+                records += _send(spark, f"{folder}/{name}", chosen, keep_partitions)
+                files.write(f"{notes}/{name}")
+                done.add(name)
+                on_progress(Replayed(len(batches), len(done), records))
     return Replayed(len(batches), len(done), records)
 
 
-def _cluster_id(options: Mapping[str, str]) -> str:
-    client = SinkOptions.parse(options).client
+def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Mapping[str, str]) -> str:
+    """Id of the cluster that has the topic."""
     with KafkaAdminClient(admin_settings(client)) as admin:
+        try:
+            admin.describe_topics([topic])
+        except UnknownTopicOrPartitionError:
+            # A broker may make topics by itself; but with its own retention time it would soon delete old records.
+            count = 1 + max((number for name in batches for number in files.partitions(name)), default=0)
+            raise UnknownTopicOrPartitionError(
+                f"topic {topic} does not exist; make it first, such as by: pyconsumer topics create {topic} -p {count} "
+                "-t retention.ms=-1 (a topic deletes records that are older than its retention time)"
+            ) from None
         return admin.describe_cluster().cluster_id or "unnamed"
 
 
@@ -212,52 +287,6 @@ def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bo
     try:
         writer.save()
     except Exception as error:
-        raise KafkaError(f"sending {path} failed: {_cause(error)}") from error
+        raise KafkaError(f"sending {path} failed: {told_by_spark(error)}") from error
     count: int = frame.count()
     return count
-
-
-def _cause(error: object) -> str:
-    """The last line of an error of Spark's that tells something, which is Python's own."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    told = [line for line in lines if re.match(r"(pyconsumer|pyspark)\.[\w.]+(Error|Exception): ", line)]
-    return (told or [line for line in lines if line] or ["for an unknown reason"])[-1 if told else 0]
-
-
-class _Files:
-    """The files of an archive, by Hadoop's file systems, so that ``s3a://`` and ``hdfs://`` work as well."""
-
-    def __init__(self, spark: Any, folder: str) -> None:
-        self._jvm = spark._jvm
-        self._conf = spark._jsparkSession.sessionState().newHadoopConf()
-        self._folder = folder
-
-    def _path(self, path: str) -> tuple[Any, Any]:
-        found = self._jvm.org.apache.hadoop.fs.Path(path)
-        return found.getFileSystem(self._conf), found
-
-    def exists(self, path: str) -> bool:
-        system, found = self._path(path)
-        return bool(system.exists(found))
-
-    def names(self, path: str) -> list[str]:
-        """What is in a folder; nothing if there is none."""
-        system, found = self._path(path)
-        if not system.exists(found):
-            return []
-        return [str(status.getPath().getName()) for status in system.listStatus(found)]
-
-    def batches(self) -> list[str]:
-        """Names of the batches that were finished, in order."""
-        names = [name for name in self.names(self._folder) if _BATCH.fullmatch(name)]
-        whole = [name for name in names if self.exists(f"{self._folder}/{name}/_SUCCESS")]
-        return sorted(whole, key=lambda name: int(name.partition("=")[2]))
-
-    def note(self, path: str) -> None:
-        """Make an empty file."""
-        system, found = self._path(path)
-        system.create(found, True).close()
-
-    def remove(self, path: str) -> None:
-        system, found = self._path(path)
-        system.delete(found, True)

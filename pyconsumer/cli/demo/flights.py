@@ -10,14 +10,14 @@ import importlib.util
 import io
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, KafkaError
 
-__all__ = ["FLIGHTS", "Flight", "airlines", "flights"]
+__all__ = ["FLIGHTS", "Flight", "airlines", "compare", "flights"]
 
 #: How many there are.
 FLIGHTS = 336_776
@@ -78,3 +78,17 @@ def airlines() -> dict[str, str]:
     """Names of the carriers by code."""
     with (_folder() / "airlines.csv").open(encoding="utf-8", newline="") as text:
         return {row["carrier"]: row["name"] for row in csv.DictReader(text)}
+
+
+def compare(found: Mapping[str, int], expected: Mapping[str, int], what: str) -> None:
+    """Compare how many flights each carrier has.
+
+    Args:
+        what: begins the error's message, such as "the flights".
+
+    Raises:
+        KafkaError: there are others than expected.
+    """
+    wrong = sorted(carrier for carrier in {*found, *expected} if found.get(carrier, 0) != expected.get(carrier, 0))
+    if wrong:
+        raise KafkaError(f"{what} of {', '.join(wrong)} differ from what was sent")

@@ -40,7 +40,7 @@ class DemoGroup:
         *,
         on_progress: Callable[[int], None],
         on_event: Callable[[str], None],
-        timeout: float = 90.0,
+        timeout: float = 300.0,
     ) -> None:
         self.topic = topic
         self.ends = dict(ends)

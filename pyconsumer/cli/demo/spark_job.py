@@ -1,85 +1,128 @@
-"""The demo's Spark part: delay by hour of the day and carrier, as Parquet and as a plot."""
+"""The demo's Spark part: delays by hour and carrier as Parquet and as a plot; the topic's archive, and its replay."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pyconsumer.cli.demo.flights import compare
+from pyconsumer.errors import KafkaError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["run"]
+__all__ = ["CONF", "archive_topic", "delays", "draw", "replay_archive"]
+
+#: Settings of the session: little is to be done, so little is needed.
+CONF = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g"}
 
 _SCHEMA = "carrier STRING, hour INT, dep_delay DOUBLE"
+#: Records of a batch of the archive: a few batches, so that one sees how it grows.
+_BATCH = 100_000
 
 
-def run(
-    servers: str, topic: str, settings: Mapping[str, str], names: Mapping[str, str], folder: Path
-) -> tuple[int, Path, Path]:
-    """Read the topic with Spark, write the results.
+def delays(spark: Any, servers: str, topic: str, options: Mapping[str, str], path: Path) -> DataFrame:
+    """Read the topic; write flights and mean delay by hour and carrier to a Parquet folder, and return them.
 
     Args:
-        settings: further client settings, by Kafka's names. names: of the carriers. folder: where to write.
-
-    Returns:
-        How many flights Spark read, the Parquet folder and the plot.
+        options: further ones of the source.
     """
     from pyspark.sql import functions as f
 
-    from pyconsumer.spark import session
-
-    logging.getLogger("py4j").setLevel(logging.ERROR)
-    with _errors_to(folder / "spark.log"):
-        spark = session(
-            master="local[2]",
-            **{
-                "spark.ui.enabled": "false",
-                "spark.ui.showConsoleProgress": "false",
-                "spark.sql.shuffle.partitions": "2",
-                "spark.driver.memory": "1g",
-            },
-        )
-    try:
-        records = (
-            spark.read.format("pyconsumer")
-            .option("kafka.bootstrap.servers", servers)
-            .option("subscribe", topic)
-            .options(**{f"kafka.{name}": value for name, value in settings.items()})
-            .load()
-        )
-        flight = f.from_json(f.col("value").cast("string"), _SCHEMA)
-        result = (
-            records.select(flight.alias("flight"))
-            .groupBy("flight.hour", "flight.carrier")
-            .agg(f.count("*").alias("flights"), f.avg("flight.dep_delay").alias("mean_delay"))
-            .orderBy("hour", "carrier")
-            .cache()
-        )
-        parquet = folder / "delay_by_hour_and_carrier.parquet"
-        result.coalesce(1).write.mode("overwrite").parquet(str(parquet))
-        table = result.toPandas()
-    finally:
-        spark.stop()
-    picture = folder / "delay_by_hour_and_carrier.png"
-    draw(table, names, picture)
-    return int(table["flights"].sum()), parquet, picture
+    records = (
+        spark.read.format("pyconsumer")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+        .options(**options)
+        .load()
+    )
+    flight = f.from_json(f.col("value").cast("string"), _SCHEMA)
+    result = (
+        records.select(flight.alias("flight"))
+        .groupBy("flight.hour", "flight.carrier")
+        .agg(f.count("*").alias("flights"), f.avg("flight.dep_delay").alias("mean_delay"))
+        .orderBy("hour", "carrier")
+        .cache()
+    )
+    result.coalesce(1).write.mode("overwrite").parquet(str(path))
+    table: DataFrame = result.toPandas()
+    return table
 
 
-@contextlib.contextmanager
-def _errors_to(path: Path) -> Iterator[None]:
-    """What processes started inside write to standard error goes to a file: the JVM's greetings are not for people."""
-    kept = os.dup(2)
-    try:
-        with path.open("ab") as file:
-            os.dup2(file.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+def archive_topic(
+    spark: Any,
+    servers: str,
+    topic: str,
+    options: Mapping[str, str],
+    folder: Path,
+    expected: Mapping[str, int],
+    on_progress: Callable[[int], object],
+) -> tuple[int, int]:
+    """Archive the topic as ``pyconsumer archive`` does, and look whether its files have each flight once.
+
+    Args:
+        options: further ones of the source. folder: a new one.
+        expected: how many flights each carrier has.
+        on_progress: called with the number of flights archived so far.
+
+    Returns:
+        How many flights are in the files, and how many batches there are.
+
+    Raises:
+        KafkaError: a flight is missing, or is there twice.
+    """
+    from pyspark.sql import functions as f
+
+    from pyconsumer.spark.archive import archive
+
+    done = archive(
+        spark,
+        servers,
+        topic,
+        str(folder),
+        batch_records=_BATCH,
+        options=options,
+        on_progress=lambda progress: on_progress(progress.records),
+    )
+    # Read as anybody reads Parquet.
+    rows = (
+        spark.read.parquet(str(folder))
+        .groupBy("partition", f.col("key").cast("string").alias("carrier"))
+        .agg(f.count("*").alias("flights"), f.countDistinct("offset").alias("different"))
+        .collect()
+    )
+    found: Counter[str] = Counter()
+    for row in rows:
+        if row.flights != row.different:
+            raise KafkaError(f"{row.flights - row.different:,} flights of {row.carrier} are in the archive twice")
+        found[row.carrier] += row.flights
+    compare(found, expected, "in the archive the flights")
+    return sum(found.values()), done.batches
+
+
+def replay_archive(
+    spark: Any,
+    folder: Path,
+    servers: str,
+    topic: str,
+    options: Mapping[str, str],
+    on_progress: Callable[[int], object],
+) -> int:
+    """Send the archive to a topic as ``pyconsumer replay`` does; returns how many flights were sent."""
+    from pyconsumer.spark.archive import replay
+
+    chosen = {"kafka.compression.type": "zstd", **options}
+    done = replay(
+        spark,
+        str(folder),
+        servers,
+        topic,
+        options=chosen,
+        on_progress=lambda progress: on_progress(progress.records),
+    )
+    return done.records
 
 
 def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
@@ -108,13 +151,13 @@ def draw(table: DataFrame, names: Mapping[str, str], path: Path) -> None:
                 axes.text(
                     column,
                     row,
-                    str(round(delay)),
+                    str(round(float(delay))),
                     ha="center",
                     va="center",
                     fontsize=7.5,
                     color="white" if delay > 38 or delay < -3 else "black",
                 )
-    axes.set_xlabel("scheduled hour of departure")
+    axes.set_xlabel("scheduled hour of departure (hours with fewer than 20 flights are left out)")
     axes.set_title(
         "Delays build up through the day: mean departure delay in minutes, flights from New York City, 2013",
         fontsize=12,

