@@ -292,7 +292,7 @@ def test_a_reader_and_a_writer_say_so_too(arguments: list[str]) -> None:
 def test_help_names_every_command_and_option(here: Here) -> None:
     status, out, _ = here("--help")
     assert status == 0
-    for name in ("broker", "consume", "demo", "groups", "offsets", "produce", "topics"):
+    for name in ("archive", "broker", "consume", "demo", "groups", "offsets", "produce", "replay", "topics"):
         assert name in out
         status, told, _ = here(name, "--help")
         assert (status, told.startswith(f"Usage: pyconsumer {name}")) == (0, True)
