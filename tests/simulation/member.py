@@ -325,7 +325,7 @@ class Member(ConsumerRebalanceListener):
                     yield from self._find_positions()
                     continue  # it waited for answers: look what is due before anything is handed out
                 self._read()
-                work = clock.now() + random.uniform(0.01, 0.8)
+                work = clock.now() + random.uniform(0.01, world.longest_work)
                 yield Busy(max(work, self.stalled_until))
                 if self._commits != "auto" and clock.now() >= self._commit_at:
                     self._commit_at = clock.now() + _COMMIT_INTERVAL

@@ -106,6 +106,7 @@ class World:
         self.mixed = protocol == "delayed" and self.random.random() < 0.2
         self.static = protocol == "static" or (protocol == "delayed" and self.random.random() < 0.5)
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
+        self.longest_work = 0.8  # of a member on what a poll gave, seconds
         self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
         self.members: list[Member] = []
         self.rules = Rules(self)
