@@ -31,6 +31,7 @@ __all__ = ["JavaMembers", "LiveGroup", "LiveMember", "Writer"]
 
 ROOT = Path(__file__).parents[2]
 SETTLED_WITHIN_S = 60.0
+_LOGGED = 40  # lines of a member that a failure shows
 JAVA_STRATEGIES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -227,12 +228,22 @@ class LiveGroup:
         )
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        if kind is not None:
+            self._print_logs()
         try:
             self.writer._stop.set()
             self._ending.close()
         finally:
             self.writer._thread.join(100)
+
+    def _print_logs(self) -> None:
+        """What members that should be at work have logged last, for the report of a failure."""
+        for member in self.alive:
+            if isinstance(member, _ProcessMember):
+                started = "" if member.seen.started else " (it has not started)"
+                last = "".join(member.process.stderr.splitlines(keepends=True)[-_LOGGED:])
+                print(f"-- {member.name}{started} has logged last:\n{last}")
 
     @property
     def alive(self) -> list[LiveMember]:
