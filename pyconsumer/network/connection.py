@@ -261,11 +261,6 @@ class Connection:
         return self._reader.inside_frame
 
     @property
-    def missing(self) -> int:
-        """Bytes that are still to be read of a large answer of which a part has come; 0 if that is not known."""
-        return self._reader.missing if self._tls is None else 0
-
-    @property
     def has_output(self) -> bool:
         """Whether there is something to write."""
         return bool(self._out)

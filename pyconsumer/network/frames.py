@@ -55,11 +55,6 @@ class FrameReader:
         return self._frame is not None or self._small_filled > 0
 
     @property
-    def missing(self) -> int:
-        """Bytes that are still to come of a large frame of which a part has come; 0 if there is none."""
-        return 0 if self._frame is None else self._frame_size - self._frame_filled
-
-    @property
     def head(self) -> bytes:
         """The first bytes of a stream of which no frame could be made yet, for error messages."""
         return bytes(self._small[: self._small_filled])

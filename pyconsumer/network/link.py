@@ -12,7 +12,6 @@ import math
 import os
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +28,6 @@ __all__ = ["Link", "LinkSettings", "LinkStats"]
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 # Reads of one link in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
 _MAX_READS = 16
-# Elsewhere than on Linux such a mark may cost more than it gives, or keep what is there from being read.
-_LOW_WATER_BYTES = 1 << 19 if sys.platform == "linux" else 1
 
 
 @dataclass(slots=True)
@@ -84,8 +81,6 @@ class Link:
         self._events = 0
         self._busy = False
         self._progress = False
-        self._low_water = 1
-        self._highest_mark = _LOW_WATER_BYTES
         self.deadline = math.inf
         """When the present stage takes too long; inf once the connection is in use."""
         self.setup_timeout = math.inf
@@ -126,14 +121,6 @@ class Link:
     def take_progress(self) -> bool:
         """Whether a part of an answer has come since the last call."""
         progress, self._progress = self._progress, False
-        if not progress and self._low_water > 1:
-            # Slower than one mark in all that time: from now on each byte counts, those that wait now too.
-            self._highest_mark = 1
-            self._mark(1)
-            try:
-                progress = bool(self._socket.recv(1, socket.MSG_PEEK))
-            except OSError:
-                pass  # nothing waits
         return progress and self.connection is not None and self.connection.inside_answer
 
     def start(self, now: float) -> None:
@@ -203,7 +190,6 @@ class Link:
             correlation_ids=settings.correlation_ids,
         )
         sock = self._socket = settings.open_socket(endpoint.family)
-        self._low_water = 1
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -288,14 +274,7 @@ class Link:
             # A read that did not fill the buffer took all there was. After an answer there is rarely more.
             if count < room or found:
                 break
-        self._mark(min(connection.missing, self._highest_mark) or 1)
         self._busy = False
-
-    def _mark(self, size: int) -> None:
-        """Let the selector report the socket when so many bytes are there, instead of at each piece of a megabyte."""
-        if size != self._low_water:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-            self._low_water = size
 
     def flush(self) -> list[Any]:
         """Write as much as the socket takes now. Returns and raises as :meth:`on_event`."""

@@ -11,7 +11,6 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.network import link as link_module
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import Endpoint, Lookup
@@ -124,7 +123,6 @@ class Wire:
         self._held = held
         self._records = records
         self._incoming = memoryview(b"")
-        self.marks = [1]  # how many bytes have to be there before select says so
 
     def __getattr__(self, name: str) -> Any:  # setblocking, register and the like
         def call(*_: Any) -> int:
@@ -143,24 +141,9 @@ class Wire:
         self._incoming = memoryview(b"".join(encode_response(answer, header.api_version, header.correlation_id)))
         return len(request)
 
-    def setsockopt(self, _: int, option: int, value: int) -> None:
-        self.calls += 1
-        if option == socket.SO_RCVLOWAT:
-            self.marks.append(value)
-
-    def lose_the_rest(self) -> None:
-        self._incoming = memoryview(b"")
-
-    def recv(self, count: int, flags: int) -> bytes:
-        assert flags == socket.MSG_PEEK
-        if not self._incoming:
-            raise BlockingIOError
-        return bytes(self._incoming[:count])
-
     def recv_into(self, view: memoryview) -> int:
         self.calls += 1
-        # The system's own bound grows to twice the mark.
-        count = min(len(view), max(self._held, self.marks[-1]), len(self._incoming))
+        count = min(len(view), self._held, len(self._incoming))
         if not count:
             raise BlockingIOError
         view[:count] = self._incoming[:count]
@@ -169,72 +152,36 @@ class Wire:
 
     def select(self) -> bool:
         self.calls += 1
-        assert not self._incoming or self.marks[-1] <= len(self._incoming), "it would wait for ever"
         return len(self._incoming) > 0
 
 
-def fetching(wire: Wire) -> Link:
-    """A link on which a fetch has just been sent."""
+@pytest.mark.parametrize(("held", "most"), [(1 << 30, 4), (256 << 10, 8 * 4 + 4)])
+def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> None:
+    """One write, then for each part that the system holds a wait and a read: about one call per MiB if it holds all."""
+    records = bytes(4 << 20)
+    wire = Wire(held, records)
     lookup = Lookup("h", 1, None)
     lookup.endpoints, lookup.done = [Endpoint(socket.AF_INET, ("h", 1), "h")], True
     link = Link("h:1", None, lookup, LinkSettings(open_socket=lambda family: wire), wire, LinkStats())
+
+    def receive() -> list[Reply]:
+        replies: list[Reply] = []
+        while not replies and wire.select():
+            link.on_event(EVENT_READ, 0.0, replies)
+        return replies
+
     link.start(0.0)
-    receive(link, wire)
+    receive()
     assert link.ready
     wire.calls = 0
+
     assert link.connection is not None
     link.connection.send(fetch.FetchRequest(), 17, None, 0.0)
     link.flush()
-    return link
-
-
-def receive(link: Link, wire: Wire) -> list[Reply]:
-    """The next answers."""
-    replies: list[Reply] = []
-    while not replies and wire.select():
-        link.on_event(EVENT_READ, 0.0, replies)
-    return replies
-
-
-@pytest.mark.parametrize(("held", "most"), [(1 << 30, 4), (128 << 10, 6 * 4)])
-def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One write, then for each part that the system holds a wait and a read: about one call per MiB if it holds all.
-
-    If it holds little we let it wait until half a MiB is there.
-    """
-    monkeypatch.setattr(link_module, "_LOW_WATER_BYTES", 1 << 19)
-    records = bytes(4 << 20)
-    wire = Wire(held, records)
-    (reply,) = receive(fetching(wire), wire)
+    (reply,) = receive()
 
     assert bytes(reply.message.responses[0].partitions[0].records) == records
     assert wire.calls <= most
-    assert wire.marks[-1] == 1, "the next answer may be small"
-
-
-def test_what_comes_slowly_counts_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "_LOW_WATER_BYTES", 1 << 19)
-    wire = Wire(128 << 10, bytes(4 << 20))
-    link = fetching(wire)
-    link.on_event(EVENT_READ, 0.0, [])
-    assert wire.marks[-1] == 1 << 19
-    assert link.take_progress(), "something was read"
-    assert link.take_progress(), "something waits to be read"
-    assert wire.marks[-1] == 1, "and from now on everything is read at once"
-    assert not link.take_progress()
-    link.on_event(EVENT_READ, 0.0, [])
-    assert link.take_progress()
-    assert wire.marks[-1] == 1
-
-
-def test_an_answer_whose_rest_does_not_come_makes_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "_LOW_WATER_BYTES", 1 << 19)
-    wire = Wire(128 << 10, bytes(4 << 20))
-    link = fetching(wire)
-    link.on_event(EVENT_READ, 0.0, [])
-    wire.lose_the_rest()
-    assert link.take_progress(), "something was read"
-    assert not link.take_progress()
 
 
 def test_a_dead_cluster_is_no_reason_to_spin(make_client: MakeClient, broker: ScriptedBroker) -> None:
