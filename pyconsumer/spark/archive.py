@@ -167,9 +167,7 @@ def _archive(
     follow: bool,
     on_progress: Callable[[Archived], object],
 ) -> Archived:
-    reader = spark.readStream.format("pyconsumer")
-    for name, value in options.items():
-        reader = reader.option(name, value)
+    reader = spark.readStream.format("pyconsumer").options(**options)
     seen = -1
     records = 0
     behind = 0
@@ -281,9 +279,7 @@ def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bo
     # Records of one partition of the old topic go through one task, so their order stays.
     ordered = frame.repartition("partition").sortWithinPartitions("partition", "offset")
     kept = [name for name in _COLUMNS if name in frame.columns and (keep_partitions or name != "partition")]
-    writer = ordered.select(*kept).write.format("pyconsumer").mode("append")
-    for name, value in options.items():
-        writer = writer.option(name, value)
+    writer = ordered.select(*kept).write.format("pyconsumer").mode("append").options(**options)
     try:
         writer.save()
     except Exception as error:

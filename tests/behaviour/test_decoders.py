@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from pyconsumer.protocol.records import IMPLEMENTATION
+from tests.support.process import Finished, run
 from tests.unit.records.helpers import decoder_named
 
 ROOT = Path(__file__).parents[2]
@@ -24,16 +23,12 @@ def test_the_consumer_works_on_the_other_decoder(tests: str) -> None:
     """On the embedded broker alone; ``PYCONSUMER_PURE=1`` lets the whole suite run on the twin in Python."""
     if decoder_named(_OTHER) is None:
         pytest.skip("the compiled decoder was not built")
-    environment = {**os.environ, "PYCONSUMER_PURE": "1" if _OTHER == "pure" else ""}
+    environment = {"PYCONSUMER_PURE": "1" if _OTHER == "pure" else ""}
 
-    def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=290, check=False
-        )
+    def python(*arguments: str) -> Finished:
+        return run([sys.executable, *arguments], cwd=ROOT, env=environment, timeout_s=290)
 
     assert python("-c", _NAME).stdout.strip() == _OTHER
     options = ["-q", "-x", "-p", "no:cacheprovider", "-m", "not kafka", "--timeout", "120"]
-    run = python("-m", "pytest", *options, f"tests/behaviour/{tests}")
-    assert run.returncode == 0, run.stdout[-10_000:] + run.stderr
-    assert " passed" in run.stdout
+    tested = python("-m", "pytest", *options, f"tests/behaviour/{tests}").check()
+    assert " passed" in tested.stdout

@@ -7,6 +7,7 @@ own API made; nothing is done per record here that a user would not do.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -81,26 +82,40 @@ class Client:
         return Got(partition, values, [record.key for record in records] if self.keyed else (), records)
 
 
-class PyConsumer(Client):
-    note = "`poll()`, compiled decoder"
-    package = "pyconsumer"
+class _LikeKafkaPython(Client):
+    """A client with the interface of kafka-python, which ours has as well."""
+
+    module: str
+    defaults: ClassVar[dict[str, Any]] = {}
 
     def open(self) -> None:
-        from pyconsumer import KafkaConsumer
-
-        self.consumer = KafkaConsumer(
-            bootstrap_servers=self.servers, auto_offset_reset="earliest", **_underscores(self.settings)
+        self._library = importlib.import_module(self.module)
+        settings = self.defaults | _underscores(self.settings)
+        self.consumer = self._library.KafkaConsumer(
+            bootstrap_servers=self.servers, auto_offset_reset="earliest", **settings
         )
 
     def connect(self) -> None:
         self.consumer.partitions_for_topic(self.topic)
 
     def assign(self, *, latest: bool = False) -> None:
-        from pyconsumer import TopicPartition
-
-        self.consumer.assign([TopicPartition(self.topic, number) for number in range(self.partitions)])
+        at = self._library.TopicPartition
+        self.consumer.assign([at(self.topic, number) for number in range(self.partitions)])
         if latest:
             self.consumer.seek_to_end()
+
+    def poll(self, timeout_s: float) -> Iterable[Got]:
+        found = self.consumer.poll(timeout_ms=int(1000 * timeout_s))
+        return [self._got(tp.partition, records) for tp, records in found.items()]
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class PyConsumer(_LikeKafkaPython):
+    note = "`poll()`, compiled decoder"
+    package = "pyconsumer"
+    module = "pyconsumer"
 
     def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
         from pyconsumer import ConsumerRebalanceListener
@@ -111,13 +126,6 @@ class PyConsumer(Client):
                     on_assigned()
 
         self.consumer.subscribe([self.topic], listener=Told())
-
-    def poll(self, timeout_s: float) -> Iterable[Got]:
-        found = self.consumer.poll(timeout_ms=1000 * timeout_s)
-        return [self._got(tp.partition, records) for tp, records in found.items()]
-
-    def close(self) -> None:
-        self.consumer.close()
 
 
 class PyConsumerPure(PyConsumer):
@@ -161,36 +169,15 @@ def _end_of_run(numbers: Any, start: int) -> int:
     return len(numbers) if end < 0 else start + int(end)
 
 
-class KafkaPython(Client):
+class KafkaPython(_LikeKafkaPython):
     note = "`poll()`"
     package = "kafka-python"
     quick = False
-
-    def open(self) -> None:
-        from kafka import KafkaConsumer
-
-        settings = {"group_id": None} | _underscores(self.settings)
-        self.consumer = KafkaConsumer(bootstrap_servers=self.servers, auto_offset_reset="earliest", **settings)
-
-    def connect(self) -> None:
-        self.consumer.partitions_for_topic(self.topic)
-
-    def assign(self, *, latest: bool = False) -> None:
-        from kafka import TopicPartition
-
-        self.consumer.assign([TopicPartition(self.topic, number) for number in range(self.partitions)])
-        if latest:
-            self.consumer.seek_to_end()
+    module = "kafka"
+    defaults: ClassVar[dict[str, Any]] = {"group_id": None}
 
     def subscribe(self, on_assigned: Callable[[], None] | None = None) -> None:
         self.consumer.subscribe([self.topic])
-
-    def poll(self, timeout_s: float) -> Iterable[Got]:
-        found = self.consumer.poll(timeout_ms=int(1000 * timeout_s))
-        return [self._got(tp.partition, records) for tp, records in found.items()]
-
-    def close(self) -> None:
-        self.consumer.close()
 
 
 class AIOKafka(Client):

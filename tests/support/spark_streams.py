@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.support.spark_topics import reader
 
 __all__ = ["SLOW_START", "Stream", "run_to_the_end"]
+
+T = TypeVar("T")
 
 #: Spark gives up on a Python process that takes more than 10 s to start, which on a busy machine it may.
 SLOW_START = "Python worker failed to connect back"
@@ -25,19 +27,28 @@ def run_to_the_end(start: Callable[[], Any]) -> list[Any]:
         The progress of each batch.
     """
     progress: list[Any] = []
-    for attempt in range(10):
+
+    def run() -> None:
         query = start()
         try:
             query.awaitTermination()
-        except Exception as error:
-            if SLOW_START not in str(error) or attempt == 9:
-                raise
-        else:
-            break
         finally:
-            progress += query.recentProgress
+            progress.extend(query.recentProgress)
             query.stop()
+
+    _patiently(run)
     return progress
+
+
+def _patiently(run: Callable[[], T]) -> T:
+    """Run something again where Spark gave up on a process of Python that starts slowly."""
+    for _ in range(9):
+        try:
+            return run()
+        except Exception as error:
+            if SLOW_START not in str(error):
+                raise
+    return run()
 
 
 class Stream:
@@ -67,16 +78,13 @@ class Stream:
 
     def start_running(self) -> Any:
         """Start a query that goes on, and wait until it has read what there is."""
-        for attempt in range(10):
+
+        def run() -> Any:
             query = self.start()
-            try:
-                query.processAllAvailable()
-            except Exception as error:
-                if SLOW_START not in str(error) or attempt == 9:
-                    raise
-            else:
-                break
-        return query
+            query.processAllAvailable()
+            return query
+
+        return _patiently(run)
 
     def run_available(self, frame: Any = None, *, format: str = "pyconsumer") -> list[Any]:
         """Run with Trigger.AvailableNow to the end; the progress of each batch."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -12,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.support.process import run
 
 pytestmark = pytest.mark.slow
 
@@ -34,15 +35,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _build(what: str, tree: Path, into: Path) -> Path:
-    built = subprocess.run(
-        [sys.executable, "-c", _BUILD.format(what=what), str(into)],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
+    built = run([sys.executable, "-c", _BUILD.format(what=what), str(into)], cwd=tree, timeout_s=100).check()
     return into / built.stdout.splitlines()[-1]
 
 
@@ -87,18 +80,8 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
 def _version(installed: Path) -> str:
     """What ``pyconsumer --version`` says of the package in a folder."""
     program = "import sys; from pyconsumer.cli import main; main(['--version'])"
-    environment = {**os.environ, "PYCONSUMER_PURE": ""}
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=installed,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout.strip()
+    shown = run([sys.executable, "-c", program], cwd=installed, env={"PYCONSUMER_PURE": ""}).check()
+    return shown.stdout.strip()
 
 
 def test_the_sdist_is_enough_to_build_and_test(tree: Path, tmp_path: Path) -> None:
