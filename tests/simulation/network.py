@@ -89,6 +89,8 @@ class Connection:
     def _serve(self) -> None:
         while self._queue and self._serving is None:
             exchange = self._serving = self._queue.popleft()
+            if not self.open:  # a late word of a connection that broke: the fault has consequences until now
+                self._world.quiet_since = self._world.clock.now()
             self.broker.serve(exchange, lambda response, exchange=exchange: self._answer(exchange, response))  # type: ignore[misc]
 
     def _answer(self, exchange: Exchange, response: Message) -> None:

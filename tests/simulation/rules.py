@@ -2,7 +2,8 @@
 
 1. No partition has two owners among the members of the group's present generation.
 2. A partition without owner has one again within session timeout + rebalance timeout + delay + 10 round trips of the
-   last fault. The delay is that of the delayed assignor, and 0 with others.
+   last fault, and of the last request that arrived late over a connection that broke: a commit of a dead member
+   begins its session anew. The delay is that of the delayed assignor, and 0 with others.
 3. A commit that was acknowledged is in the log; what OffsetFetch answers is the last commit in the log; no commit of a
    generation that is over gets there; nobody but its own writer moves an offset back.
 4. A listener hears of a partition in turn that it is assigned and that it is revoked or lost; under the eager protocol

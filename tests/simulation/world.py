@@ -71,7 +71,7 @@ class World:
         broken: a rule to break on purpose, see :mod:`.broken`.
 
     Attributes:
-        quiet_since: when the last fault ended.
+        quiet_since: when the last fault ended, or the last late request of a broken connection was served.
         nested: a callback of a member takes its time.
         faults: how often each happened.
         as_bytes: messages go through the codec; it changes nothing else.
