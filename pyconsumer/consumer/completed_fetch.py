@@ -346,6 +346,10 @@ class FetchBuffer:
                 collected.append((fetch.topic_partition, count))
         return collected
 
+    def note_delivered(self) -> None:
+        """What was collected until now has reached the application: :meth:`roll_back` does not touch it."""
+        self._moved.clear()
+
     def roll_back(self) -> None:
         """What the last call collected did not reach the application (Ctrl-C): go back to before it."""
         for state, position, epoch, leader in reversed(self._moved):

@@ -148,12 +148,13 @@ class KafkaConsumer(Consumer):
             KafkaError: what else the group or a rebalance listener raised.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        self._core.note_delivered()
         try:
             found = self._poll(timeout_ms, lambda: self._core.take_records(most))
+            return ConsumerRecords() if found is None else found
         except BaseException as error:
             self._core.on_interrupt(error)
             raise
-        return ConsumerRecords() if found is None else found
 
     def poll_arrow(
         self,
@@ -189,14 +190,13 @@ class KafkaConsumer(Consumer):
         wanted = ArrowColumns(columns, dictionary_topic=dictionary_topic)
         most = sys.maxsize if max_records is None else check_max_records(max_records)
         builder = wanted.builder()
+        self._core.note_delivered()
         try:
             runs = self._poll(timeout_ms, lambda: self._core.take_columns(builder, most, MAX_BYTES))
-            try:
-                return wanted.batch(builder, runs or ())
-            except MemoryError:
-                self._core.fetcher.buffer.roll_back()  # they did not reach the application
-                raise
+            return wanted.batch(builder, runs or ())
         except BaseException as error:
+            if isinstance(error, MemoryError):
+                self._core.fetcher.buffer.roll_back()  # they did not reach the application
             self._core.on_interrupt(error)
             raise
 
@@ -238,6 +238,7 @@ class KafkaConsumer(Consumer):
                 record = records[-1]
                 del records[-1]
                 return record
+            self._core.note_delivered()
             called = True
             timeout = self.config.consumer_timeout_ms
             wait = math.inf if timeout is None or timeout < 0 else timeout
@@ -251,6 +252,8 @@ class KafkaConsumer(Consumer):
                 ahead.put_back(records, record)
             if not called or record is None:
                 ahead.settle()
+            if not called:
+                self._core.note_delivered()
             self._core.on_interrupt(error)
             raise
 

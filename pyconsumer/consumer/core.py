@@ -101,6 +101,8 @@ class ConsumerCore:
             metrics=metrics,
         )
         self._lookup: BackgroundSteps[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        #: To be called before a call may take records: those of the call before have reached the application.
+        self.note_delivered = self.fetcher.buffer.note_delivered
         self._looked_up: frozenset[TopicPartition] = frozenset()
         self._looked_up_for = -1  # the assignment
         self._lookup_not_before = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import math
 import os
@@ -288,6 +289,7 @@ def interrupted_at(step: int, function: Any) -> bool:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # what the collector calls is not the function's, and would not pass it on
     sys.settrace(trace)
     try:
         function()
@@ -295,6 +297,7 @@ def interrupted_at(step: int, function: Any) -> bool:
         return True
     finally:
         sys.settrace(before)
+        gc.enable()
     return False
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaConsumer
+from pyconsumer.consumer import arrow  # imported here, as an interrupted import is another matter
 from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.core import LOOK_AROUND_S
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
@@ -239,3 +240,30 @@ def test_ctrl_c_at_any_line_loses_no_record_and_gives_none_twice() -> None:
             if not came:
                 break
         assert step > 3
+
+
+@pytest.mark.parametrize("call", ["poll", "poll_arrow"])
+def test_ctrl_c_at_any_line_of_a_poll_takes_back_what_that_poll_took_and_no_more(call: str) -> None:
+    assert arrow
+    step = 0
+    while True:
+        step += 1
+        reader = Reader()
+        reader.fill(A, 0, 6)
+        came_out: list[Any] = []
+
+        def run(consumer: KafkaConsumer = reader.consumer, add: Any = came_out.append) -> None:
+            for _ in range(2):
+                add(consumer.poll(0, 2) if call == "poll" else consumer.poll_arrow(0, 2, ["offset"]))
+
+        came = interrupted_at(step, run)
+        found: list[int] = []
+        for each in came_out:
+            found += [record.offset for record in each.records()] if call == "poll" else each["offset"].to_pylist()
+        assert found == list(range(len(found)))
+        assert reader.position(A) == len(found)
+        reader.consumer.close(0)
+        if not came:
+            break
+    assert found == [0, 1, 2, 3]
+    assert step > 100
