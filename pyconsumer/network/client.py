@@ -134,6 +134,7 @@ class NetworkClient:
             rebootstraps=config.metadata_recovery_strategy == "rebootstrap",
         )
         self._interrupted = False
+        self._is_waited_for = False  # by another driver's selector
         self._closed = False
         self._forked = False
         _clients.add(self)
@@ -237,6 +238,7 @@ class NetworkClient:
             done = happened if future is None else future.done
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
+                self._leave()
                 return
             at_once = done or self._interrupted or pool.has_completed
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
@@ -250,6 +252,7 @@ class NetworkClient:
         """Send what can be sent now; wait for nothing, read nothing, run no callback."""
         self._check_open()
         self._turn(self.clock.now(), served=False)
+        self._leave()
 
     def fire(self) -> bool:
         """Run the callbacks of requests that are over; returns whether there were any."""
@@ -266,6 +269,7 @@ class NetworkClient:
         Call it again then, or as soon as :meth:`fileno` is readable.
         """
         self._check_open()
+        self._is_waited_for = True
         self._turn(now, served=False)
         self._select(0.0)
         now = self.clock.now()
@@ -282,7 +286,14 @@ class NetworkClient:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
+    def _leave(self) -> None:
+        """The thread goes to do other things, and comes back here before it waits."""
+        if self._pool.bulk and not self._is_waited_for:
+            self._pool.take_in(True)
+
     def _select(self, timeout: float) -> None:
+        if self._pool.bulk:
+            self._pool.take_in(False)
         events = self._selector.select(None if timeout == math.inf else timeout)
         now = self.clock.now()
         for key, mask in events:

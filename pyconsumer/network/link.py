@@ -12,6 +12,7 @@ import math
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,11 @@ from pyconsumer.network.tls import TlsSession
 __all__ = ["Link", "LinkSettings", "LinkStats"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+# After an answer of so many bytes the next one is likely to be as large.
+_LARGE = 1 << 16
+# How much the system takes in while nobody reads, at most half of what net.ipv4.tcp_rmem allows; see Link.take_in.
+_TAKEN_IN = 4 << 20
+_HAS_MARK = sys.platform == "linux"
 # Reads of one link in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
 _MAX_READS = 16
 
@@ -81,6 +87,10 @@ class Link:
         self._events = 0
         self._busy = False
         self._progress = False
+        self._answer_bytes = 0
+        self._is_ahead = False
+        self.is_bulk = False
+        """Whether the next answer is likely to be a large one, as the last was."""
         self.deadline = math.inf
         """When the present stage takes too long; inf once the connection is in use."""
         self.setup_timeout = math.inf
@@ -268,13 +278,37 @@ class Link:
             except KafkaError:
                 self._busy = False  # there may be a TLS alert to send
                 raise
-            replies.extend(found)
+            self._answer_bytes += count
+            if found:
+                replies.extend(found)
+                self.is_bulk = _HAS_MARK and self._answer_bytes >= _LARGE
+                self._answer_bytes = 0
             if connection.peer_closed:
                 raise connection.lost("the broker closed the connection")
             # A read that did not fill the buffer took all there was. After an answer there is rarely more.
             if count < room or found:
                 break
         self._busy = False
+
+    def take_in(self, ahead: bool) -> None:
+        """Let the system take in an answer ahead of its reader; or (False) have it wake one for every byte.
+
+        Linux acknowledges data beyond ``SO_RCVLOWAT`` late while nobody reads it, and a broker that sends from a small
+        buffer (Kafka's has 100 KiB) waits for that: most of the next answer would come only after this one is decoded.
+        Below that mark it acknowledges at once; but then nobody is woken below it, so nobody may wait meanwhile.
+        """
+        if ahead == self._is_ahead or self._socket is None or self.connection is None:
+            return
+        if ahead:
+            if not self.connection.in_flight:
+                return
+            self._is_ahead = True  # before the call, and after it the other way: whatever Ctrl-C does, no wait hangs
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _TAKEN_IN if ahead else 1)
+        except OSError:
+            self.is_bulk = False  # a system that only says that it is Linux
+        if not ahead:
+            self._is_ahead = False
 
     def flush(self) -> list[Any]:
         """Write as much as the socket takes now. Returns and raises as :meth:`on_event`."""

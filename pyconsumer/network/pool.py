@@ -35,6 +35,8 @@ __all__ = ["Pool", "broker_address"]
 log = logging.getLogger("pyconsumer.network")
 
 _MAX_INT32 = 0x7FFFFFFF
+# Links that take in ahead: that costs each two calls of the system for a wait, whoever the wait is for.
+_MOST_AHEAD = 8
 
 
 class Pool:
@@ -74,6 +76,8 @@ class Pool:
         """Tells where the node of a peer listens; None if that is not known."""
         self.on_lost: Callable[[Peer, KafkaError, float], None] = lambda peer, error, now: None
         """Called when a link broke or could not be established."""
+        self.bulk: dict[Link, None] = {}
+        """Links whose next answer is likely to be large, some of them if there are many; see :meth:`take_in`."""
         self._settings = settings
         self._selector = selector
         self._names = names
@@ -333,6 +337,14 @@ class Pool:
         self.on_lost(peer, error, now)
         self.mark(peer)
 
+    def take_in(self, ahead: bool) -> None:
+        """For all :attr:`bulk` links, see :meth:`Link.take_in`. They must not be ahead while anybody waits for them."""
+        for link in list(self.bulk):
+            if link.owner.link is link:
+                link.take_in(ahead)
+            else:
+                del self.bulk[link]
+
     def on_event(self, link: Link, events: int, now: float) -> None:
         """The socket of a link can be read or written."""
         peer: Peer = link.owner
@@ -348,6 +360,11 @@ class Pool:
             self.fail_link(peer, error, now)
             self._touched = None
             return
+        if replies:
+            if not link.is_bulk:
+                self.bulk.pop(link, None)
+            elif len(self.bulk) < _MOST_AHEAD:
+                self.bulk[link] = None
         self._received(peer, replies, now)
         self._written(peer, written, now)
         self.mark(peer)

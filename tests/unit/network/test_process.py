@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyconsumer.errors import IllegalStateError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import Endpoint, Lookup
+from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.link import Link, LinkSettings, LinkStats
 from pyconsumer.network.selector import EVENT_READ, new_selector
 from pyconsumer.protocol.api import ApiKey, decode_request_header, encode_response
@@ -109,6 +111,83 @@ def test_a_short_answer_takes_one_read(broker: ScriptedBroker, make_client: Make
     future = client.send(0, HeartbeatRequest, HeartbeatRequest(group_id="g"))
     client.poll(clock.now() + 10, future)
     assert CountingSocket.calls == 2
+
+
+def large_answer() -> fetch.FetchResponse:
+    data = fetch.PartitionData(partition_index=0, records=bytes(1 << 20))
+    return fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(topic_id=b"t" * 16, partitions=[data])])
+
+
+def to_be_read(broker: ScriptedBroker, make_client: MakeClient, *answers: fetch.FetchResponse) -> NetworkClient:
+    """A client that knows node 0, which answers fetches."""
+    broker.on(ApiKey.FETCH, list(answers))
+    client = make_client(broker.address)
+    assert client.metadata is not None
+    while not client.metadata.update_count:
+        client.poll(client.clock.now() + 10)
+    return client
+
+
+def asked(client: NetworkClient) -> RequestFuture[Any]:
+    """A fetch from node 0, which has gone out when this returns."""
+    future = client.send(0, fetch.FetchRequest, fetch.FetchRequest())
+    client.flush()
+    while not client.in_flight(0):
+        client.poll(client.clock.now() + 10)
+        client.flush()
+    return future
+
+
+def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
+    client.poll(client.clock.now() + 60, future)
+    assert future.succeeded
+
+
+def socket_of(client: NetworkClient) -> socket.socket:
+    """Of the connection to node 0."""
+    link = client._pool.peers[0].link
+    assert link is not None
+    found: socket.socket = link._socket
+    return found
+
+
+def mark_of(client: NetworkClient) -> int:
+    """How many bytes the system wants before it wakes a reader of the connection to node 0."""
+    return socket_of(client).getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such mark")
+class TestTakingInAhead:
+    """While nobody waits, the system takes in a large answer; to those who wait it reports every byte."""
+
+    def test_only_after_a_large_answer_and_only_while_another_is_due(
+        self, broker: ScriptedBroker, make_client: MakeClient
+    ) -> None:
+        small, large = fetch.FetchResponse(), large_answer()
+        client = to_be_read(broker, make_client, small, large, large, small)
+        marks = []
+        for _ in range(5):
+            future = asked(client)
+            due = mark_of(client)
+            answered(client, future)
+            marks.append((due, mark_of(client)))
+        assert [due > 1 for due, _ in marks] == [False, False, True, True, False]
+        assert {after for _, after in marks} == {1}, "nothing is due any more"
+
+    def test_whoever_waits_is_woken_by_little(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+        client = to_be_read(broker, make_client, large_answer(), fetch.FetchResponse())
+        answered(client, asked(client))
+        future = asked(client)
+        assert mark_of(client) > 1
+        client.poll(client.clock.now() + 600, future)  # longer than a test may take
+        assert future.succeeded
+
+    def test_not_where_another_driver_waits(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+        client = to_be_read(broker, make_client, large_answer())
+        answered(client, asked(client))
+        client.step(client.clock.now())
+        asked(client)
+        assert mark_of(client) == 1
 
 
 class Wire:
