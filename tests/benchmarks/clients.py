@@ -141,32 +141,21 @@ class PyConsumerColumns(PyConsumer):
     note = "`poll_arrow()`"
 
     def open(self) -> None:
-        import pyarrow
-        import pyarrow.compute
+        import pyarrow.compute  # before the clock runs
 
-        assert pyarrow.compute.equal  # imported before the clock runs
         super().open()
+        self._runs = pyarrow.compute.run_end_encode
         self._columns = ["partition", "offset", "timestamp", "key", "value"]
 
     def poll(self, timeout_s: float) -> Iterable[Got]:
         batch = self.consumer.poll_arrow(timeout_ms=1000 * timeout_s, columns=self._columns)
         start = 0
-        while start < batch.num_rows:
-            # Rows of one partition follow each other.
-            partition = batch["partition"][start].as_py()
-            end = _end_of_run(batch["partition"], start)
+        # Rows of one partition follow each other.
+        runs = self._runs(batch["partition"])
+        for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             keys = batch["key"].slice(start, end - start) if self.keyed else ()
             yield Got(partition, batch["value"].slice(start, end - start), keys)
             start = end
-
-
-def _end_of_run(numbers: Any, start: int) -> int:
-    """Where the numbers equal to the one at ``start`` end."""
-    import pyarrow.compute as pc
-
-    same = pc.equal(numbers.slice(start), numbers[start])
-    end = pc.index(same, False).as_py()
-    return len(numbers) if end < 0 else start + int(end)
 
 
 class KafkaPython(_LikeKafkaPython):
