@@ -141,17 +141,19 @@ class PyConsumerColumns(PyConsumer):
     note = "`poll_arrow()`"
 
     def open(self) -> None:
-        import pyarrow.compute  # before the clock runs
+        from pyarrow.compute import run_end_encode  # imported before the clock runs
 
+        assert run_end_encode
         super().open()
-        self._runs = pyarrow.compute.run_end_encode
         self._columns = ["partition", "offset", "timestamp", "key", "value"]
 
     def poll(self, timeout_s: float) -> Iterable[Got]:
+        from pyarrow.compute import run_end_encode
+
         batch = self.consumer.poll_arrow(timeout_ms=1000 * timeout_s, columns=self._columns)
         start = 0
         # Rows of one partition follow each other.
-        runs = self._runs(batch["partition"])
+        runs = run_end_encode(batch["partition"])
         for partition, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             keys = batch["key"].slice(start, end - start) if self.keyed else ()
             yield Got(partition, batch["value"].slice(start, end - start), keys)

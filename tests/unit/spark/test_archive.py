@@ -55,7 +55,7 @@ class Spark:
     def _same(self, *_: object, **__: object) -> Spark:
         return self
 
-    format = option = load = foreachBatch = trigger = _same  # noqa: N815
+    format = options = option = load = foreachBatch = trigger = _same  # noqa: N815
 
     def start(self) -> Query:
         return self.queries.pop(0)

@@ -5,6 +5,25 @@ from pyconsumer.protocol.records.columns import BinaryColumn, Columns, HeaderCol
 cdef Py_ssize_t MOST_BYTES = 0x7FFFFFFF  # offsets have 32 bits
 
 
+cdef extern from *:
+    """
+    /* Copies length bytes by whole pieces, for which a call of memcpy would take longer than the copy. Up to 31 bytes more
+       are read and written. */
+    static inline void pyconsumer_copy(char *to, const uint8_t *from, Py_ssize_t length) {
+        Py_ssize_t done = 0;
+        do {
+            memcpy(to + done, from + done, 32);
+            done += 32;
+        } while (done < length);
+    }
+    """
+    void pyconsumer_copy(char *to, const uint8_t *start, Py_ssize_t length) noexcept nogil
+
+cdef enum:
+    COPIED_AT_ONCE = 32
+    LONGEST_SMALL = 512  # bytes that pyconsumer_copy is good for
+
+
 @cython.final
 @cython.no_gc
 cdef class ByteStrings:
@@ -75,6 +94,59 @@ cdef class ByteStrings:
         return BinaryColumn(
             self.offsets.finish(4 * (self.count + 1), "i"), self.data.finish(self.size, "B"), bitmap, nulls
         )
+
+
+cdef struct Strings:
+    # What of a ByteStrings changes with each string.
+    int32_t *ends
+    char *bytes
+    uint8_t *valid
+    Py_ssize_t size
+    Py_ssize_t nulls
+    Py_ssize_t capacity  # bytes
+
+
+cdef inline Strings strings_of(ByteStrings column) noexcept:
+    cdef Strings found
+    found.ends = column.ends
+    found.bytes = column.bytes
+    found.valid = column.valid
+    found.size = column.size
+    found.nulls = column.nulls
+    found.capacity = column.data.capacity
+    return found
+
+
+cdef inline bint add_string(
+    Strings *strings, Py_ssize_t row, const uint8_t *start, Py_ssize_t length, const uint8_t *limit
+) noexcept nogil:
+    """As ByteStrings.append, but False if there is no room. The bytes before ``limit`` may be read."""
+    if row & 7 == 0:
+        strings.valid[row >> 3] = 0
+    if length < 0:
+        strings.nulls += 1
+    else:
+        if length > strings.capacity - strings.size or length > MOST_BYTES - strings.size:
+            return False
+        if (
+            length <= LONGEST_SMALL
+            and length + COPIED_AT_ONCE <= strings.capacity - strings.size
+            and length + COPIED_AT_ONCE <= limit - start
+        ):
+            pyconsumer_copy(strings.bytes + strings.size, start, length)
+        else:
+            memcpy(strings.bytes + strings.size, start, length)
+        strings.size += length
+        strings.valid[row >> 3] |= <uint8_t>(1 << (row & 7))
+    strings.ends[row + 1] = <int32_t>strings.size
+    return True
+
+
+cdef inline int take_over(ByteStrings column, const Strings *strings, Py_ssize_t count) noexcept:
+    column.size = strings.size
+    column.nulls = strings.nulls
+    column.count = count
+    return 0
 
 
 @cython.final
@@ -212,6 +284,16 @@ cdef class ColumnsBuilder:
         (<int64_t *>self.timestamps.start)[self.count] = timestamp
         (<int32_t *>self.types.start)[self.count] = timestamp_type
         (<int32_t *>self.epochs.start)[self.count] = epoch
+
+    cdef inline void add_same(self, Py_ssize_t end, int32_t timestamp_type, int32_t epoch) noexcept:
+        """What rows up to ``end`` have in common. They count from now on."""
+        cdef int32_t *types = <int32_t *>self.types.start
+        cdef int32_t *epochs = <int32_t *>self.epochs.start
+        cdef Py_ssize_t row
+        for row in range(self.count, end):
+            types[row] = timestamp_type
+            epochs[row] = epoch
+        self.count = end
 
     cdef inline void end_row(self) noexcept:
         self.count += 1

@@ -398,6 +398,8 @@ cdef class Cursor:
         columns.expected = 0
         if columns.values is not None and size > columns.values.data.capacity - columns.values.size:
             columns.values.grow(size)
+        # Of a record's bytes some are no key or value, so a limit on those lets more rows come.
+        bytes_per_record -= min(bytes_per_record - 1, bytes_per_record // 8 + 6)
         columns.reserve(min(size // bytes_per_record + 16, room, most_bytes // BYTES_PER_ROW + 1))
         return 0
 
@@ -410,18 +412,20 @@ cdef class Cursor:
         cdef ByteStrings keys = columns.keys, values = columns.values
         cdef bint has_headers = columns.header_offsets is not None
         cdef const uint8_t *before
-        cdef Py_ssize_t distance = self.distance_ahead()
         cdef int result
         room = min(room, self.remaining)
         columns.reserve(room)
         while room > 0 and columns.heaviness() < most:
+            if not has_headers:
+                room -= self.decode_plain_rows(columns, room, most)
+                if room <= 0 or columns.heaviness() >= most:
+                    break
+            # One row, whatever is special about it.
             before = self.at
             result = read_record(&self.at, self.limit, head, self.next, not self.delivering, &found)
             if result == DAMAGED:
                 self.fail_at_record()
                 return True
-            if distance:
-                prefetch(before + distance, self.at + distance, self.data + self.end)
             if result == GOOD:
                 if not columns.has_room(&found):
                     self.at = before
@@ -446,6 +450,60 @@ cdef class Cursor:
         if self.remaining == 0:
             self.end_batch()
         return False
+
+    cdef Py_ssize_t decode_plain_rows(self, ColumnsBuilder columns, Py_ssize_t room, Py_ssize_t most) noexcept:
+        """Rows for which nothing has to be made or told; how many. Without a column of headers."""
+        cdef RecordView found
+        cdef Strings keys, values
+        cdef const BatchHeader *head = &self.current
+        cdef const uint8_t *at = self.at
+        cdef const uint8_t *limit = self.limit
+        cdef const uint8_t *data_end = self.data + self.end
+        cdef const uint8_t *before
+        cdef int64_t *offsets = <int64_t *>columns.offsets.start
+        cdef int64_t *timestamps = <int64_t *>columns.timestamps.start
+        cdef int64_t lowest = self.next
+        cdef bint has_append_time = timestamp_type_of(head) == 1
+        cdef bint has_keys = columns.keys is not None, has_values = columns.values is not None
+        cdef Py_ssize_t distance = self.distance_ahead()
+        cdef Py_ssize_t first = columns.count, row = first, end = first + room
+        memset(&keys, 0, sizeof(keys))
+        memset(&values, 0, sizeof(values))
+        if has_keys:
+            keys = strings_of(columns.keys)
+        if has_values:
+            values = strings_of(columns.values)
+        while row < end and keys.size + values.size < most:
+            before = at
+            if read_record(&at, limit, head, lowest, False, &found) != GOOD:
+                break
+            if distance:
+                prefetch(before + distance, at + distance, data_end)
+            # Keys first: if values have no room, the same key is written once more.
+            if has_keys and not add_string(&keys, row, found.key, found.key_length, limit):
+                at = before
+                break
+            if has_values and not add_string(&values, row, found.value, found.value_length, limit):
+                if has_keys:
+                    keys.size = keys.ends[row]
+                    keys.nulls -= found.key_length < 0
+                at = before
+                break
+            offsets[row] = found.offset
+            timestamps[row] = head.max_timestamp if has_append_time else found.timestamp
+            lowest = found.offset + 1
+            row += 1
+        if row > first:
+            self.at = at
+            self.next = lowest
+            self.delivering = True
+            self.remaining -= <int32_t>(row - first)
+            columns.add_same(row, timestamp_type_of(head), head.leader_epoch)
+            if has_keys:
+                take_over(columns.keys, &keys, row)
+            if has_values:
+                take_over(columns.values, &values, row)
+        return row - first
 
     cdef int end_batch(self) except -1:
         """All of its records are read."""
