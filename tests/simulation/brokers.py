@@ -68,7 +68,13 @@ class Storage:
 
 
 class Broker:
-    """One broker: whether it is up, and its group coordinator."""
+    """One broker: whether it is up, and its group coordinator.
+
+    Attributes:
+        under_way: of commits that were written and are not acknowledged yet: the offsets that they replace.
+    """
+
+    under_way: list[dict[TopicPartition, int]]
 
     def __init__(self, brokers: Brokers, node_id: int) -> None:
         self.brokers = brokers
@@ -88,6 +94,7 @@ class Broker:
         world = self.world
         self.up = True
         self.life += 1
+        self.under_way = []
         config = GroupConfig(group_initial_rebalance_delay_ms=500)
         self.coordinator = GroupCoordinator(config, Storage(self), world.timer, world.clock)
         self.coordinator._joins._new_uuid = world.new_id
@@ -109,7 +116,10 @@ class Broker:
         before = self.brokers.writes
         answered = handled(self, request, exchange.version, self.world.clock, client_id=exchange.connection.client.name)
         if isinstance(request, OffsetCommitRequest) and self.brokers.writes > before:
-            self._note_commit(exchange.connection.client.name, request)
+            replaced = self._note_commit(exchange.connection.client.name, request)
+            under_way = self.under_way
+            under_way.append(replaced)
+            answered.on_done(lambda _: under_way.remove(replaced))
 
         def reply(response: Message) -> None:
             if isinstance(response, OffsetFetchResponse):
@@ -119,10 +129,10 @@ class Broker:
 
         answered.on_done(reply)
 
-    def _note_commit(self, client: str, request: OffsetCommitRequest) -> None:
+    def _note_commit(self, client: str, request: OffsetCommitRequest) -> dict[TopicPartition, int]:
         generation, member_id = request.generation_id_or_member_epoch, request.member_id
         offsets = {TopicPartition(TOPIC, p.partition_index): p.committed_offset for p in request.topics[0].partitions}
-        self.world.rules.on_commit_stored(client, member_id, generation, offsets)
+        return self.world.rules.on_commit_stored(client, member_id, generation, offsets)
 
     def _note_offsets(self, response: OffsetFetchResponse) -> None:
         for topic in response.groups[0].topics:
