@@ -21,12 +21,15 @@ _CLOCKS_DIFFER = 0.01  # seconds; delays travel as whole milliseconds
 
 
 class Lost:
-    """What a member had that a leader misses."""
+    """What a member had that a leader misses, and the generation that heard of it."""
 
-    def __init__(self, instance_id: str | None, partitions: set[TopicPartition], since: float) -> None:
+    def __init__(
+        self, instance_id: str | None, partitions: set[TopicPartition], since: float, generation_id: int
+    ) -> None:
         self.instance_id = instance_id
         self.partitions = partitions
         self.since = since
+        self.generation_id = generation_id
 
 
 class Waiting:
@@ -69,6 +72,8 @@ class Waiting:
         self._farewells.update(member for member, memory in decoded.items() if memory.leaves)
         memories = decoded.values()
         newest = max(memory.generation_id for memory in memories)
+        group = self._world.brokers.group()
+        deciding = newest + 1 if group is None else group.generation_id
         for member, since in self._missed.items():
             if since is None and member not in subscriptions:
                 self._missed[member] = now
@@ -77,12 +82,18 @@ class Waiting:
             # a member may hear late what it had, in a callback that takes longer than it takes others to miss it
             since = self._missed.get(member, now)
             if since is not None and partitions and member not in self._lost and member not in self._farewells:
-                self._lost[member] = Lost(instance_id, set(partitions), since)
-        known = {share.member_id for m in memories if m.generation_id == newest for share in m.shares}
+                self._lost[member] = Lost(instance_id, set(partitions), since, deciding)
+        known: dict[str, set[TopicPartition]] = {}
+        for memory in memories:
+            if memory.generation_id == newest:
+                for share in memory.shares:
+                    known.setdefault(share.member_id, set()).update(share.partitions)
         instances = {subscription.group_instance_id for subscription in subscriptions.values()} - {None}
         owned = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions}
         for member, lost in list(self._lost.items()):
             lost.partitions -= owned
+            if newest < lost.generation_id:  # all who heard of it are gone, and the others know something older
+                lost.partitions &= known.get(member, set())
             back = member in subscriptions or lost.instance_id in instances
             if back or member not in known or not lost.partitions:  # nobody knows: all who did are gone
                 del self._lost[member]
