@@ -4,6 +4,7 @@ Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on 
 """
 
 import argparse
+import time
 from contextlib import ExitStack
 
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
@@ -16,9 +17,11 @@ TOPIC = "measurements"
 def main(servers: str) -> None:
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(TOPIC, 2)])
+    # The last hour: brokers delete records when their timestamps are a week old.
+    began_ms = int(time.time() - 3600) * 1000
     with KafkaProducer(bootstrap_servers=servers) as producer:
         for minute in range(60):
-            producer.send(TOPIC, f"{minute}", partition=minute % 2, timestamp_ms=minute * 60_000)
+            producer.send(TOPIC, f"{minute}", partition=minute % 2, timestamp_ms=began_ms + minute * 60_000)
 
     partitions = [TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)]
     with KafkaConsumer(bootstrap_servers=servers) as consumer:
@@ -28,7 +31,7 @@ def main(servers: str) -> None:
         print(f"from the start: {count_to_the_end(consumer, partitions)} records")
 
         # The first record of each partition with a timestamp of minute 50 or later.
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, 50 * 60_000))
+        found = consumer.offsets_for_times(dict.fromkeys(partitions, began_ms + 50 * 60_000))
         for tp, place in found.items():
             if place is None:
                 consumer.seek_to_end(tp)

@@ -45,9 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def kafka_cluster_config() -> Mapping[str, object]:
     """Kafka's broker settings for :func:`kafka_cluster`, such as ``{"auto.create.topics.enable": "false"}``.
 
-    By default groups form at once: ``group.initial.rebalance.delay.ms`` is 0.
+    By default groups form at once, and records with old timestamps are kept: ``group.initial.rebalance.delay.ms`` is 0,
+    ``log.retention.ms`` -1.
     """
-    return {"group.initial.rebalance.delay.ms": 0}
+    return {"group.initial.rebalance.delay.ms": 0, "log.retention.ms": -1}
 
 
 @pytest.fixture(scope="session")

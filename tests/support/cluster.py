@@ -26,6 +26,8 @@ COMMON_CONFIG: dict[str, object] = {
     "offsets.topic.num.partitions": 5,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 500,
+    # Records with old timestamps stay: half a minute after a broker's start it would delete them.
+    "log.retention.ms": -1,
 }
 
 #: Of clusters of several brokers: whatever one of them holds survives it.
