@@ -5,6 +5,6 @@ run mean anything: absolute figures move with the machine and with what else it 
 is kept at once; the same command goes on after an abort, and ``--report-only`` makes the pages anew.
 
 ``workloads`` lists what is measured. ``clients`` puts the Python clients behind one interface, and ``client_program``
-is what each of them is made to do; ``BenchmarkConsumer.java`` and ``franz/`` do the same. ``TopicWriter.java`` writes
-the topics and says what is in them: nobody's reading is the measure of another's.
+is what each of them is made to do; ``BenchmarkConsumer.java`` and ``franz/benchmark`` in ``tests/support`` do the same.
+``TopicWriter.java`` writes the topics and says what is in them: nobody's reading is the measure of another's.
 """

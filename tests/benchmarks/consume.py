@@ -13,6 +13,7 @@ from tests.benchmarks.measure import Contender, alternate, checked, child
 from tests.benchmarks.results import Results, Run, Series
 from tests.benchmarks.setup import Setup, Topic, installed
 from tests.benchmarks.tables import REFERENCE, Matrix, Table, cell_values, thousands
+from tests.support.go import FRANZ_VERSION
 
 __all__ = ["CELLS_PAGE", "GRID_PAGE", "consume", "tables"]
 
@@ -83,7 +84,7 @@ def _contenders(setup: Setup) -> list[tuple[str, str, bool, _Read]]:
         ),
     ]
     if setup.franz is not None:
-        note = f"{setup.franz_version} (Go), `PollFetches`; with connecting"
+        note = f"{FRANZ_VERSION} (Go), `PollFetches`; with connecting"
         found.insert(6, ("franz-go", note, True, lambda topic: _franz(setup, topic)))
     return found
 

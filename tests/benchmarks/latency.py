@@ -13,6 +13,7 @@ from tests.benchmarks.measure import Contender, alternate, child
 from tests.benchmarks.results import Results, Run
 from tests.benchmarks.setup import Setup, installed
 from tests.benchmarks.tables import Table
+from tests.support.go import FRANZ_VERSION
 from tests.support.process import GuardedProcess, wait_until
 
 __all__ = ["first", "first_tables", "latency", "latency_tables"]
@@ -42,7 +43,7 @@ def _contenders(setup: Setup, program: str, arguments: dict[str, Any], run: Call
     java = Contender("Java", lambda: run(setup.run_java(program, **arguments)), f"Apache Kafka {setup.tools.version}")
     found.insert(1, java)
     if setup.franz is not None:
-        text = f"{setup.franz_version} (Go)"
+        text = f"{FRANZ_VERSION} (Go)"
         found.insert(2, Contender("franz-go", lambda: run(setup.run_franz(program, **arguments)), text))
     return found
 

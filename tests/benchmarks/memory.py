@@ -11,6 +11,7 @@ from tests.benchmarks.measure import Contender, alternate, checked, child
 from tests.benchmarks.results import Results, Run
 from tests.benchmarks.setup import Setup, Topic, installed
 from tests.benchmarks.tables import Table
+from tests.support.go import FRANZ_VERSION
 
 __all__ = ["memory", "tables"]
 
@@ -70,7 +71,7 @@ def _contenders(setup: Setup, topic: Topic | None) -> list[Contender]:
         Contender("Java", lambda: run(setup.run_java("memory", **java)), f"Apache Kafka {setup.tools.version}")
     )
     if setup.franz is not None:
-        note = f"{setup.franz_version} (Go)"
+        note = f"{FRANZ_VERSION} (Go)"
         found.append(Contender("franz-go", lambda: run(setup.run_franz("memory", **java)), note))
     for name in _OTHERS:
         version = installed(CLIENTS[name].package)

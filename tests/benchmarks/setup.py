@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import json
-import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -23,7 +19,8 @@ from tests.benchmarks.cells import APACHE
 from tests.benchmarks.measure import Contender, answer
 from tests.benchmarks.results import Results
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.java import KafkaTools, cache_folder, tools
+from tests.support.go import franz_program
+from tests.support.java import KafkaTools, tools
 from tests.support.process import run
 from tests.support.raw_client import RawClient
 
@@ -166,44 +163,19 @@ class Setup:
     @functools.cached_property
     def franz(self) -> Path | None:
         """The program with franz-go, built once and kept; None, with a word about it, where that cannot be done."""
-        go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
-        if go is None:
-            self.say("franz-go is left out: there is no Go")
-            return None
         try:
-            return _built(go, _HERE / "franz")
+            found = franz_program("benchmark")
         except AssertionError as error:
             self.say(f"franz-go is left out: {error}")
             return None
+        if found is None:
+            self.say("franz-go is left out: there is no Go")
+        return found
 
     def run_franz(self, program: str, **arguments: Any) -> dict[str, Any]:
         """Let franz-go run one of the programs of ``client_program``."""
         assert self.franz is not None
         return answer(run([str(self.franz), json.dumps({"program": program, **arguments})], timeout_s=600))
-
-    @property
-    def franz_version(self) -> str:
-        line = next(line for line in (_HERE / "franz" / "go.mod").read_text().splitlines() if "/franz-go v" in line)
-        return line.split()[-1].removeprefix("v")
-
-
-def _built(go: str, source: Path) -> Path:
-    """Build a Go program into the cache folder, together with what Go fetches for it."""
-    text = b"".join(path.read_bytes() for path in sorted(source.iterdir()))
-    cache = cache_folder() / "go"
-    program = cache / f"{source.name}-{hashlib.sha256(text).hexdigest()[:16]}"
-    if not program.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
-            fresh = Path(folder, "program")
-            env = {
-                "GOPATH": str(cache / "path"),
-                "GOCACHE": str(cache / "build"),
-                "GOFLAGS": "-mod=readonly -modcacherw",
-            }
-            run([go, "build", "-o", str(fresh), "."], cwd=source, env=env, timeout_s=900).check()
-            os.replace(fresh, program)
-    return program
 
 
 def installed(distribution: str) -> str | None:

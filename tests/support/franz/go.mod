@@ -1,4 +1,4 @@
-module pyconsumer/benchmarks/franz
+module pyconsumer/tests/franz
 
 go 1.26.0
 

@@ -1,0 +1,52 @@
+"""Programs in Go with franz-go, a client of Kafka that has nothing in common with any other of the tests' clients."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from tests.support.java import cache_folder
+from tests.support.process import run
+
+__all__ = ["FRANZ_VERSION", "franz_program"]
+
+_MODULE = Path(__file__).with_name("franz")
+
+FRANZ_VERSION = next(
+    line.split()[-1].removeprefix("v")
+    for line in (_MODULE / "go.mod").read_text().splitlines()
+    if line.startswith("require github.com/twmb/franz-go ")
+)
+
+
+def franz_program(name: str) -> Path | None:
+    """A program of the folder ``franz``, built once and kept, together with what Go fetches for it.
+
+    Returns:
+        The program; None if there is no Go.
+
+    Raises:
+        AssertionError: it cannot be built; the message holds what Go said.
+    """
+    go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
+    if go is None:
+        return None
+    sources = [_MODULE / "go.mod", _MODULE / "go.sum", *sorted((_MODULE / name).iterdir())]
+    text = b"".join(path.read_bytes() for path in sources)
+    cache = cache_folder() / "go"
+    program = cache / f"{name}-{hashlib.sha256(text).hexdigest()[:16]}"
+    if not program.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            fresh = Path(folder, "program")
+            env = {
+                "GOPATH": str(cache / "path"),
+                "GOCACHE": str(cache / "build"),
+                "GOFLAGS": "-mod=readonly -modcacherw",
+            }
+            run([go, "build", "-o", str(fresh), f"./{name}"], cwd=_MODULE, env=env, timeout_s=300).check()
+            os.replace(fresh, program)
+    return program
