@@ -62,6 +62,16 @@ def test_an_offset_that_goes_back_is_found() -> None:
         Ledger()._check_order(GroupLog(commits, []))
 
 
+def test_what_a_late_commit_of_kafka_python_has_read_again_is_nobodys_fault() -> None:
+    ledger = Ledger()
+    records = [[0, number, number] for number in range(6)]
+    told(ledger, ("a", "processed", records[:5]), ("a", "committed", [[0, 5]]), ("b", "processed", records[3:]))
+    assert (ledger.repeated, len(ledger.rewinds())) == ({"a": 2}, 2)
+    commits = [Commit(0, 0, 5, "a"), Commit(1, 0, 4, "kafka-python-7"), Commit(2, 0, 6, "b")]
+    ledger._check_order(GroupLog(commits, []))
+    assert (ledger.repeated, ledger.rewinds()) == ({"a": 1}, ["b processed 0@3 after a committed 5"])
+
+
 def test_an_acknowledged_commit_that_is_not_in_the_log_is_found() -> None:
     ledger = Ledger()
     told(ledger, ("a", "committed", [[0, 5], [1, 6]]))
