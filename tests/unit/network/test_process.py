@@ -143,17 +143,11 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
     assert future.succeeded
 
 
-def socket_of(client: NetworkClient) -> socket.socket:
-    """Of the connection to node 0."""
-    link = client._pool.peers[0].link
-    assert link is not None
-    found: socket.socket = link._socket
-    return found
-
-
 def mark_of(client: NetworkClient) -> int:
     """How many bytes the system wants before it wakes a reader of the connection to node 0."""
-    return socket_of(client).getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+    link = client._pool.peers[0].link
+    assert link is not None
+    return int(link._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such mark")

@@ -69,20 +69,13 @@ cdef class ByteStrings:
         return 0
 
     cdef inline int append(self, const uint8_t *start, Py_ssize_t length) except -1:
-        """Room for one more string must have been reserved. -1 is null."""
-        cdef Py_ssize_t row = self.count
-        if row & 7 == 0:
-            self.valid[row >> 3] = 0
-        if length < 0:
-            self.nulls += 1
-        else:
-            if length > self.data.capacity - self.size:
-                self.grow(length)
-            memcpy(self.bytes + self.size, start, length)
-            self.size += length
-            self.valid[row >> 3] |= <uint8_t>(1 << (row & 7))
-        self.count = row + 1
-        self.ends[row + 1] = <int32_t>self.size
+        """Room for one more string must have been reserved, and its bytes must be countable. -1 is null."""
+        cdef Strings strings
+        if length > self.data.capacity - self.size:
+            self.grow(length)
+        strings = strings_of(self)
+        add_string(&strings, self.count, start, length, start + max(length, 0))
+        take_over(self, &strings, self.count + 1)
         return 0
 
     cdef object build(self):
@@ -120,7 +113,7 @@ cdef inline Strings strings_of(ByteStrings column) noexcept:
 cdef inline bint add_string(
     Strings *strings, Py_ssize_t row, const uint8_t *start, Py_ssize_t length, const uint8_t *limit
 ) noexcept nogil:
-    """As ByteStrings.append, but False if there is no room. The bytes before ``limit`` may be read."""
+    """Add a string, -1 is null. False if there is no room for its bytes; those before ``limit`` may be read."""
     if row & 7 == 0:
         strings.valid[row >> 3] = 0
     if length < 0:
@@ -142,11 +135,10 @@ cdef inline bint add_string(
     return True
 
 
-cdef inline int take_over(ByteStrings column, const Strings *strings, Py_ssize_t count) noexcept:
+cdef inline void take_over(ByteStrings column, const Strings *strings, Py_ssize_t count) noexcept:
     column.size = strings.size
     column.nulls = strings.nulls
     column.count = count
-    return 0
 
 
 @cython.final

@@ -412,6 +412,7 @@ cdef class Cursor:
         cdef ByteStrings keys = columns.keys, values = columns.values
         cdef bint has_headers = columns.header_offsets is not None
         cdef const uint8_t *before
+        cdef Py_ssize_t distance = self.distance_ahead()
         cdef int result
         room = min(room, self.remaining)
         columns.reserve(room)
@@ -426,6 +427,8 @@ cdef class Cursor:
             if result == DAMAGED:
                 self.fail_at_record()
                 return True
+            if distance:
+                prefetch(before + distance, self.at + distance, self.data + self.end)
             if result == GOOD:
                 if not columns.has_room(&found):
                     self.at = before
