@@ -15,6 +15,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +32,8 @@ __all__ = ["JavaMembers", "LiveGroup", "LiveMember", "Writer"]
 
 ROOT = Path(__file__).parents[2]
 SETTLED_WITHIN_S = 60.0
-_LOGGED = 40  # lines of a member that a failure shows
+_LOGGED = 160  # lines of a member that a failure shows
+_TOLD_WITHIN_S = 1.0
 JAVA_STRATEGIES = {
     "range": "RangeAssignor",
     "roundrobin": "RoundRobinAssignor",
@@ -228,22 +230,28 @@ class LiveGroup:
         )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
-        if kind is not None:
-            self._print_logs()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *exc_info: object) -> None:
+        if error is not None:
+            error.add_note(self._logs())
         try:
             self.writer._stop.set()
             self._ending.close()
         finally:
             self.writer._thread.join(100)
 
-    def _print_logs(self) -> None:
-        """What members that should be at work have logged last, for the report of a failure."""
-        for member in self.alive:
-            if isinstance(member, _ProcessMember):
-                started = "" if member.seen.started else " (it has not started)"
-                last = "".join(member.process.stderr.splitlines(keepends=True)[-_LOGGED:])
-                print(f"-- {member.name}{started} has logged last:\n{last}")
+    def _logs(self) -> str:
+        """What members that should be at work have logged last and where they are, for the report of a failure."""
+        members = [member for member in self.alive if isinstance(member, _ProcessMember)]
+        for member in members:
+            if member.process.running:
+                member.process.signal(signal.SIGUSR1)
+        time.sleep(_TOLD_WITHIN_S)
+        told = []
+        for member in members:
+            started = "" if member.seen.started else " (it has not started)"
+            last = "".join(member.process.stderr.splitlines(keepends=True)[-_LOGGED:])
+            told.append(f"-- {member.name}{started} has logged last:\n{last}")
+        return "\n".join(told)
 
     @property
     def alive(self) -> list[LiveMember]:

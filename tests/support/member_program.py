@@ -12,6 +12,7 @@ its next records and has not committed them.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import logging
 import os
@@ -20,6 +21,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -27,6 +29,7 @@ from typing import Any, Protocol
 __all__ = ["CLIENTS", "Options"]
 
 _WRITING = threading.Lock()
+_REMEMBERED = 120  # lines
 
 
 @dataclass
@@ -321,6 +324,35 @@ def run(options: Options) -> int:
     return 0
 
 
+class _Remembered(logging.Handler):
+    """The last lines of everything, for :func:`_prepare_to_tell_all`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=_REMEMBERED)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
+def _prepare_to_tell_all() -> None:
+    """On SIGUSR1, say where each thread is, and all that was logged last, also what is not worth telling otherwise."""
+    form = logging.Formatter("%(created).3f %(name)s %(message)s")
+    told, remembered = logging.StreamHandler(sys.stderr), _Remembered()
+    told.setLevel(logging.INFO)
+    for handler in (told, remembered):
+        handler.setFormatter(form)
+    logging.basicConfig(level=logging.INFO, handlers=[told, remembered])
+    for name in ("kafka.coordinator", "kafka.cluster", "pyconsumer.consumer"):
+        logging.getLogger(name).setLevel(logging.DEBUG)
+
+    def tell(signal_number: int, frame: object) -> None:
+        print("-- logged last:", *list(remembered.lines), sep="\n", file=sys.stderr, flush=True)
+
+    signal.signal(signal.SIGUSR1, tell)
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=True)
+
+
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(created).3f %(name)s %(message)s", stream=sys.stderr)
+    _prepare_to_tell_all()
     sys.exit(run(Options(**json.loads(sys.argv[1]))))
