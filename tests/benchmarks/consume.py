@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tests.benchmarks import client_program
+from tests.benchmarks import client_program, raw_loop
 from tests.benchmarks.cells import APACHE, CORE, EMBEDDED, GRID, MAIN, Cell
 from tests.benchmarks.clients import CLIENTS
 from tests.benchmarks.java_programs import consume_with_java
@@ -73,6 +73,7 @@ def _contenders(setup: Setup) -> list[tuple[str, str, bool, _Read]]:
             if name == "pyconsumer":
                 note = f"{version}, the same in a group, `subscribe`, auto-commit every {_COMMIT_MS} ms"
                 found.append(("pyconsumer, group", note, True, _python(name, subscribe=True, commit_ms=_COMMIT_MS)))
+    found.append((raw_loop.NAME, raw_loop.NOTE, True, _raw))
     kafka = f"Apache Kafka {setup.tools.version}"
     found[4:4] = [
         (REFERENCE, f"{kafka}; JVM warmed up by reading the topic once", True, lambda topic: _java(setup, topic)),
@@ -95,6 +96,12 @@ def _python(name: str, **more: Any) -> _Read:
         return _run(name, found, topic)
 
     return read
+
+
+def _raw(topic: Topic) -> Run:
+    found = child(raw_loop.__name__, topic.arguments())
+    checked(raw_loop.NAME, found, topic.truth, ("records",))
+    return Run("", "", topic.records, found["seconds"], found["cpu_s"], found["peak_bytes"])
 
 
 def _java(setup: Setup, topic: Topic) -> Run:
