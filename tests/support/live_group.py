@@ -232,16 +232,16 @@ class LiveGroup:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *exc_info: object) -> None:
         if error is not None:
-            error.add_note(self._logs())
+            error.add_note(self.logs(self.alive))
         try:
             self.writer._stop.set()
             self._ending.close()
         finally:
             self.writer._thread.join(100)
 
-    def _logs(self) -> str:
-        """What members that should be at work have logged last and where they are, for the report of a failure."""
-        members = [member for member in self.alive if isinstance(member, _ProcessMember)]
+    def logs(self, which: list[LiveMember]) -> str:
+        """What members have logged last and where they are, for the report of a failure. Java's tell nothing."""
+        members = [member for member in which if isinstance(member, _ProcessMember)]
         for member in members:
             if member.process.running:
                 member.process.signal(signal.SIGUSR1)
@@ -281,6 +281,12 @@ class LiveGroup:
             self._ending.callback(member.process.stop)
         self.members.append(member)
         return member
+
+    @property
+    def without_share(self) -> list[LiveMember]:
+        """The living that have nothing while others have all partitions; empty if some partition has no owner."""
+        owned = {number for member in self.alive for number in member.seen.owned}
+        return [member for member in self.alive if not member.seen.owned] if len(owned) == self.partitions else []
 
     @property
     def settled(self) -> bool:
