@@ -105,6 +105,7 @@ class Member:
     Attributes:
         assignment: what it is assigned at the moment, as its thread saw it after the last poll.
         generation: likewise.
+        pending: likewise: whether it knows that it has to join again, or is about it.
         read: ``(partition, offset)`` of each record, in order.
         error: what ended the loop, if anything did.
     """
@@ -125,6 +126,7 @@ class Member:
         self.consumer.subscribe(topics, pattern=pattern, listener=self.listener)
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.generation = -1
+        self.pending = False
         self.member_id = ""
         self.read: list[tuple[TopicPartition, int]] = []
         self.error: BaseException | None = None
@@ -162,6 +164,8 @@ class Member:
         self.assignment = frozenset(self.consumer.assignment())
         identity = self.consumer.group_metadata()
         self.generation, self.member_id = identity.generation_id, identity.member_id
+        coordinator = self.consumer._core.coordinator
+        self.pending = coordinator is not None and coordinator._core.rejoin_pending
 
     def _look_closed(self) -> None:
         self.assignment = frozenset()
@@ -227,6 +231,8 @@ def join_all(
                 count += 1
         generations = {member.generation for member in members}
         same = len(generations) == 1 and -1 not in generations
+        # One that missed a generation's answer gives up its share in the next one, in which the others have theirs.
+        same = same and not any(member.pending for member in members)
         # A cooperative member that syncs has the new generation and its old share; who has just joined has nothing.
         idle = all_have_some and partitions >= len(members) and not all(member.assignment for member in members)
         return owners if count == len(owners) == partitions and same and not idle else None
