@@ -80,11 +80,13 @@ def _prepare(master: str, conf: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unix_sockets(conf: dict[str, Any]) -> dict[str, Any]:
-    """The settings for them, where Spark and the system know them and nothing is wanted that doesn't."""
+    """The settings for them, where Spark and the system know them and the user wants nothing else."""
     import pyspark
 
+    if _UNIX_SOCKETS in conf or _PIPELINED in conf:
+        return {}
     version = tuple(int(number) for number in pyspark.__version__.split(".")[:2])
-    if os.name != "posix" or version < _FIRST_WITH_UNIX_SOCKETS or _PIPELINED in conf:
+    if os.name != "posix" or version < _FIRST_WITH_UNIX_SOCKETS:
         return {}
     folder = _socket_folder()
     return {_UNIX_SOCKETS: True, _UNIX_FOLDER: folder} if len(os.fsencode(folder)) <= _LONGEST_FOLDER else {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyconsumer.consumer.consumer import KafkaConsumer
+from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
 from pyconsumer.producer.producer import KafkaProducer
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -21,6 +22,8 @@ __all__ = [
     "WITHIN_S",
     "Listener",
     "Member",
+    "chosen",
+    "coordinator_of",
     "eventually",
     "fill",
     "is_empty",
@@ -99,6 +102,13 @@ class Listener(ConsumerRebalanceListener):
         return [partitions for kind, partitions in self.calls if kind == what]
 
 
+def coordinator_of(consumer: KafkaConsumer) -> ConsumerCoordinator:
+    """The coordinator's side of a consumer that has a group."""
+    found = consumer._core.coordinator
+    assert found is not None
+    return found
+
+
 class Member:
     """A consumer that polls in a thread of its own until it is told to stop.
 
@@ -164,8 +174,7 @@ class Member:
         self.assignment = frozenset(self.consumer.assignment())
         identity = self.consumer.group_metadata()
         self.generation, self.member_id = identity.generation_id, identity.member_id
-        coordinator = self.consumer._core.coordinator
-        self.pending = coordinator is not None and coordinator._core.rejoin_pending
+        self.pending = coordinator_of(self.consumer)._core.rejoin_pending
 
     def _look_closed(self) -> None:
         self.assignment = frozenset()
@@ -208,6 +217,11 @@ class Member:
     def vanish(self) -> None:
         """End without a word to the group, as a process that is killed."""
         self.stop(leave_group=False, timeout_ms=5000)
+
+
+def chosen(members: Collection[Member]) -> set[str | None]:
+    """The assignors by which the members' present assignments were made."""
+    return {coordinator_of(member.consumer)._core.generation.protocol_name for member in members}
 
 
 def join_all(

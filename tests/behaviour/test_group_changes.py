@@ -9,7 +9,7 @@ import pytest
 
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.structs import TopicPartition
-from tests.behaviour.group_members import Member, eventually, fill, join_all, running
+from tests.behaviour.group_members import Member, chosen, eventually, fill, join_all, running
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 
@@ -21,11 +21,6 @@ PATIENT = {"session_timeout_ms": 45_000}
 EAGER = ["range"]
 BOTH = ["cooperative-sticky", "range"]
 COOPERATIVE = ["cooperative-sticky"]
-
-
-def chosen(members: list[Member]) -> set[str | None]:
-    """The assignors by which the members' present assignments were made."""
-    return {m.consumer._core.coordinator._core.generation.protocol_name for m in members}  # type: ignore[union-attr]
 
 
 @pytest.mark.spec("client:GP-13")

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pyconsumer.consumer.consumer import KafkaConsumer
-from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.behaviour.group_members import eventually, fill, join_all, running
+from tests.behaviour.group_members import coordinator_of, eventually, fill, join_all, running
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
@@ -45,12 +44,6 @@ CORE_CALLS = [
     "on_heartbeat_failed",
     "on_leave_done",
 ]
-
-
-def coordinator_of(consumer: KafkaConsumer) -> ConsumerCoordinator:
-    found = consumer._core.coordinator
-    assert found is not None
-    return found
 
 
 @pytest.mark.spec("client:FC-05")

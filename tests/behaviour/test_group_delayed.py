@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 import pytest
 
 from pyconsumer.structs import TopicPartition
-from tests.behaviour.group_members import Member, eventually, fill, join_all, running
+from tests.behaviour.group_members import Member, chosen, eventually, fill, join_all, running
 from tests.support.cluster import Cluster
 
 MakeTopic = Callable[..., str]
@@ -54,11 +54,6 @@ class Group:
 
     def leader(self, members: Collection[Member]) -> Member:
         return next(m for m in members if m.consumer._core.coordinator._core.is_leader)  # type: ignore[union-attr]
-
-
-def chosen(members: Collection[Member]) -> set[str | None]:
-    """The assignors by which the members' present assignments were made."""
-    return {m.consumer._core.coordinator._core.generation.protocol_name for m in members}  # type: ignore[union-attr]
 
 
 def same_generation(members: Collection[Member], at_least: int) -> bool:

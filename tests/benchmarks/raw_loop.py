@@ -23,7 +23,7 @@ NAME = "raw loop"
 NOTE = "one Python thread, a blocking socket; nothing decoded or checked: the limit"
 
 _VERSION = 11  # the newest without topic ids and without tagged fields: the least work
-_FETCH, _PARTITION_BYTES, _MOST_BYTES, _WAIT_MS = 1, 1 << 20, 50 << 20, 500
+_PARTITION_BYTES, _MOST_BYTES, _WAIT_MS = 1 << 20, 50 << 20, 500
 _BUFFER_BYTES = 8 << 20
 
 
@@ -41,7 +41,7 @@ class _Loop:
         self._send()
         while True:
             answer = self._receive()
-            _, response = decode_response(_FETCH, _VERSION, answer)
+            _, response = decode_response(FetchRequest.API_KEY, _VERSION, answer)
             for topic in response.responses:
                 for data in topic.partitions:
                     if data.error_code:
