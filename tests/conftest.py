@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ pytest_plugins = ["tests.spec.plugin", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0
+_LEFT_BY_WORKERS = pytest.StashKey[dict[int, str]]()
 # Python's own helpers; they end with the interpreter.
 _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -26,6 +28,30 @@ def pytest_configure() -> None:
     """A shell lets what it starts with ``&`` ignore Ctrl-C, and so would every process that a test starts."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ``-n 2 --dist loadgroup``: one process has all tests on Apache Kafka, another all on our broker.
+
+    So each cluster is started once, and one process runs while the other waits. Tests without a cluster go where
+    there is time.
+    """
+    if hasattr(config, "workerinput"):
+        for item in items:
+            if broker := _broker_of(item):
+                item.add_marker(pytest.mark.xdist_group(broker))
+
+
+def _broker_of(item: pytest.Item) -> str | None:
+    """The kind of broker that a test needs: ``apache``, ``embedded`` or none."""
+    fixtures = getattr(item, "fixturenames", ())
+    callspec = getattr(item, "callspec", None)
+    kinds = {name for name in ("apache", "apache_old", "embedded") if name in fixtures}
+    kinds.add(callspec.params.get("cluster_kind", "") if callspec else "")
+    if kinds & {"apache", "apache_old"}:
+        return "apache"
+    return "embedded" if "embedded" in kinds or "new_cluster" in fixtures else None
 
 
 @pytest.fixture(scope="session")
@@ -71,19 +97,30 @@ def _no_stray_threads() -> Iterator[None]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """No child process may be left when the last fixture has been torn down."""
-    if hasattr(session.config, "workerinput") or session.config.option.collectonly:
+    config = session.config
+    if config.option.collectonly:
         return
     _end_spark()
     deadline = time.monotonic() + _CHILDREN_END_WITHIN_S
     while (left := _left_children()) and time.monotonic() < deadline:
         time.sleep(0.05)
+    if hasattr(config, "workeroutput"):  # one of several processes: the one that reports will say it
+        config.workeroutput["left behind"] = left
+        return
+    left |= config.stash.get(_LEFT_BY_WORKERS, {})
     if left:
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
             reporter.section("processes left behind", red=True)
             for pid, command in left.items():
                 reporter.line(f"{pid}: {command[:300]}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist has ended: keep what it left behind."""
+    node.config.stash.setdefault(_LEFT_BY_WORKERS, {}).update(getattr(node, "workeroutput", {}).get("left behind", {}))
 
 
 def _left_children() -> dict[int, str]:

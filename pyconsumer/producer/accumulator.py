@@ -13,6 +13,7 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 7. A batch that may have been written keeps its producer id and sequence for every retry, also when the producer has got
    a new id meanwhile: only so does the broker recognise what it has already. (A failure in one partition must not make
    a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they leave.
+8. A batch is incomplete, for those who flush, until its result is set and its callbacks have run, wherever it is.
 
 The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock.
 """
@@ -120,6 +121,7 @@ class RecordAccumulator:
         self._queues: dict[TopicPartition, _Queue] = {}
         self._busy: set[TopicPartition] = set()  # partitions with batches, so that nothing scans the idle ones
         self._in_flight: set[ProducerBatch] = set()
+        self._unsettled: set[BatchResult] = set()
         self._ratio: dict[str, float] = {}
         self.memory_used = 0
         self.flushing = 0
@@ -175,6 +177,7 @@ class RecordAccumulator:
         batch.closed = batch.builder.estimated_size >= self._batch_size
         batches.append(batch)
         self._busy.add(tp)
+        self._unsettled.add(batch.result)
         return Appended(batch, index, True)
 
     # ------------------------------------------------------------ sending
@@ -267,6 +270,8 @@ class RecordAccumulator:
         queue.batches.extendleft(part for _, part in reversed(parts))
         self._busy.add(batch.topic_partition)
         self._ratio[batch.topic_partition.topic] = 1.0
+        self._unsettled.discard(batch.result)
+        self._unsettled.update(part.result for _, part in parts)
         batch.result.split([(index, part.result) for index, part in parts])
 
     def renumber(self, batch: ProducerBatch) -> None:
@@ -322,10 +327,13 @@ class RecordAccumulator:
         self.memory_used = 0
         return found
 
+    def settled(self, result: BatchResult) -> None:
+        """The result of a batch was set, and its callbacks have run."""
+        self._unsettled.discard(result)
+
     def incomplete(self) -> list[BatchResult]:
-        """Results of all batches that are not done."""
-        waiting = [batch.result for tp in self._busy for batch in self._queues[tp].batches]
-        return waiting + [batch.result for batch in self._in_flight]
+        """Results of all batches that are not settled, also of those that have been taken out of the queues."""
+        return list(self._unsettled)
 
     @property
     def is_empty(self) -> bool:

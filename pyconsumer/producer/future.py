@@ -21,12 +21,17 @@ log = logging.getLogger(__name__)
 
 
 class BatchResult:
-    """How the sending of one batch ended."""
+    """How the sending of one batch ended.
+
+    It is first *settled* (``done``), then its callbacks run, and only then those who ``wait`` go on. So whoever has
+    waited for a result, in ``flush`` for instance, knows that its callbacks have run (Java: ``ProducerBatch.done``).
+    """
 
     __slots__ = (
-        "_done",
         "_lock",
         "_parts",
+        "_released",
+        "_settled",
         "_waiting",
         "base_offset",
         "error",
@@ -40,7 +45,8 @@ class BatchResult:
         self.log_append_time_ms = -1
         self.error: KafkaError | None = None
         self._lock = threading.Lock()
-        self._done = threading.Event()
+        self._settled = False
+        self._released = threading.Event()
         self._waiting: list[Callable[[], None]] = []
         self._parts: list[tuple[int, BatchResult]] = []
 
@@ -70,29 +76,35 @@ class BatchResult:
 
     @property
     def done(self) -> bool:
-        return self._done.is_set()
+        return self._settled
 
     def wait(self, timeout: float | None) -> bool:
-        return self._done.wait(timeout)
+        """Until the result is there and its callbacks have run; in one of them, for the result alone."""
+        if self._settled and in_sender_thread():
+            return True
+        return self._released.wait(timeout)
 
     def finish(self, base_offset: int, log_append_time_ms: int, error: KafkaError | None) -> bool:
         """Set the result and run what waits for it. False if it was set before, then nothing changes."""
         with self._lock:
-            if self._done.is_set():
+            if self._settled:
                 return False
             self.base_offset = base_offset
             self.log_append_time_ms = log_append_time_ms
             self.error = error
             waiting, self._waiting = self._waiting, []
-            self._done.set()
-        for call in waiting:
-            call()
+            self._settled = True
+        try:
+            for call in waiting:
+                call()
+        finally:
+            self._released.set()
         return True
 
     def on_done(self, call: Callable[[], None]) -> None:
         """Run ``call()`` when the result is there, which may be now."""
         with self._lock:
-            if not self._done.is_set():
+            if not self._settled:
                 self._waiting.append(call)
                 return
         call()

@@ -149,7 +149,7 @@ class Sender:
                 self._accumulator.closing = True
                 self._lock.notify_all()
             for batch in left:
-                batch.result.finish(-1, -1, reason)
+                self._settle(batch, -1, -1, reason)
             self._client.close()
 
     def stop_now(self) -> None:
@@ -380,15 +380,24 @@ class Sender:
         if error is not None:
             self._finish_result(batch, error)
         else:
-            batch.result.finish(base_offset, log_append_time_ms, None)
+            self._settle(batch, base_offset, log_append_time_ms, None)
 
     def _finish_result(self, batch: ProducerBatch, error: KafkaError) -> None:
         if batch.uncertain and batch.base_sequence >= 0 and batch.producer == self._producer:
             self._need_new_id = True  # the broker may or may not have it: the next sequence number would be a guess
-        if batch.result.finish(-1, -1, error):
+        if self._settle(batch, -1, -1, error):
             self.failed_records += batch.record_count
             with self._lock:
                 self._lock.notify_all()
+
+    def _settle(
+        self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
+    ) -> bool:
+        """Set a batch's result and run its callbacks; False if it had one."""
+        first = batch.result.finish(base_offset, log_append_time_ms, error)
+        with self._lock:
+            self._accumulator.settled(batch.result)
+        return first
 
     def _fail_waiting(self, error: KafkaError) -> None:
         with self._lock:

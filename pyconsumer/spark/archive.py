@@ -217,6 +217,8 @@ def replay(
 ) -> Replayed:
     """Send the records of an archive to a topic: keys, values, headers and times, in the order of each partition.
 
+    A record that never had a time (-1, from before Kafka 0.10) gets that of the sending.
+
     Args:
         spark, servers: as for :func:`archive`.
         folder: path of the archive.
@@ -252,7 +254,8 @@ def replay(
         on_progress(Replayed(len(batches), len(done), 0))
         for name in batches:
             if name not in done:
-                records += _send(spark, f"{folder}/{name}", chosen, keep_partitions)
+                if files.partitions(name):  # a batch may have offsets without any record
+                    records += _send(spark, f"{folder}/{name}", chosen, keep_partitions)
                 files.write(f"{notes}/{name}")
                 done.add(name)
                 on_progress(Replayed(len(batches), len(done), records))
@@ -275,7 +278,12 @@ def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Map
 
 
 def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bool) -> int:
+    from pyspark.sql import functions as functions
+
     frame = spark.read.parquet(path)
+    if "timestamp" in frame.columns:
+        time = frame["timestamp"]
+        frame = frame.withColumn("timestamp", functions.when(time.cast("double") >= 0, time))
     # Records of one partition of the old topic go through one task, so their order stays.
     ordered = frame.repartition("partition").sortWithinPartitions("partition", "offset")
     kept = [name for name in _COLUMNS if name in frame.columns and (keep_partitions or name != "partition")]

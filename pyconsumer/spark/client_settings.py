@@ -250,7 +250,7 @@ def _context_of_texts(options: Mapping[str, str], values: Mapping[str, Any]) -> 
     try:
         cafile = values.get("ssl.cafile") if authorities is None else None
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, cadata=authorities)
-        context.check_hostname = values.get("ssl.check.hostname", "true") == "true"
+        context.check_hostname = values.get("ssl.check.hostname", "true").strip().lower() != "false"
         setting = "ssl.keystore.key or ssl.keystore.certificate.chain"
         password = values.get("ssl.key.password", "")
         if key is not None and chain is not None:

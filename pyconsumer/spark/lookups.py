@@ -19,6 +19,7 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from pyconsumer.spark.connections import Connection
+from pyconsumer.spark.offsets_json import LATEST
 from pyconsumer.spark.sampling import sample
 from pyconsumer.spark.subscription import Assign, Subscribe, Subscription
 from pyconsumer.structs import TopicPartition
@@ -30,6 +31,7 @@ _log = logging.getLogger("pyconsumer.spark")
 T = TypeVar("T")
 
 _FIRST_VERSION_WITH_ISOLATION: Final = 2
+_LONGEST_SAMPLING_S: Final = 5.0
 
 
 class Lookups(Protocol):
@@ -111,9 +113,18 @@ class ClusterLookups:
         return {tp: committed.offset for tp, committed in found.items()}
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """See :class:`Lookups`. Looks at some of the batches there; what fails is left out."""
-        deadline = self._client.clock.now() + self._config.request_timeout_ms / 1000
-        return self._client.run(sample(self._client, self._metadata, positions), deadline)
+        """See :class:`Lookups`. Looks at some of the batches there; what fails or takes long is left out."""
+        deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
+        try:
+            return self._client.run(sample(self._client, self._metadata, positions), deadline)
+        except KafkaTimeoutError as error:
+            _log.warning("how large records are cannot be told at the moment: %s", self._client.failures() or error)
+            return {}
+
+    def log_end(self, tp: TopicPartition) -> Steps[int]:
+        """The end of a log, open transactions included. A leader that does not know it yet is asked again (KIP-207)."""
+        found = yield from self._offsets({tp: LATEST}, committed=False)
+        return found[tp] or 0
 
     def _retried(self, what: str, steps: Callable[[], Steps[T]]) -> T:
         attempt = 1
@@ -175,7 +186,11 @@ class ClusterLookups:
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
-    def _offsets(self, timestamps: Mapping[TopicPartition, int]) -> Steps[dict[TopicPartition, int | None]]:
+    def _offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, committed: bool | None = None
+    ) -> Steps[dict[TopicPartition, int | None]]:
+        if committed is None:
+            committed = self._config.read_committed
         found: dict[TopicPartition, int | None] = {}
         for topic in {tp.topic for tp in timestamps}:
             self._metadata.add_topic(topic)
@@ -188,24 +203,36 @@ class ClusterLookups:
                     homeless = True
                 else:
                     by_node.setdefault(leader.leader, []).append(tp)
-            asked = [self._ask(node_id, group, timestamps) for node_id, group in by_node.items()]
+            asked = [self._ask(node_id, group, timestamps, committed) for node_id, group in by_node.items()]
             stale = homeless
             for future in asked:
                 while not future.done:
                     yield Wait(future, float("inf"))
                 stale |= self._take(future, found)
-            if stale:
-                yield from self._pause()
+            if stale and (yield from self._pause()):
+                self._must_exist(tp.topic for tp in timestamps if tp not in found)
         return found
 
+    def _must_exist(self, topics: Iterable[str]) -> None:
+        """Refuse topics that the newest metadata do not have: they were deleted."""
+        for topic in topics:
+            error = self._metadata.topic_error(topic)
+            if isinstance(error, UnknownTopicOrPartitionError):
+                raise error
+            if error is None and self._metadata.topic(topic) is None:
+                raise UnknownTopicOrPartitionError(topic)
+
     def _ask(
-        self, node_id: int, partitions: Iterable[TopicPartition], timestamps: Mapping[TopicPartition, int]
+        self,
+        node_id: int,
+        partitions: Iterable[TopicPartition],
+        timestamps: Mapping[TopicPartition, int],
+        committed: bool,
     ) -> RequestFuture[ClientResponse]:
         topics: dict[str, ListOffsetsTopic] = {}
         for tp in partitions:
             topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
             topic.partitions.append(ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamps[tp]))
-        committed = self._config.read_committed
         request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=list(topics.values()))
         return self._client.send(
             node_id, ListOffsetsRequest, request, min_version=_FIRST_VERSION_WITH_ISOLATION if committed else 0
@@ -234,9 +261,10 @@ class ClusterLookups:
                 again = True
         return again
 
-    def _pause(self) -> Steps[None]:
-        """Ask for new metadata, and wait for the retry backoff."""
-        self._metadata.request_update()
+    def _pause(self) -> Steps[bool]:
+        """Ask for new metadata, and wait for the retry backoff; returns whether they have come."""
+        seen = self._metadata.request_update()
         until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
         while self._client.clock.now() < until:
             yield Wait(None, until)
+        return self._metadata.update_count != seen

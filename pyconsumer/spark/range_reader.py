@@ -8,6 +8,8 @@ Rules
 3. What may pass is tried again: a lost connection, another leader, an answer without records. If the position has not
    moved for ``poll_timeout_ms``, the read fails with the last reason.
 4. An offset that is gone is lost data: an error, or, if the user allows it, a warning and the first offset still there.
+   So is one that the log has not come to any more: planned ranges end where logs ended. A leader may not know at once
+   how far its log goes, so its word counts when it has said the same for a while and to ListOffsets too.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ _log = logging.getLogger("pyconsumer.spark")
 _OFFSET_OUT_OF_RANGE: Final = 1
 _LAST_VERSION_WITH_NAMES: Final = 12
 _MAX_INT32: Final = 0x7FFFFFFF
+_END_COUNTS_AFTER_S: Final = 3.0
 
 
 class RangeReader:
@@ -66,6 +69,7 @@ class RangeReader:
         self._partition_bytes = self._config.max_partition_fetch_bytes
         self._replica = -1  # the follower to read from, as the leader advised (KIP-392)
         self._cause = "no answer came"
+        self._at_end_since = math.inf  # since when the leader says that the log ends where we are
 
     def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
         """The records in order of offset, block by block: columns, and how many of their rows belong to the range.
@@ -143,10 +147,13 @@ class RangeReader:
                 error = self._judge(data)
                 if error is None:
                     if data.records is not None and len(data.records):
+                        self._at_end_since = math.inf
                         return data
                     if data.preferred_read_replica >= 0 and self._replica != data.preferred_read_replica:
                         self._replica = data.preferred_read_replica
                     else:
+                        if (yield from self._is_beyond_end(position, data)):
+                            return None
                         self._cause = (
                             f"the broker has nothing there (high watermark {data.high_watermark},"
                             f" last stable offset {data.last_stable_offset})"
@@ -164,6 +171,19 @@ class RangeReader:
                 self._cause = str(error)
                 yield from self._pause()
             future = None
+
+    def _is_beyond_end(self, position: int, data: PartitionData) -> Steps[bool]:
+        """Whether the log ends at the position, or before it, and will not go on (rule 4)."""
+        now = self._client.clock.now()
+        if self._replica >= 0 or not 0 <= data.high_watermark <= position:
+            self._at_end_since = math.inf
+        elif self._at_end_since > now:
+            self._at_end_since = now
+        elif now - self._at_end_since >= _END_COUNTS_AFTER_S:
+            self._at_end_since = math.inf
+            end = yield from ClusterLookups(self._connection).log_end(self._tp)
+            return end <= position
+        return False
 
     def _judge(self, data: PartitionData) -> KafkaError | None:
         return errors.for_code(data.error_code) if data.error_code else None

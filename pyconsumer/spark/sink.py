@@ -131,8 +131,8 @@ def _send_rows(
     times = [None] * rows if columns.timestamp is None else _milliseconds(batch.column(columns.timestamp))
     for topic, key, value, partition, headers, time_ms in zip(
         topics,
-        values(columns.key),
-        values(columns.value),
+        _binary(batch, columns.key),
+        _binary(batch, columns.value),
         values(columns.partition),
         values(columns.headers),
         times,
@@ -147,6 +147,20 @@ def _send_rows(
             raise _failed(error, f" to topic {topic!r}") from error
         future.add_errback(failures.append)
     return rows
+
+
+def _binary(batch: pa.RecordBatch, place: int | None) -> list[bytes | None]:
+    """Keys or values. Spark does not check that a string is UTF-8, so strings are taken as the bytes that they are."""
+    import pyarrow as pa
+
+    if place is None:
+        return [None] * batch.num_rows
+    column = batch.column(place)
+    if pa.types.is_string(column.type):
+        column = column.cast(pa.binary())
+    elif pa.types.is_large_string(column.type):
+        column = column.cast(pa.large_binary())
+    return list(column.to_pylist())
 
 
 def _milliseconds(column: Any) -> list[int | None]:

@@ -51,6 +51,4 @@ class SinkOptions:
         read_flag(own, "includeHeaders", False)  # as in Spark's own connector it changes nothing: the column tells
         producer_settings(client)
         topic = read_text(own, "topic")
-        if client.get("acks") == "0":
-            raise ConfigurationError("option kafka.acks=0: nobody would tell that a record was lost; use 1 or all")
         return cls(topic, read_flag(own, "includeTimestamp", False), client)

@@ -55,7 +55,9 @@ def producer_settings(options: Mapping[str, str], *, warn: bool = False) -> dict
     if "retries" in values:  # without a dot in its name the setting takes no text
         values["retries"] = read_number({"kafka.retries": values["retries"]}, "kafka.retries", 0, 0)
     try:
-        PRODUCER_SETTINGS.build(values)
+        built = PRODUCER_SETTINGS.build(values)
     except ConfigurationError as error:
         raise ConfigurationError(f"in the kafka.* options: {error}") from None
+    if built.acks == 0:
+        raise ConfigurationError("option kafka.acks=0: nobody would tell that a record was lost; use 1 or all")
     return values

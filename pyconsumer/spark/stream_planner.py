@@ -6,8 +6,8 @@ How Spark calls a source (PySpark 4.2 and later), and what follows from it
    cannot see the checkpoint. "latest" would be another offset each time. So the first answer is kept, and where the
    start moves (``Bound.moves``) the first batch is empty: it only writes down where the query begins.
 2. A batch is written down as (start, end] before it runs, and is run again as it was. The only start that is not
-   written down is that of the first batch; when that one comes again, its end may lie before its new start. Then it
-   is the empty batch of rule 1, and nothing is to be read.
+   written down is that of the first batch; when that one comes again, its end may lie before its new start. Where
+   the start moves it is the empty batch of rule 1, and nothing is to be read; elsewhere what it was to read is gone.
 3. With ``Trigger.AvailableNow`` the target is asked for before the initial offset, so it may lie before the start.
    Nothing is read then, and the start does not go back.
 4. Positions are compared as text; so where nothing is new, the caller gets the very position that it gave.
@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from pyconsumer.errors import UnknownTopicOrPartitionError
 from pyconsumer.spark.errors import DataLossError
 from pyconsumer.spark.lookups import Lookups
 from pyconsumer.spark.offsets_json import EARLIEST, LATEST
@@ -136,7 +137,7 @@ class StreamPlanner:
         for tp in sorted(end):
             if end[tp] > begins[tp]:
                 found.append(OffsetRange(tp.topic, tp.partition, begins[tp], end[tp]))
-            elif end[tp] < begins[tp] and start != self._initial:
+            elif end[tp] < begins[tp] and (start != self._initial or not self._starting.moves):
                 self._lose("PARTITION_OFFSET_CHANGED", f"{tp}: its offset went from {begins[tp]} back to {end[tp]}")
         return found
 
@@ -156,7 +157,12 @@ class StreamPlanner:
 
     def _look_up_ends(self, *, fresh: bool = False) -> Offsets:
         partitions = self._find_partitions(fresh=fresh)
-        return known_offsets(self._lookups.offsets(dict.fromkeys(partitions, LATEST)), "latest")
+        try:
+            return known_offsets(self._lookups.offsets(dict.fromkeys(partitions, LATEST)), "latest")
+        except UnknownTopicOrPartitionError:  # a topic was deleted since the partitions were listed
+            if fresh:
+                raise
+            return self._look_up_ends(fresh=True)
 
     def _begins(self, start: Offsets, ends: Iterable[TopicPartition]) -> Offsets:
         """Where to read from: ``start``, and for new partitions the earliest offset (rule 6)."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -98,6 +99,29 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
             assert before[1] < number
             last[key] = (partition, number)
     assert pipelines.replay(spark, folder, servers, other, restart=True).records == 1010
+
+
+def test_batches_without_records_and_records_without_a_time(
+    spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
+) -> None:
+    servers, folder = embedded.bootstrap_servers, str(tmp_path / "archive")
+    source, target = (embedded.create_topic(f"{topic_name}-{end}", 1) for end in ("source", "target"))
+    assert pipelines.archive(spark, servers, source, folder).records == 0
+    produce(servers, source, numbered(10, partitions=1))
+    assert pipelines.archive(spark, servers, source, folder).records == 10
+    (path,) = (tmp_path / "archive").glob("batch=*/partition=0/*.parquet")
+    table = pq.read_table(path, partitioning=None)
+    place = table.column_names.index("timestamp")
+    times = [-1000, *table.column(place).cast(pa.int64()).to_pylist()[1:]]  # microseconds; as of message format v0
+    pq.write_table(table.set_column(place, "timestamp", pa.array(times, table.schema.field(place).type)), path)
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+    before = int(time.time() * 1000)
+    sent = pipelines.replay(spark, folder, servers, target)
+    assert (sent.batches, sent.done, sent.records) == (2, 2, 10)
+    first, *others = records(spark, embedded, target)
+    assert first[3].timestamp() * 1000 >= before
+    assert [found[1:] for found in others] == [found[1:] for found in records(spark, embedded, source)[1:]]
 
 
 def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:

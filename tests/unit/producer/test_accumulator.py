@@ -193,6 +193,17 @@ def test_memory_is_counted_until_a_batch_is_done() -> None:
     assert waiting.is_empty
 
 
+def test_a_batch_is_incomplete_until_it_is_settled() -> None:
+    waiting = accumulator(batch_size=0)
+    old = add(waiting, P0, now=0.0).batch
+    young = add(waiting, P1, now=5.0).batch
+    waiting.expired(11.0)
+    waiting.done(waiting.take(P1, None))
+    assert set(waiting.incomplete()) == {old.result, young.result}
+    waiting.settled(old.result)
+    assert waiting.incomplete() == [young.result]
+
+
 def test_what_waits_too_long_expires_and_so_does_what_is_in_flight() -> None:
     waiting = accumulator(batch_size=0)
     in_flight = add(waiting, P1, now=0.0).batch

@@ -123,6 +123,36 @@ def test_a_callback_that_raises_does_not_stop_the_others(caplog: pytest.LogCaptu
     assert "a callback of a sent record raised" in caplog.text
 
 
+def test_who_waits_goes_on_when_callbacks_have_run() -> None:
+    result, future = pair()
+    seen: list[bool] = []
+
+    def call(metadata: RecordMetadata) -> None:
+        waiting = threading.Thread(target=lambda: seen.append(result.wait(0.01)))
+        waiting.start()
+        waiting.join()
+
+    future.add_callback(call)
+    result.finish(0, -1, None)
+    assert seen == [False]
+    assert result.wait(0)
+
+
+def test_a_callback_may_ask_for_its_own_result() -> None:
+    seen: list[RecordMetadata] = []
+
+    def send() -> None:
+        mark_sender_thread()
+        result, future = pair()
+        future.add_callback(lambda metadata: seen.append(future.get()))
+        result.finish(0, -1, None)
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    sender.join(10)
+    assert [metadata.offset for metadata in seen] == [2]
+
+
 def test_a_split_batch_fails_only_for_the_records_of_the_part_that_failed() -> None:
     result = BatchResult(TP)
     futures = [FutureRecordMetadata(result, index, 0, -1, -1) for index in range(3)]

@@ -52,6 +52,7 @@ class FakeConnection:
         self.log_start = log_start
         self.aborted = aborted
         self.end = max((scan(found)[-1].next_offset for found in batches), default=0)
+        self.told_end = self.end  # by ListOffsets
         self.fetched: list[tuple[int, int]] = []
         self.requests: list[FetchRequest] = []
         self.troubles: list[Any] = []
@@ -67,6 +68,9 @@ class FakeConnection:
             broker=lambda node: BrokerMetadata(node, "x", 1) if node >= 0 else None,
             topic_id=lambda topic: b"i" * 16,
             request_update=self._request_update,
+            update_count=0,
+            topic=lambda name: object(),
+            topic_error=lambda name: None,
         )
 
     def _request_update(self) -> int:
@@ -109,7 +113,7 @@ class FakeConnection:
 
     def _list_offsets(self, request: Any) -> ListOffsetsResponse:
         asked = request.topics[0].partitions[0]
-        offset = self.log_start if asked.timestamp == -2 else self.end
+        offset = self.log_start if asked.timestamp == -2 else self.told_end
         answer = ListOffsetsPartitionResponse(partition_index=TP.partition, offset=offset)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TP.topic, partitions=[answer])])
 

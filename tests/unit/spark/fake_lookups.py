@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from pyconsumer.errors import UnknownTopicOrPartitionError
 from pyconsumer.spark.subscription import Subscription
 from pyconsumer.structs import TopicPartition
 
@@ -36,6 +37,8 @@ class FakeLookups:
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         self.asked.append(dict(timestamps))
+        for tp in timestamps.keys() - self.logs.keys():
+            raise UnknownTopicOrPartitionError(str(tp))
         stale = self.stale.pop(0) if self.stale and -1 in timestamps.values() else {}
         return {tp: stale.get(tp, self._offset(tp, timestamp)) for tp, timestamp in timestamps.items()}
 

@@ -83,7 +83,8 @@ def test_stores_may_be_pem_files(certificates: Certificates) -> None:
     assert not config.ssl_check_hostname
 
 
-def test_certificates_may_be_given_as_text(certificates: Certificates) -> None:
+@pytest.mark.parametrize("text", [None, "true", "TRUE", " true"])
+def test_certificates_may_be_given_as_text(certificates: Certificates, text: str | None) -> None:
     pem = certificates.client_pem.read_text()
     key, _, chain = pem.partition("-----BEGIN CERTIFICATE-----")
     config = build(
@@ -93,6 +94,7 @@ def test_certificates_may_be_given_as_text(certificates: Certificates) -> None:
         ssl__keystore__type="PEM",
         ssl__keystore__key=key,
         ssl__keystore__certificate__chain=f"-----BEGIN CERTIFICATE-----{chain}",
+        **({} if text is None else {"ssl__check__hostname": text}),
     )
     assert isinstance(config.ssl_context, ssl.SSLContext)
     assert config.ssl_context.check_hostname

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.errors import KafkaTimeoutError
+from pyconsumer.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from pyconsumer.spark.lookups import ClusterLookups
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
@@ -37,3 +37,32 @@ def test_a_stream_outlives_a_longer_outage() -> None:
     elapsed, pauses = asked(patient=True)
     assert elapsed == pytest.approx(1.5, abs=0.33)
     assert pauses == [0.2, 0.2]
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["as an error", "by its absence"])
+def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
+    connection = FakeConnection()
+    metadata = connection.metadata
+    connection.leader_known = False
+    pauses: list[float] = []
+
+    def update() -> int:
+        metadata.update_count += 1
+        metadata.topic = lambda name: None
+        metadata.topic_error = lambda name: UnknownTopicOrPartitionError(name) if told else None
+        return int(metadata.update_count) - 1
+
+    metadata.request_update = update
+    start = connection.clock.now()
+    with pytest.raises(UnknownTopicOrPartitionError, match=TP.topic):
+        ClusterLookups(connection, attempts=3, patient=True, sleep=pauses.append).offsets({TP: -1})  # type: ignore[arg-type]
+    assert len(pauses) == 2  # brokers may not all know a new topic at once
+    assert connection.clock.now() - start < 1
+
+
+def test_sizes_that_nobody_tells_in_time_are_left_out() -> None:
+    connection = FakeConnection()
+    connection.troubles = [None]  # a broker that stands still
+    start = connection.clock.now()
+    assert ClusterLookups(connection).bytes_per_offset({TP: 0}) == {}  # type: ignore[arg-type]
+    assert connection.clock.now() - start == pytest.approx(5.0)

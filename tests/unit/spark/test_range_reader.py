@@ -142,11 +142,12 @@ def test_a_refusal_is_told_with_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("trouble", "reason"),
-    [(None, "no answer came"), (6, "NOT_LEADER_OR_FOLLOWER"), (0, "high watermark 10")],
+    [(None, "no answer came"), (6, "NOT_LEADER_OR_FOLLOWER"), (0, "high watermark 12")],
     ids=["silence", "errors", "nothing there"],
 )
 def test_a_read_without_progress_ends_in_time(trouble: int | None, reason: str) -> None:
     log = FakeConnection(batch(0, 10))
+    log.end = 12  # a transaction that is still open
     log.troubles = [0, *[trouble] * 1000]
     before = log.clock.now()
     with pytest.raises(ReadError, match=rf"events-2 at offset 10: .* 5 s \(kafkaConsumer.pollTimeoutMs\).*{reason}"):
@@ -175,6 +176,29 @@ def test_offsets_beyond_the_end_of_a_truncated_log_are_lost() -> None:
     with pytest.raises(DataLossError, match="offset 15 lies beyond the end of the log"):
         read(FakeConnection(batch(0, 10)), 15, 20)
     assert read(FakeConnection(batch(0, 10)), 15, 20, fail=False) == []
+
+
+def test_a_log_that_ends_within_the_range_has_lost_the_rest() -> None:
+    with pytest.raises(DataLossError, match="offset 10 lies beyond the end of the log"):
+        read(FakeConnection(batch(0, 10)), 0, 20)
+    log = FakeConnection(batch(0, 10))
+    before = log.clock.now()
+    assert offsets(log, 0, 20, fail=False) == list(range(10))
+    assert 3 <= log.clock.now() - before < 4  # so long a leader may need to know how far its log goes
+
+
+def test_a_leader_that_does_not_know_yet_how_far_its_log_goes_is_waited_for() -> None:
+    log = FakeConnection(batch(0, 10), batch(10, 10))
+    later = log.batches.pop()
+    log.end, log.told_end = 10, 20
+    start = log.clock.now()
+
+    def grow() -> None:
+        if log.clock.now() > start + 4:
+            log.batches[1:], log.end = [later], 20
+
+    log.on_fetch = grow
+    assert offsets(log, 0, 20) == list(range(20))
 
 
 def test_damage_is_told_with_its_place_after_the_good_records() -> None:

@@ -76,6 +76,7 @@ def test_options() -> None:
         ({"topic": " "}, "option topic must not be empty"),
         ({"includeTimestamp": "maybe"}, "includeTimestamp must be true or false"),
         ({"kafka__acks": "0"}, "nobody would tell that a record was lost"),
+        ({"kafka__acks": "${env:NO_ACKS}"}, "nobody would tell that a record was lost"),
         ({"kafka__key__serializer": "x"}, "kafka.key.serializer is not supported"),
         ({"kafka__value__serializer": "x"}, "kafka.value.serializer is not supported"),
         ({"kafka__partitioner__class": "x"}, "a column named partition chooses"),
@@ -85,7 +86,10 @@ def test_options() -> None:
         ({"kafka__max__poll__records": "5"}, "unknown option 'kafka.max.poll.records'"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(extra: dict[str, str], message: str) -> None:
+def test_what_is_wrong_is_told_in_one_line(
+    extra: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_ACKS", "0")
     with pytest.raises(ConfigurationError, match=message) as caught:
         parse(**extra)
     assert "\n" not in str(caught.value)
@@ -211,8 +215,8 @@ def test_rows_become_records_in_their_order(producer: FakeProducer) -> None:
     columns = SinkColumns(value=0, key=1, headers=2, partition=3, timestamp=4)
     written = BatchWriter(parse(topic="t"), columns).write(iter([batch, batch.slice(2)]))
     assert written == RecordsWritten(4)
-    first = ("t", b"1", "k", [("h", b"x"), ("h", None)], 1, 1234)
-    last = ("t", "ü".encode(), "w", [], 0, 5)
+    first = ("t", b"1", b"k", [("h", b"x"), ("h", None)], 1, 1234)
+    last = ("t", "ü".encode(), b"w", [], 0, 5)
     assert producer.sent == [first, ("t", None, None, None, None, None), last, last]
     assert producer.flushed == 1
 
@@ -220,7 +224,15 @@ def test_rows_become_records_in_their_order(producer: FakeProducer) -> None:
 def test_topics_of_a_column(producer: FakeProducer) -> None:
     batch = pa.RecordBatch.from_pydict({"topic": ["a", "b"], "value": ["1", "2"]})
     assert StreamWriter(parse(), SinkColumns(value=1, topic=0)).write(iter([batch])).records == 2
-    assert [found[:2] for found in producer.sent] == [("a", "1"), ("b", "2")]
+    assert [found[:2] for found in producer.sent] == [("a", b"1"), ("b", b"2")]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+def test_strings_that_are_not_text_are_written_as_they_are(producer: FakeProducer, kind: pa.DataType) -> None:
+    odd = pa.array([b"\xff\xfe", None]).cast(kind, safe=False)
+    batch = pa.RecordBatch.from_pydict({"value": odd, "key": odd})
+    BatchWriter(parse(topic="t"), SinkColumns(value=0, key=1)).write(iter([batch]))
+    assert [found[1:3] for found in producer.sent] == [(b"\xff\xfe", b"\xff\xfe"), (None, None)]
 
 
 def test_a_row_without_a_topic(producer: FakeProducer) -> None:

@@ -346,6 +346,24 @@ def test_the_first_records_of_a_new_partition_must_be_there() -> None:
     assert lenient.trigger() == [(1, 2, 3)]
 
 
+def test_a_first_batch_that_is_gone_when_it_is_run_again_is_lost_data() -> None:
+    query = Query(FakeLookups(a0=5), startingOffsets="earliest")
+    assert query.plan()
+    query.lookups.logs[A0] = (8, 9)  # while it is down
+    with pytest.raises(DataLossError, match=r"PARTITION_OFFSET_CHANGED\] a-0: its offset went from 8 back to 5"):
+        query.start()
+
+
+def test_a_topic_deleted_since_partitions_were_listed_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss="false")
+    query.trigger()
+    query.clock.advance(10.0)
+    assert query.trigger() is None
+    del query.lookups.logs[A1]  # the list of partitions is still fresh enough
+    assert query.planner.latest(query.offsets[-1]) == {A0: 5}
+    assert "a-1 had been read from" in caplog.text
+
+
 def test_partitions_that_are_gone_are_lost_data() -> None:
     query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest")
     query.trigger()
