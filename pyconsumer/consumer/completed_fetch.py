@@ -45,6 +45,8 @@ class CompletedFetch:
         error: called at this answer's turn: returns what to raise, or None if there is nothing to raise any more.
 
     Attributes:
+        blocks: whether nothing more is to be fetched before it is gone.
+        parked: whether it was put aside (rule 3).
         raw: records decoded and not converted yet.
         ready: records decoded ahead for iteration, the next one last.
     """
@@ -53,12 +55,14 @@ class CompletedFetch:
         "_aborted",
         "_buffer",
         "_check_crcs",
+        "blocks",
         "charged",
         "charged_decompressed",
         "cursor",
         "dropped",
         "error",
         "fetch_epoch",
+        "parked",
         "raw",
         "ready",
         "state",
@@ -82,6 +86,8 @@ class CompletedFetch:
         self.charged = 0
         self.charged_decompressed = 0
         self.dropped = False
+        self.blocks = False
+        self.parked = False
         self._buffer = buffer
         self._check_crcs = check_crcs
         self._aborted = aborted
@@ -222,10 +228,10 @@ class FetchBuffer:
         self._of.setdefault(fetch.topic_partition, []).append(fetch)
         fetch.state.buffered_fetches += 1
         if fetch.error is not None or fetch.is_damaged:
-            fetch.state.fetch_blocked = True
+            fetch.blocks = fetch.state.fetch_blocked = True
         self._charge(fetch)
         if fetch.topic_partition in self._parked:
-            fetch.detach()
+            self._put_aside(fetch)
             self._parked[fetch.topic_partition].append(fetch)
         else:
             self._queue.append(fetch)
@@ -241,6 +247,9 @@ class FetchBuffer:
                 self._drop(fetch)
             if tp in self._parked and (state is None or state.is_fetchable or tp not in self._of):
                 parked = [f for f in self._parked.pop(tp) if not f.dropped]
+                for fetch in parked:
+                    fetch.parked = False
+                    self._budget.parked -= fetch.charged
                 self._queue.extendleft(reversed(parked))
 
     def collect(self, max_records: int) -> ConsumerRecords:
@@ -366,7 +375,7 @@ class FetchBuffer:
         self._queue.clear()
         self._parked.clear()
         self._of.clear()
-        self._budget.held = 0
+        self._budget.held = self._budget.parked = 0
         for state in self._subscriptions.states():
             state.buffered_fetches = state.buffered_bytes = 0
             state.fetch_blocked = False
@@ -397,9 +406,14 @@ class FetchBuffer:
     def _park(self, tp: TopicPartition) -> None:
         """Put a partition's answers aside."""
         self._parked[tp] = self._take_out(tp)
-        for parked in self._parked[tp]:
-            parked.detach()
-            self._charge(parked)
+        for fetch in self._parked[tp]:
+            self._put_aside(fetch)
+
+    def _put_aside(self, fetch: CompletedFetch) -> None:
+        fetch.detach()
+        self._charge(fetch)
+        fetch.parked = True
+        self._budget.parked += fetch.charged
 
     def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
         """Remove a partition from the queue; its answers in order."""
@@ -463,10 +477,13 @@ class FetchBuffer:
         if not fetches:
             del self._of[tp]
         self._budget.held -= fetch.charged
+        if fetch.parked:
+            self._budget.parked -= fetch.charged
         if fetch.fetch_epoch == fetch.state.fetch_epoch:
             fetch.state.buffered_fetches -= 1
             fetch.state.buffered_bytes -= fetch.charged
-            fetch.state.fetch_blocked = False
+            if fetch.blocks:
+                fetch.state.fetch_blocked = False
         fetch.charged = 0
         fetch.drop()
         self._subscriptions.note_changed(tp)

@@ -9,6 +9,9 @@ What must stay true in ``poll``
 * There is one wait, and it ends at the earliest of: the call's deadline, the coordinator's next duty, a retry of a
   reset or validation, the end of a node's backoff. What it waits for besides is anything that arrives.
 * Committed offsets are looked up in the background: partitions that have a position are fetched meanwhile.
+* A call that finds records reads no socket, except while the group waits for an answer (a rebalance or a commit is
+  under way): then there is one look without waiting in each call, as in Java, or the group would wait for us until
+  everything that is buffered has been handed out.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import Steps, Wait
@@ -118,7 +122,7 @@ class ConsumerCore:
         coordinator = self.coordinator
         if coordinator is not None:
             coordinator.note_poll(now)
-            if now >= coordinator.next_due_at or coordinator.has_user_output:
+            if now >= coordinator.next_due_at or coordinator.has_user_output or coordinator.awaits_answer:
                 return None
         fetcher = self.fetcher
         if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
@@ -144,7 +148,15 @@ class ConsumerCore:
                 self._interrupted = True  # until this round is over; an error of ours is no interrupt
                 yield from self._coordinate()
                 fetcher.raise_error()
-                if fetcher.send_fetches():
+                sent = fetcher.send_fetches()
+                if self.coordinator is not None and self.coordinator.awaits_answer:
+                    if not looked:
+                        looked = True
+                        self._interrupted = False
+                        yield Wait(None, self.clock.now())
+                        continue
+                    sent = True
+                if sent:
                     self.client.flush()
                 found = take()
                 now = self.clock.now()
@@ -568,12 +580,23 @@ class ConsumerCore:
         from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        future = self.client.send_any(MetadataRequest, request)
+        backoff = Backoff.ms(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
+        failures = 0
+        cause: KafkaError | None = None
         try:
-            while not future.done:
-                yield Wait(future, deadline)
+            while True:
+                future = self.client.send_any(MetadataRequest, request)
+                while not future.done:
+                    yield Wait(future, deadline)
+                cause = future.exception
+                if cause is None or not cause.retriable:
+                    break
+                again_at = self.clock.now() + backoff.delay(failures)
+                failures += 1
+                while self.clock.now() < again_at:
+                    yield Wait(None, min(again_at, deadline))
         except KafkaTimeoutError as error:
-            raise _none_in_time("list of topics", self._connections()) from error
+            raise _none_in_time("list of topics", str(cause) if cause else self._connections()) from error
         response = future.result().message
         assert isinstance(response, MetadataResponse)
         hide = self.config.exclude_internal_topics

@@ -11,6 +11,8 @@ Rules
 4. ``fetch_buffer_bytes`` bounds what is asked for and what is held together: sending reserves the request's limit, an
    answer turns the reservation into what really came, draining releases that. Each node's limit is its share, so that
    no node starves; nodes that found no room come first next time. An oversized first batch may exceed the bound, alone.
+   What paused partitions hold counts, but does not keep the others waiting for ever: where nothing else is held, one
+   request for a partition's share may leave.
 5. Only partitions that changed are looked at (the journal of ``SubscriptionState``), so planning costs what changed and
    not what is assigned. A partition that may not be fetched leaves the request, and so the session.
 """
@@ -33,11 +35,12 @@ MAX_BUFFERED_FETCHES = 2
 
 
 class ByteBudget:
-    """Bytes asked for and bytes held, against one limit."""
+    """Bytes asked for (``reserved``) and bytes ``held``, some of them for paused partitions (``parked``); one limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
+        self.parked = 0
         self.reserved = 0
 
     @property
@@ -187,10 +190,13 @@ class FetchPlanner:
                 continue
             need = min(share, len(node.wanted) * self._max_partition_bytes)
             free = self.budget.free
-            if free < min(need, self._max_partition_bytes) and self.budget.held + self.budget.reserved > 0:
+            if free >= min(need, self._max_partition_bytes):
+                limit = max(1, min(share, free))
+            elif self.budget.held - self.budget.parked + self.budget.reserved == 0:
+                limit = min(share, self._max_partition_bytes)
+            else:
                 without_room.append(node_id)
                 continue
-            limit = max(1, min(share, free)) if free > 0 else share
             fetch = PlannedFetch(node_id, self._session_request(node), limit, min(limit, need))
             node.in_flight = fetch
             self.budget.reserved += fetch.reserved

@@ -74,7 +74,7 @@ _ACTIONS: Final[dict[int, _Action]] = {
     -1: _Action.RETRY,  # UNKNOWN_SERVER_ERROR
 }
 _WARN: Final = frozenset((3, -1, 100, 103))
-_SESSION_ERRORS: Final = frozenset((70, 71, 107))
+_SESSION_ERRORS: Final = frozenset((70, 71, 106))
 """FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
 
 

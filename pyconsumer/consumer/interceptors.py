@@ -39,12 +39,10 @@ class Interceptors:
         for hook in self._consume:
             try:
                 changed = hook(records)
+                if changed is not None:
+                    records = changed if isinstance(changed, ConsumerRecords) else ConsumerRecords(changed)
             except Exception:
                 _log.exception("an interceptor's on_consume failed; its records are passed on unchanged")
-                continue
-            if changed is None:
-                continue
-            records = changed if isinstance(changed, ConsumerRecords) else ConsumerRecords(changed)
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

@@ -90,6 +90,7 @@ class Metadata:
         """What makes further attempts pointless, such as a refused login; the driver's owner raises and clears it."""
         self.topic_errors: dict[str, int] = {}
         """Error code of each topic that the last response had no data for."""
+        self._untold: set[str] = set()
         self._bootstrap = tuple(bootstrap)
         self._max_age = max_age
         self._backoff = backoff or Backoff(0.1, 1.0)
@@ -193,7 +194,11 @@ class Metadata:
         for topic in self._topics.keys() - self._wanted - self._transient:
             self._drop_topic(topic)
         for topic in self.topic_errors.keys() - self._wanted - self._transient:
-            del self.topic_errors[topic]
+            self._forget_error(topic)
+
+    def _forget_error(self, topic: str) -> None:
+        self.topic_errors.pop(topic, None)
+        self._untold.discard(topic)
 
     # -- when to ask, and what ---------------------------------------------------------------------------------------
 
@@ -318,19 +323,20 @@ class Metadata:
             if topic.error_code:
                 error = errors.for_code(topic.error_code)
                 self.topic_errors[name] = topic.error_code
+                self._untold.add(name)
                 stale |= error.invalid_metadata
                 if name in self._topics and (not error.retriable or replace):
                     # Without topic ids a recreated topic cannot be told from an old answer: keep the epochs.
                     self._drop_topic(name, keep_epochs=self._topics[name].topic_id == ZERO_UUID)
                 continue
-            self.topic_errors.pop(name, None)
+            self._forget_error(name)
             self._new.discard(name)
             stale |= self._take_topic(name, topic, api_version)
         if replace:
             for name in self._topics.keys() - seen:
                 self._drop_topic(name)
             for name in self.topic_errors.keys() - seen:
-                del self.topic_errors[name]
+                self._forget_error(name)
             self._new -= seen
         return stale
 
@@ -493,11 +499,13 @@ class Metadata:
         return errors.for_code(code, topic) if code is not None else None
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
-        """The error to raise to a user for topics that may not be read or cannot exist; each is told once."""
+        """The error to raise to a user for topics that may not be read or cannot exist; each answer is told once.
+
+        What was told is still known: :meth:`topic_error`.
+        """
         for code in (errors.TopicAuthorizationFailedError.errno, errors.InvalidTopicError.errno):
-            names = sorted(name for name, found in self.topic_errors.items() if found == code and matters(name))
+            names = sorted(name for name in self._untold if self.topic_errors[name] == code and matters(name))
             if names:
-                for name in names:
-                    del self.topic_errors[name]
+                self._untold.difference_update(names)
                 return errors.for_code(code, ", ".join(names))
         return None

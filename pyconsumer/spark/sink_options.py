@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.option_values import read_flag, read_text, split_options
 from pyconsumer.spark.sink_settings import producer_settings
 

@@ -7,7 +7,7 @@ Rules
 2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
    broken connection, a topic not known yet. All others go to the caller.
 3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
-   queue, and leave in order when it is found; if the search fails, they fail.
+   queue, and leave in order when it is found, before any later commit; if the search fails, they fail.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Automatic commits take the positions: what the previous poll handed out, and nothing later.
@@ -126,7 +126,7 @@ class OffsetCommitter:
         self._refresh_metadata = refresh_metadata
         self._backoff = backoff
         self._on_commit = on_commit
-        self._async: list[_AsyncCommit] = []
+        self._async: dict[_AsyncCommit, None] = {}
         self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
         link.on_lookup_done = self._on_lookup_done
@@ -154,6 +154,7 @@ class OffsetCommitter:
             known = yield from self._link.ensure(deadline)
             if not known:
                 raise self._timeout("the group's coordinator", cause)
+            self.send_queued()  # what was asked for before must not overtake this one
             generation = self._generation()
             if first is not None and generation != first:
                 raise self._commit_failed(first)
@@ -182,7 +183,7 @@ class OffsetCommitter:
         self.run_callbacks()
         future: RequestFuture[None] = RequestFuture()
         commit = _AsyncCommit(wanted, future)
-        self._async.append(commit)
+        self._async[commit] = None
         future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
         if not wanted:
             future.complete(None)
@@ -205,15 +206,16 @@ class OffsetCommitter:
 
     def recover(self) -> None:
         """Ctrl-C fell into something: commits that were never sent, or whose end was not heard, have failed."""
-        for commit in list(self._async):
+        for commit in tuple(self._async):
             under_way = commit.sent is not None and not commit.sent.done
             if not commit.future.done and not under_way and commit not in self._queue:
                 commit.future.fail(RequestCancelledError("interrupted"))
-        self._async = [commit for commit in self._async if not commit.future.done]
+        self._async = {commit: None for commit in self._async if not commit.future.done}
 
     def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
         """Commit for the present generation, once; the caller decides what comes of a failure."""
         wanted = _checked(offsets)
+        self.send_queued()
         future = self._send(wanted, None)
         future.add_callback(lambda done: self._committed(wanted) if done.succeeded else None)
         return future
@@ -264,8 +266,7 @@ class OffsetCommitter:
         error: KafkaError | None,
     ) -> None:
         offsets = commit.offsets
-        if commit in self._async:
-            self._async.remove(commit)
+        self._async.pop(commit, None)
         if error is None:
             self._callbacks.append(lambda: self._committed(offsets))
         elif error.retriable:

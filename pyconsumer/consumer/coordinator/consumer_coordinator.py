@@ -168,6 +168,13 @@ class ConsumerCoordinator:
         return self._core.has_urgent_news or self._committer.has_callbacks
 
     @property
+    def awaits_answer(self) -> bool:
+        """Whether a rebalance or an asynchronous commit is under way, which only a look at the network moves on."""
+        return self._committer.pending_async > 0 or (
+            self._core.rejoin_pending and self._subscriptions.has_auto_assigned
+        )
+
+    @property
     def metrics(self) -> GroupMetrics:
         """What happened in the group so far."""
         return self._core.metrics

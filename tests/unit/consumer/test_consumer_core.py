@@ -46,6 +46,7 @@ class FakeCoordinator:
         self.subscriptions = subscriptions
         self.next_due_at = float("inf")
         self.has_user_output = False
+        self.awaits_answer = False
         self.calls: list[str] = []
         self.polls_at: list[float] = []
         self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
@@ -279,13 +280,17 @@ def test_buffered_records_are_handed_out_without_steps_and_the_poll_is_noted() -
     assert world.client.flushes == flushes
 
 
-@pytest.mark.parametrize("reason", ["due", "user output", "an error", "a position to find", "nothing buffered"])
+@pytest.mark.parametrize(
+    "reason", ["due", "user output", "an answer awaited", "an error", "a position to find", "nothing buffered"]
+)
 def test_the_short_path_is_left_for_duties(reason: str) -> None:
     world = buffered()
     if reason == "due":
         world.coordinator.next_due_at = 107.0
     elif reason == "user output":
         world.coordinator.has_user_output = True
+    elif reason == "an answer awaited":
+        world.coordinator.awaits_answer = True
     elif reason == "an error":
         world.core.fetcher._error = TopicAuthorizationFailedError("t")
     elif reason == "a position to find":
@@ -295,6 +300,23 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
 
     assert world.core.poll_buffered(107.0, 500) is None
     assert world.coordinator.polls_at[-1] == 107.0
+
+
+def test_while_the_group_awaits_an_answer_each_poll_looks_once_although_records_are_buffered() -> None:
+    world = buffered()
+    coordinator = world.coordinator
+    coordinator.awaits_answer = True
+    steps = world.poll(10.0)
+    assert next(steps) == Wait(None, world.clock.now()), "one look, without waiting"
+    flushes = world.client.flushes
+    assert finish(steps).count() == 500
+    assert world.client.flushes > flushes, "what the answer brought about leaves before records are processed"
+    assert len(coordinator.calls) == 2, "the coordinator could go on after the look"
+
+    steps = world.poll(0.0)  # and so without time
+    next(steps)
+    coordinator.awaits_answer = False
+    assert finish(steps).count() == 499
 
 
 def test_iteration_has_the_same_short_path() -> None:
@@ -726,3 +748,19 @@ def test_what_is_to_be_committed_is_checked() -> None:
 
 def test_errors_are_kafka_errors() -> None:
     assert issubclass(InvalidGroupIdError, KafkaError)
+
+
+def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadline() -> None:
+    world = World()
+    asked: list[RequestFuture[Any]] = []
+    world.client.send_any = lambda api, request: asked.append(RequestFuture()) or asked[-1]  # type: ignore[attr-defined, func-returns-value]
+    steps = world.core.topics(world.clock.now() + 60)
+    next(steps)
+    asked[0].fail(KafkaConnectionError("the broker went away"))
+    pause = next(steps).until - world.clock.now()
+    assert 0 < pause < 1
+    world.clock.advance(pause)
+    next(steps)
+    assert len(asked) == 2
+    with pytest.raises(KafkaTimeoutError, match="the broker went away"):
+        steps.throw(KafkaTimeoutError("late"))

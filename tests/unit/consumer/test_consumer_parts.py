@@ -167,6 +167,11 @@ def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.Log
         def on_commit(self, offsets: Any) -> None:
             raise RuntimeError("no")
 
+    class Wrong:
+        def on_consume(self, records: ConsumerRecords) -> list[Any]:
+            order.append("wrong")
+            return list(records.records())
+
     class Last:
         seen: Any = None
 
@@ -180,7 +185,7 @@ def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.Log
         def close(self) -> None:
             order.append("closed")
 
-    chain = Interceptors([First(), Broken(), Last])
+    chain = Interceptors([First(), Broken(), Wrong(), Last])
     offsets = {A: OffsetAndMetadata(3)}
 
     shown = chain.on_consume(ConsumerRecords({A: [record(1), record(2)]}))
@@ -188,7 +193,7 @@ def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.Log
     chain.close()
 
     assert [r.offset for r in shown.records()] == [1]
-    assert order == ["first", "broken", "last", "closed"]
+    assert order == ["first", "broken", "wrong", "last", "closed"]
     assert offsets == {A: OffsetAndMetadata(3)}  # it can only look
     assert "on_consume failed" in caplog.text
     assert "on_commit failed" in caplog.text

@@ -238,6 +238,14 @@ def test_while_an_error_waits_its_partition_is_blocked() -> None:
     assert not desk.subscriptions.state(B).fetch_blocked
 
 
+def test_records_before_an_error_do_not_unblock_its_partition() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 2))
+    desk.error(A, RuntimeError("no"))
+    assert desk.collect() == {A: [0, 1]}
+    assert desk.subscriptions.state(A).fetch_blocked
+
+
 def damaged(first: int, count: int) -> bytes:
     data = bytearray(batch(first, count))
     data[-1] ^= 0xFF
@@ -278,6 +286,29 @@ def test_a_header_that_makes_no_sense_blocks_further_fetches_of_its_partition() 
     assert desk.collect() == {A: [0, 1]}
     with pytest.raises(CorruptRecordError):
         desk.collect()
+
+
+def test_the_budget_knows_what_is_put_aside() -> None:
+    desk = Desk()
+    desk.add(A, batch(0, 10))
+    desk.add(A, batch(10, 10))
+    desk.add(B, batch(0, 10))
+    desk.subscriptions.pause(A)
+    assert desk.budget.parked == 0
+    assert desk.collect() == {B: list(range(10))}
+    assert desk.budget.parked == desk.budget.held > 0
+    desk.add(A, batch(20, 10))  # it had been asked for before
+    assert desk.budget.parked == desk.budget.held
+
+    desk.subscriptions.resume(A)
+    desk.apply()
+    assert desk.budget.parked == 0 < desk.budget.held
+    desk.subscriptions.pause(A)
+    desk.collect()
+    assert desk.budget.parked == desk.budget.held > 0
+    desk.subscriptions.seek(A, FetchPosition(5))
+    desk.apply()
+    assert desk.budget.parked == desk.budget.held == 0
 
 
 def test_the_budget_holds_what_is_buffered() -> None:

@@ -312,3 +312,19 @@ def test_a_bound_smaller_than_one_partitions_limit_still_lets_one_fetch_pass() -
     world.assign(T0)
 
     assert len(world.plan()) == 1
+
+
+def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
+    world = World(buffer=4 * KIB, max_bytes=4 * KIB)
+    world.assign(T0, T1)
+    budget = world.planner.budget
+    budget.held = budget.parked = 4 * KIB - 100
+    (fetch,) = world.plan()
+    assert fetch.max_bytes == KIB
+    assert world.plan() == [], "one at a time"
+    world.done(fetch.node_id)
+    budget.held += KIB
+    assert world.plan() == [], "what came is to be handed out first"
+    budget.held -= KIB
+    (other,) = world.plan()
+    assert other.node_id != fetch.node_id, "the others have their turn"

@@ -192,7 +192,9 @@ def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
 def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     polls: list[float] = []
-    group: Any = SimpleNamespace(note_poll=polls.append, next_due_at=float("inf"), has_user_output=False)
+    group: Any = SimpleNamespace(
+        note_poll=polls.append, next_due_at=float("inf"), has_user_output=False, awaits_answer=False
+    )
     reader.core.coordinator = group
     assert reader.take(1) == [0]
     assert reader.steps_aside == 3

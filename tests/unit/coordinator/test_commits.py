@@ -684,3 +684,18 @@ def test_a_later_commit_does_not_overtake_one_that_waits() -> None:
     bench.committer.commit_async({T0: OffsetAndMetadata(6)}, None)
     offsets = [sent.request.topics[0].partitions[0].committed_offset for sent in bench.network.sent]
     assert offsets == [5, 6]
+
+
+def test_a_commit_that_is_waited_for_does_not_overtake_one_either() -> None:
+    for send in (
+        lambda bench: next(bench.committer.commit({T0: OffsetAndMetadata(6)}, 100.0)),
+        lambda bench: bench.committer.commit_once({T0: OffsetAndMetadata(6)}),
+    ):
+        bench = Bench()
+        bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
+        bench.committer.commit_async({T0: OffsetAndMetadata(5)}, None)
+        bench.network.take(FindCoordinatorRequest)  # our own lookup is still under way
+        bench.core.on_coordinator_found("background", NODE, bench.clock.now())
+        send(bench)
+        offsets = [sent.request.topics[0].partitions[0].committed_offset for sent in bench.network.sent]
+        assert offsets == [5, 6]

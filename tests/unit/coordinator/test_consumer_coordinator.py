@@ -220,6 +220,27 @@ def test_polls_that_do_not_wait_join_step_by_step() -> None:
     assert bench.coordinator.started == 1
 
 
+def test_an_answer_is_awaited_while_a_rebalance_or_a_commit_is_under_way() -> None:
+    bench = Bench()
+    coordinator = bench.coordinator
+    assert not coordinator.awaits_answer
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.meet_coordinator()
+    assert coordinator.awaits_answer
+    bench.answer_join()
+    bench.poll()
+    assert coordinator.awaits_answer
+    bench.answer_sync(T0)
+    assert bench.poll().result is True
+    assert not coordinator.awaits_answer
+    commit = coordinator.commit_async({T0: OffsetAndMetadata(1)})
+    assert coordinator.awaits_answer
+    bench.network.take(OffsetCommitRequest).fail()
+    assert commit.done
+    assert not coordinator.awaits_answer
+
+
 def test_a_poll_that_waits_joins_in_one_go() -> None:
     bench = Bench()
     bench.learn(t=2)
@@ -289,17 +310,19 @@ def test_a_leader_divides_what_all_members_subscribed_to() -> None:
     assert bench.poll().result is True
 
 
-def test_a_topic_that_does_not_exist_holds_no_leader_up() -> None:
+@pytest.mark.parametrize("code", [3, 17, 29], ids=["unknown", "impossible", "forbidden"])
+def test_a_topic_that_does_not_exist_or_may_not_be_read_holds_no_leader_up(code: int) -> None:
     bench = Bench()
     bench.subscribe("t")
     bench.metadata.update(
         MetadataResponse(
             brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)],
-            topics=[MetadataResponseTopic(name="t", error_code=3)],
+            topics=[MetadataResponseTopic(name="t", error_code=code)],
         ),
         12,
         bench.clock.now(),
     )
+    assert (bench.metadata.take_topic_error() is None) == (code == 3), "the application has been told"
     bench.meet_coordinator()
     bench.answer_join(leader="me", members={"me": "t"})
     bench.poll()

@@ -393,6 +393,7 @@ def test_what_cannot_pass_is_told_once_for_each_answer() -> None:
     assert "secret" in str(error)
     assert isinstance(metadata.take_topic_error(), InvalidTopicError)
     assert metadata.take_topic_error() is None
+    assert isinstance(metadata.topic_error("secret"), TopicAuthorizationFailedError)  # told, but still known
     metadata.update(answer, 12, 1.0)
     assert isinstance(metadata.take_topic_error(), TopicAuthorizationFailedError)
 
