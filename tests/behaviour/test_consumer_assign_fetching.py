@@ -364,3 +364,21 @@ def test_polling_what_is_buffered_makes_no_system_call(
         for _ in range(8):
             assert consumer.poll(60_000).count() == 100
         monkeypatch.undo()
+
+
+@pytest.mark.concurrent
+def test_what_paused_partitions_hold_starves_nobody(cluster: Cluster, make_topic: Callable[..., str]) -> None:
+    """The usual way to give some partitions precedence: the others are paused until those are read."""
+    topic = make_topic(2)
+    low, high = (TopicPartition(topic, number) for number in range(2))
+    fill(cluster, topic, 6000, size=1000, each=500)
+    bounds = {"fetch_buffer_bytes": 2 << 20, "max_partition_fetch_bytes": 1 << 20, "max_poll_records": 1}
+    with consuming(cluster, low, high, **bounds) as consumer:
+        read(consumer, 1)
+        time.sleep(0.5)  # the answers that fill the buffer arrive
+        consumer.poll(0)
+        consumer.pause(low)
+        fill(cluster, topic, 5, partition=1)
+        assert {record.partition for record in read(consumer, 5)} == {1}
+        consumer.resume(low)
+        assert {record.partition for record in read(consumer, 5)} == {0}

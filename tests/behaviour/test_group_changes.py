@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -165,3 +166,25 @@ def test_members_say_why_they_join_and_leave(
         join_all([c], 4)
         c.stop()
         assert leaves()[1:] == [["the consumer is being closed"]]
+
+
+@pytest.mark.concurrent
+def test_a_slow_member_with_much_buffered_takes_part_in_a_rebalance_at_once(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    """KIP-429: it keeps on reading while it joins, but the group does not wait until all it has fetched is read."""
+    topic = make_topic(2)
+    records = 6000
+    fill(cluster, topic, records, 2)
+
+    def work(*_: object) -> None:
+        time.sleep(0.02)
+
+    slow = {"partition_assignment_strategy": COOPERATIVE, "max_poll_records": 1, "on_records": work}
+    with running() as start:
+        first = start(cluster, group_id, [topic], **slow, **PATIENT)
+        eventually(lambda: bool(first.read), "the first record")
+        second = start(cluster, group_id, [topic], **slow, **PATIENT)
+        owners = join_all([first, second], 2)
+        assert len(set(owners.values())) == 2
+        assert len(first.read) < records / 2 - 1, "what it had fetched at the beginning was not all"
