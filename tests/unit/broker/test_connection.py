@@ -1,0 +1,82 @@
+"""A connection of the broker without a network: what it does with requests that came before it answered others."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyconsumer.broker.connection import Connection
+from pyconsumer.broker.security import Session
+from pyconsumer.protocol.api import encode_request
+from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
+from pyconsumer.protocol.schema import Message
+from tests.unit.group.support import World
+
+MEMBERS = 150
+
+
+class NoLoop:
+    """An event loop on which nothing happens by itself."""
+
+    def time(self) -> float:
+        return 0.0
+
+    def add_reader(self, *_: Any) -> None: ...
+
+    remove_reader = add_writer = remove_writer = add_reader
+
+
+class Sink:
+    """A socket that takes everything at once."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+
+    def sendmsg(self, buffers: list[bytes]) -> int:
+        self.answers += 1
+        return sum(map(len, buffers))
+
+
+class Client:
+    """One connection, with requests that are on their way already when it is served."""
+
+    def __init__(self, world: World) -> None:
+        self.sink = Sink()
+        broker = SimpleNamespace(clock=world.clock, timer=world.timer, faults=None, group_coordinator=world.coordinator)
+        server: Any = SimpleNamespace(loop=NoLoop(), broker=broker, max_request_bytes=1 << 20, max_login_bytes=1 << 20)
+        self.connection = Connection(server, self.sink, "PLAINTEXT", "/h", Session(), None)  # type: ignore[arg-type]
+
+    def send(self, *requests: tuple[Message, int]) -> None:
+        for number, (request, version) in enumerate(requests):
+            self.connection._feed(memoryview(b"".join(encode_request(request, version, number, "c"))))
+        self.connection._pump()
+
+
+def test_requests_that_are_answered_at_once_are_served_by_one_loop() -> None:
+    client = Client(World())
+    many = 2 * sys.getrecursionlimit()
+    client.send(*[(ApiVersionsRequest(), 0)] * many)
+    assert client.sink.answers == many
+
+
+def test_the_members_of_a_large_group_may_send_ahead(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    clients = [Client(world) for _ in range(MEMBERS)]
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range")],
+    )
+    for client in clients:
+        client.send((join, 3), (OffsetFetchRequest(group_id="g", topics=[]), 5))
+    world.advance(60)
+    assert [client.sink.answers for client in clients] == [2] * MEMBERS
+    assert not any(client.connection.busy for client in clients)
+    assert not caplog.records
