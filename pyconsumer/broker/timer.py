@@ -1,7 +1,8 @@
 """Timers of the broker: a heap of (when, what), driven from outside.
 
 Nothing here reads a clock. The asyncio server calls :meth:`Timer.run_due` at :meth:`Timer.next_deadline`; a
-simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set.
+simulation does the same with a fake clock. Timers due at the same moment run in the order in which they were set. What
+they set runs in the next call at the earliest, so that one which sets itself again and again cannot keep the driver.
 """
 
 from __future__ import annotations
@@ -75,13 +76,25 @@ class Timer:
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now: float) -> int:
-        """Run everything due at ``now``, also what those calls schedule for now; return how many ran."""
+        """Run everything due at ``now``, but not what those calls schedule for now; return how many ran."""
         ran = 0
-        while self._heap and self._heap[0][0] <= now:
-            action = heapq.heappop(self._heap)[2]._take()
-            if action is not None:
-                ran += 1
-                action()
+        first_new = next(self._count)
+        new = []
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                entry = heapq.heappop(self._heap)
+                if entry[1] > first_new:
+                    new.append(entry)
+                    continue
+                action = entry[2]._take()
+                if action is not None:
+                    ran += 1
+                    action()
+        finally:
+            for entry in new:
+                heapq.heappush(self._heap, entry)
+            if new and self.on_earlier is not None:
+                self.on_earlier(self._heap[0][0])
         return ran
 
     def __len__(self) -> int:

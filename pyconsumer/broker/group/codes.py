@@ -14,6 +14,7 @@ COORDINATOR_NOT_AVAILABLE: Final = _errors.CoordinatorNotAvailableError.errno
 NOT_COORDINATOR: Final = _errors.NotCoordinatorError.errno
 ILLEGAL_GENERATION: Final = _errors.IllegalGenerationError.errno
 INCONSISTENT_GROUP_PROTOCOL: Final = _errors.InconsistentGroupProtocolError.errno
+INVALID_REQUEST: Final = _errors.InvalidRequestError.errno
 INVALID_GROUP_ID: Final = _errors.InvalidGroupIdError.errno
 UNKNOWN_MEMBER_ID: Final = _errors.UnknownMemberIdError.errno
 INVALID_SESSION_TIMEOUT: Final = _errors.InvalidSessionTimeoutError.errno

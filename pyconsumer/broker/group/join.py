@@ -24,6 +24,9 @@ __all__ = ["JoinHandler", "JoinRequest"]
 
 _log = logging.getLogger(__name__)
 
+#: How long a string may be on the wire, in bytes.
+_LONGEST_ID = 32_767
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
@@ -117,7 +120,10 @@ class JoinHandler:
 
     def _join_unknown(self, group: GroupMetadata, request: JoinRequest, waiter: Deferred[JoinResult]) -> None:
         new_id = f"{request.group_instance_id or request.client_id}-{self._new_uuid()}"
-        if group.has_static_member(request.group_instance_id):
+        if len(new_id.encode()) > _LONGEST_ID:
+            # Neither an answer nor the registration could carry it.
+            self._fail(waiter, codes.INVALID_REQUEST, "")
+        elif group.has_static_member(request.group_instance_id):
             self._replace_static(group, request, new_id, waiter)
         elif request.require_known_member_id and request.group_instance_id is None:
             _log.debug("Group %s: new member id %s is to be joined with", group.group_id, new_id)
@@ -167,6 +173,7 @@ class JoinHandler:
         before = (member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.replace_static_member(instance_id, old_id, new_id)
         group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, waiter)
+        member.is_new = False
         self._rebalancer.restart_session(group, member)
         _log.info(
             "Group %s in state %s: static member %s comes back as %s, it was %s",

@@ -91,7 +91,7 @@ class MemberMetadata:
         #: Set while its JoinGroup is parked, and while its SyncGroup is.
         self.join_waiter: Deferred[JoinResult] | None = None
         self.sync_waiter: Deferred[SyncResult] | None = None
-        #: It joined in the round that is being prepared and does not know its id yet, so it cannot send heartbeats.
+        #: Its first join is parked: it does not know its id yet, so it cannot send heartbeats.
         self.is_new = False
         #: The end of its session.
         self.heartbeat: TimerHandle | None = None

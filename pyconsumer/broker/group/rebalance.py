@@ -10,9 +10,12 @@ A rebalance in steps:
 4. *Sync phase*: SyncGroups are parked until the leader's brings the assignment and it is stored. Members that do not
    come within the rebalance timeout are removed, which starts the next rebalance.
 
+If only static members are left and none of them came, the join phase begins again, and lasts a second at least.
+
 Sessions: a member must be heard of within its session timeout. While a request of it is parked it counts as alive,
 except in its very first join, which is given up after ``group.new.member.join.timeout``: its client may be gone, and
-would otherwise leave one member behind for each retry.
+would otherwise leave one member behind for each retry. A static member that comes back leaves nothing behind, and its
+next join is not its first.
 """
 
 from __future__ import annotations
@@ -35,6 +38,9 @@ from pyconsumer.clock import Clock
 __all__ = ["Rebalancer"]
 
 _log = logging.getLogger(__name__)
+
+#: How long a join phase lasts at least that nobody came to: a rebalance timeout may be 0.
+_NOBODY_CAME_MS = 1000
 
 _SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
@@ -145,8 +151,9 @@ class Rebalancer:
             self._wait_for_members(group)
             self.maybe_complete_join(group)
 
-    def _wait_for_members(self, group: GroupMetadata) -> None:
-        group.join_timer = self._after(group.rebalance_timeout_ms, partial(self._complete_join, group))
+    def _wait_for_members(self, group: GroupMetadata, least_ms: int = 0) -> None:
+        delay_ms = max(group.rebalance_timeout_ms, least_ms)
+        group.join_timer = self._after(delay_ms, partial(self._complete_join, group))
 
     def _wait_for_more(self, group: GroupMetadata, delay_ms: int, remaining_ms: int) -> None:
         def over() -> None:
@@ -186,7 +193,7 @@ class Rebalancer:
         if not group.maybe_elect_joined_leader() and group.members:
             # Only static members, and none came: their sessions decide.
             _log.error("Group %s could not complete its rebalance because no member rejoined", group.group_id)
-            self._wait_for_members(group)
+            self._wait_for_members(group, _NOBODY_CAME_MS)
             return
         group.init_next_generation()
         self._log_generation(group)

@@ -16,6 +16,8 @@ async def handle(broker: GroupBroker, request: JoinGroupRequest, context: Reques
     protocols: dict[str, bytes] = {}
     for protocol in request.protocols:
         protocols.setdefault(protocol.name, protocol.metadata)  # twice the same name would vote twice
+    # Version 0 has no rebalance timeout; less than none at all is none.
+    rebalance_timeout_ms = request.session_timeout_ms if version == 0 else max(request.rebalance_timeout_ms, 0)
     result = await settle(
         broker.group_coordinator.join_group(
             JoinRequest(
@@ -26,7 +28,7 @@ async def handle(broker: GroupBroker, request: JoinGroupRequest, context: Reques
                 can_skip_assignment=version >= 9,
                 client_id=context.client_id,
                 client_host=context.client_host,
-                rebalance_timeout_ms=request.session_timeout_ms if version == 0 else request.rebalance_timeout_ms,
+                rebalance_timeout_ms=rebalance_timeout_ms,
                 session_timeout_ms=request.session_timeout_ms,
                 protocol_type=request.protocol_type,
                 protocols=tuple(protocols.items()),

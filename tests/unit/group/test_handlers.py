@@ -151,6 +151,12 @@ def test_joining_as_a_static_member(broker: FakeBroker, version: int) -> None:
         assert (again.skip_assignment, again.leader, len(again.members)) == (False, answer.member_id, 0)
 
 
+def test_a_rebalance_timeout_below_none_is_none(broker: FakeBroker) -> None:
+    send(broker, join_request(instance="i", rebalance_timeout_ms=-(2**31)), 5)
+    (member,) = broker.world.group().members.values()
+    assert member.rebalance_timeout_ms == 0
+
+
 @pytest.mark.spec("broker:SYN-01", "broker:SYN-02", "broker:SYN-03", "broker:SYN-04", "transactions:SGR-09")
 @pytest.mark.parametrize("version", versions(SyncGroupRequest))
 def test_syncing(broker: FakeBroker, version: int) -> None:

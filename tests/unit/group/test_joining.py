@@ -116,6 +116,19 @@ def test_how_ids_are_made() -> None:
     assert len(defaults[0]()) == 36
 
 
+@pytest.mark.parametrize("who", [{"client_id": "x" * 32_764}, {"instance": "é" * 16_382}])
+@pytest.mark.parametrize("require_id", [True, False])
+def test_an_id_that_nothing_could_carry_is_refused(who: dict[str, str], require_id: bool) -> None:
+    world = World()
+    refused = value_of(world.join(require_id=require_id, **who))  # type: ignore[arg-type]
+    assert (refused.error_code, refused.member_id) == (codes.INVALID_REQUEST, "")
+    assert not world.group().members
+    assert not world.group().pending_members
+    (longest,) = world.stable(client_id="x" * 32_761)
+    assert len(longest.member_id) == 32_767
+    assert world.restarted().group().has(longest.member_id)
+
+
 @pytest.mark.spec("broker:JG-03", "broker:JU-10", "client:JB-26")
 def test_an_old_client_and_a_static_member_are_added_at_once() -> None:
     world = World()
@@ -348,6 +361,23 @@ def test_static_members_stay_and_if_nobody_came_the_phase_begins_again(caplog: p
     assert (world.state, world.group().size) == (GroupState.EMPTY, 0)
 
 
+@pytest.mark.spec("broker:DLY-10")
+@pytest.mark.parametrize("rebalance_ms", [0, -(2**31)])
+def test_nobody_is_waited_for_without_a_pause(caplog: pytest.LogCaptureFixture, rebalance_ms: int) -> None:
+    world = World()
+    waiting = [world.join(instance="i", rebalance_ms=rebalance_ms), world.join(instance="j")]
+    world.advance(10)
+    clients = [client_of(answer, name) for answer, name in zip(waiting, "ij", strict=True)]
+    world.sync_all(clients)
+    world.leave(clients[1])
+    for _ in range(9):  # its session is over after 10 s
+        world.advance(1)
+        assert world.heartbeat(clients[0]) == codes.REBALANCE_IN_PROGRESS
+    assert 8 <= caplog.text.count("no member rejoined") <= 10
+    back = world.rejoin(clients[0])
+    assert value_of(back).error_code == 0
+
+
 @pytest.mark.spec("client:JB-52", "broker:DLY-10")
 def test_the_rebalance_of_a_dead_group_ends() -> None:
     world = World()
@@ -467,6 +497,20 @@ def test_two_with_one_name_fence_each_other() -> None:
     world.advance(3)
     leader = client_of(second, "i")
     assert value_of(world.sync(leader)).error_code == 0
+
+
+@pytest.mark.spec("broker:JU-07", "broker:JA-04")
+def test_a_static_member_that_comes_back_in_its_first_join_may_wait_for_the_others() -> None:
+    world = World()
+    (other,) = world.stable(rebalance_ms=60_000)
+    world.join(instance="i")
+    back = world.join(instance="i")
+    for _ in range(10):  # more than its session
+        world.advance(3)
+        assert world.heartbeat(other) == codes.REBALANCE_IN_PROGRESS
+    assert not back.done
+    value_of(world.rejoin(other))
+    assert value_of(back).error_code == 0
 
 
 @pytest.mark.spec("broker:JU-07", "broker:ERR-16")
