@@ -339,11 +339,13 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
     if spec.is_array:
         _decode_elements(w, spec, target, label)
     else:
-        _decode_blob(w, spec.type.name, target, label)  # type: ignore[union-attr]
+        _decode_blob(w, spec.type.name, target, label, compact)  # type: ignore[union-attr]
     w.depth -= 1
 
 
-def _decode_blob(w: _Writer, type_name: str, target: str, label: str) -> None:
+def _decode_blob(w: _Writer, type_name: str, target: str, label: str, compact: bool) -> None:
+    if compact and type_name == "string":  # Kafka's bound, which the encoder keeps too
+        w.line(f"if n > 32767: too_long({label!r}, n, 32767)")
     w.line("q = p + n; d = b[p:q]")
     w.line(f"if len(d) != n: bad_length({label!r}, n, len(d))")
     if type_name == "string":
@@ -376,7 +378,7 @@ def _decode_elements(w: _Writer, spec: FieldSpec, target: str, label: str) -> No
     else:
         _decode_length(w, compact, "h" if spec.type.name == "string" else "i")
         w.line(f"if n < 0: bad_null({label + '[]'!r})")
-        _decode_blob(w, spec.type.name, "x", label + "[]")
+        _decode_blob(w, spec.type.name, "x", label + "[]", compact)
         w.line(f"{append}(x)")
     w.depth -= 1
 

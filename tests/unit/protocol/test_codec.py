@@ -13,9 +13,11 @@ from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
 from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
-from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from pyconsumer.protocol.messages.produce import ProduceRequest
+from pyconsumer.protocol.primitives import encode_uvarint
 from pyconsumer.protocol.schema import INT32, STRING, Message, Versions, codec_source, field, message
 from tests.unit.protocol.strategies import all_versions, structs
 
@@ -132,6 +134,32 @@ def test_null_is_refused_where_the_version_has_none() -> None:
 def test_a_value_that_does_not_fit_gives_a_protocol_error(bad: HeartbeatRequest, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         bad.encode(0)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(32_767, True), (32_768, False), (40_000, False)])
+def test_a_compact_string_is_no_longer_than_others(length: int, fits: bool) -> None:
+    """Else it would be taken, and no answer or record could carry it."""
+    empty = HeartbeatRequest().encode(4)
+    assert empty[0] == 1
+    body = encode_uvarint(length + 1) + b"x" * length + empty[1:]
+    states = ListGroupsRequest(states_filter=[""]).encode(4)
+    assert states[:2] == b"\2\1"
+    element = states[:1] + encode_uvarint(length + 1) + b"x" * length + states[2:]
+
+    if fits:
+        assert HeartbeatRequest.decode(body, 4).group_id == "x" * length
+        assert ListGroupsRequest.decode(element, 4).states_filter == ["x" * length]
+        return
+    with pytest.raises(ProtocolError, match=f"HeartbeatRequest.group_id has {length} bytes, more than the 32767"):
+        HeartbeatRequest.decode(body, 4)
+    with pytest.raises(ProtocolError, match=rf"states_filter\[\] has {length} bytes, more than the 32767"):
+        ListGroupsRequest.decode(element, 4)
+
+
+def test_compact_bytes_may_be_longer_than_strings() -> None:
+    request = JoinGroupRequest(protocols=[JoinGroupRequestProtocol(name="p", metadata=bytes(40_000))])
+
+    assert JoinGroupRequest.decode(request.encode(6), 6) == request
 
 
 def test_unknown_tagged_fields_are_skipped() -> None:
