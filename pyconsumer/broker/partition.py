@@ -119,7 +119,8 @@ class Partition:
         self._waiting: deque[tuple[int, int]] = deque()
         #: Appends before this offset were not noted there.
         self._noted_from = log.log_end_offset
-        self._watchers: set[Watcher] = set()
+        #: In order: appends end in the order in which they were made.
+        self._watchers: dict[Watcher, None] = {}
 
     @property
     def is_leader(self) -> bool:
@@ -377,11 +378,11 @@ class Partition:
         self._tell(-1)
 
     def watch(self, watcher: Watcher) -> None:
-        """Call ``watcher`` whenever the high watermark moves."""
-        self._watchers.add(watcher)
+        """Call ``watcher`` whenever the high watermark moves, after those that watch already."""
+        self._watchers[watcher] = None
 
     def unwatch(self, watcher: Watcher) -> None:
-        self._watchers.discard(watcher)
+        self._watchers.pop(watcher, None)
 
     def _tell(self, size_bytes: int) -> None:
         if self._watchers:

@@ -1,7 +1,8 @@
 """Removes what nobody needs any more: expired offsets, empty groups, deleted groups, offsets of deleted topics.
 
-What is removed gets a tombstone in the log first and leaves the cache when that is written, so that a failed append
-removes nothing and the next round tries again.
+What is removed gets a tombstone in the log first and leaves the cache when that is written. So a failed append removes
+nothing: the next round tries again what has expired, and offsets of a deleted topic stay until they expire. Commits on
+their way get a tombstone too, which comes after them in the log.
 """
 
 from __future__ import annotations
@@ -72,9 +73,13 @@ class GroupCleaner:
         count = 0
         for group in self._manager.groups:
             if self._manager.is_local(group.group_id):
-                expired = self.expired(group)
-                count += len(expired)
-                self._remove(group, expired, "expired").on_done(self._log_failure)
+                try:
+                    expired = self.expired(group)
+                    self._remove(group, expired, "expired").on_done(self._log_failure)
+                except Exception:
+                    _log.exception("The search for expired offsets failed in group %s", group.group_id)
+                else:
+                    count += len(expired)
         if count:
             self._manager.metrics.expired_offsets += count
             _log.info("Removed %d expired offsets in %d ms", count, round((self._clock.now() - started) * 1000))
@@ -189,37 +194,47 @@ class GroupCleaner:
             partition: codes.GROUP_SUBSCRIBED_TO_TOPIC if partition in subscribed else codes.NONE
             for partition in partitions
         }
+        present = set(group.offsets.partitions)
         removed = [
-            partition
-            for partition in dict.fromkeys(partitions)
-            if partition not in subscribed
-            and (partition in group.offsets.committed or group.offsets.has_pending_transactional(partition))
+            partition for partition in dict.fromkeys(partitions) if partition not in subscribed and partition in present
         ]
         if not removed:
             return Deferred.of((codes.NONE, result))
         answer: Deferred[tuple[int, dict[TopicPartition, int]]] = Deferred()
 
         def finish(error_code: int) -> None:
-            if error_code == codes.NONE:
-                self._manager.metrics.deleted_offsets += len(removed)
             answer.set((error_code, result if error_code == codes.NONE else {}))
 
-        tombstones = [offset_tombstone(group_id, partition) for partition in removed]
-        self._write(group, tombstones, lambda position: self._drop(group, removed, position, "deleted")).on_done(finish)
+        self._delete(group, removed).on_done(finish)
         return answer
+
+    def _delete(self, group: GroupMetadata, partitions: Sequence[TopicPartition]) -> Deferred[int]:
+        """Remove offsets that have not expired."""
+
+        def drop(position: int) -> None:
+            self._manager.metrics.deleted_offsets += len(partitions)
+            self._drop(group, partitions, position, "deleted")
+
+        return self._write(group, [offset_tombstone(group.group_id, partition) for partition in partitions], drop)
 
     def on_partitions_deleted(self, partitions: Sequence[TopicPartition]) -> None:
         """Remove the offsets of partitions that are gone, in all groups, and what is on its way for them."""
+
+        def log_failure(error_code: int) -> None:
+            if error_code != codes.NONE:
+                _log.warning(
+                    "Tombstones of deleted topics could not be written (%s); their offsets stay until they expire",
+                    codes.name_of(error_code),
+                )
+
         gone = set(partitions)
         with self._answers:
             for group in self._manager.groups:
                 if not self._manager.is_local(group.group_id):
                     continue
-                removed = group.offsets.remove(gone)
+                removed = [partition for partition in group.offsets.partitions if partition in gone]
                 if removed:
-                    self._manager.metrics.deleted_offsets += len(removed)
-                    tombstones = [offset_tombstone(group.group_id, partition) for partition in removed]
-                    self._write(group, tombstones, lambda _: None).on_done(self._log_failure)
+                    self._delete(group, removed).on_done(log_failure)
 
     def delete_groups(self, group_ids: Iterable[str], results: dict[str, int]) -> Deferred[dict[str, int]]:
         """Remove empty groups with all their offsets.
@@ -252,9 +267,7 @@ class GroupCleaner:
         if not waiting:
             answer.set(results)
         for group in waiting:
-            everything = dict.fromkeys(group.offsets.committed)
-            for commits in group.offsets.pending_transactional.values():
-                everything.update(dict.fromkeys(commits))
+            everything = group.offsets.partitions
             self._manager.metrics.deleted_offsets += len(everything)
-            self._remove(group, list(everything), "deleted", whole_group=True).on_done(note(group.group_id))
+            self._remove(group, everything, "deleted", whole_group=True).on_done(note(group.group_id))
         return answer

@@ -50,6 +50,9 @@ PartitionErrors = dict[TopicPartition, int]
 #: The kind of all groups here, as ListGroups names it from version 5 on.
 CLASSIC_TYPE = "classic"
 
+#: The end of time: milliseconds are 64 bits with a sign in a record.
+_LATEST_MS = 2**63 - 1
+
 _DEAD_SUMMARY = GroupSummary(GroupState.DEAD.value, "", "", ())
 
 
@@ -416,7 +419,7 @@ class GroupCoordinator:
         producer_epoch: int = -1,
     ) -> Deferred[PartitionErrors]:
         now_ms = self._clock.wall_ms()
-        expires = None if retention_ms < 0 else now_ms + retention_ms
+        expires = None if retention_ms < 0 else min(now_ms + retention_ms, _LATEST_MS)
         stamped = {
             partition: value._replace(commit_timestamp=now_ms, expire_timestamp=expires)
             for partition, value in offsets.items()

@@ -337,8 +337,8 @@ class GroupMetadataManager:
             return Deferred.of(dict.fromkeys(offsets, codes.OFFSET_METADATA_TOO_LARGE))
         if not self.is_local(group.group_id):
             return Deferred.of(dict.fromkeys(offsets, codes.NOT_COORDINATOR))
-        transactional = producer_id >= 0
-        if transactional:
+        records = [offset_record(group.group_id, partition, value) for partition, value in kept.items()]
+        if producer_id >= 0:
             self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
             group.offsets.prepare_transactional(producer_id, kept)
             group.received_transactional_commits = True
@@ -368,7 +368,6 @@ class GroupMetadataManager:
                     },
                 )
 
-        records = [offset_record(group.group_id, partition, value) for partition, value in kept.items()]
         self.append(self.partition_for(group.group_id), records, producer_id, producer_epoch).on_done(on_appended)
         return answer
 

@@ -3,16 +3,19 @@
 Three places hold an offset:
 
 * ``committed``: its record is in the log and it is what OffsetFetch answers.
-* ``pending``: a plain commit whose append has not ended. Nobody sees it.
+* ``pending``: plain commits whose appends have not ended. Nobody sees them. Each ends by itself: one that fails takes
+  nothing but itself away.
 * ``pending_transactional``: committed in a transaction that is still open, for each producer. Nobody sees it.
 
 Which of two commits is the later one is decided by where their batches are in the log, because appends may end in any
-order and a transaction may end long after a plain commit was made.
+order and a transaction may end long after a plain commit was made. The same goes for a commit and a tombstone: what was
+on its way when the tombstone was written and is before it in the log is not taken over when it ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from pyconsumer.errors import IllegalStateError
@@ -53,18 +56,25 @@ class CommitRecord(NamedTuple):
 class GroupOffsets:
     """The offset cache of one group."""
 
-    __slots__ = ("_waiting", "committed", "pending", "pending_transactional")
+    __slots__ = ("_tombstones", "_waiting", "committed", "pending", "pending_transactional")
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, CommitRecord] = {}
-        self.pending: dict[TopicPartition, CommittedOffset] = {}
+        self.pending: dict[TopicPartition, list[CommittedOffset]] = {}
         self.pending_transactional: dict[int, dict[TopicPartition, CommitRecord]] = {}
         self._waiting: list[tuple[set[TopicPartition], Callable[[], None]]] = []
+        #: Where the last tombstone is in the log, of partitions with a commit that was on its way when it was written.
+        self._tombstones: dict[TopicPartition, int] = {}
 
     @property
     def has_offsets(self) -> bool:
         """Whether there is any offset, also one that nobody may see yet."""
         return bool(self.committed or self.pending or self.pending_transactional)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """The partitions with any offset, also one that nobody may see yet: the log has, or will have, each."""
+        return list(dict.fromkeys(chain(self.committed, self.pending, *self.pending_transactional.values())))
 
     def has_pending(self, partition: TopicPartition) -> bool:
         """Whether a plain or a transactional commit of the partition is on its way."""
@@ -86,27 +96,36 @@ class GroupOffsets:
     # Plain commits
 
     def prepare(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Stage commits before they are appended; a later one of the same partition replaces the staged value."""
-        self.pending.update(offsets)
+        """Stage commits before they are appended."""
+        for partition, value in offsets.items():
+            self.pending.setdefault(partition, []).append(value)
 
     def on_commit_appended(self, partition: TopicPartition, record: CommitRecord) -> None:
-        """A staged commit is in the log. Changes nothing if the partition is not pending any more (topic deleted)."""
-        if partition not in self.pending:
+        """A staged commit is in the log. Changes nothing if it is not staged."""
+        if record.value not in self.pending.get(partition, ()):
             return
         if record.appended_batch_offset is None:
             raise IllegalStateError(f"the commit of {partition} ended without a place in the log")
-        present = self.committed.get(partition)
-        if present is None or present.older_than(record):
-            self.committed[partition] = record
+        if not self._is_removed(partition, record):
+            self._take_over(partition, record)
         self._release(partition, record.value)
 
     def fail_pending(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        """The append failed: forget the staged commit, unless a newer one has taken its place."""
-        self._release(partition, value)
+        """The append failed: forget this commit; others of the partition stay."""
+        if value in self.pending.get(partition, ()):
+            self._release(partition, value)
+
+    def _take_over(self, partition: TopicPartition, record: CommitRecord) -> None:
+        present = self.committed.get(partition)
+        if present is None or present.older_than(record):
+            self.committed[partition] = record
 
     def _release(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        if self.pending.get(partition) == value:
+        staged = self.pending[partition]
+        staged.remove(value)
+        if not staged:
             del self.pending[partition]
+            self._forget_tombstone(partition)
             self._wake(partition)
 
     def when_settled(self, partitions: Iterable[TopicPartition], action: Callable[[], None]) -> None:
@@ -148,17 +167,22 @@ class GroupOffsets:
         staged = commits.get(partition)
         if staged is not None and staged.value == record.value:
             commits[partition] = record
+            if self._is_removed(partition, record):
+                self._drop_transactional(producer_id, partition)
+            self._forget_tombstone(partition)
 
     def fail_transactional(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
         """The append failed: forget the partition, and the producer with its last one."""
-        commits = self.pending_transactional.get(producer_id)
-        if commits is None:
-            return
-        staged = commits.get(partition)
+        staged = self.pending_transactional.get(producer_id, {}).get(partition)
         if staged is not None and staged.appended_batch_offset is None and staged.value == value:
-            del commits[partition]
-            if not commits:
-                del self.pending_transactional[producer_id]
+            self._drop_transactional(producer_id, partition)
+            self._forget_tombstone(partition)
+
+    def _drop_transactional(self, producer_id: int, partition: TopicPartition) -> None:
+        commits = self.pending_transactional[producer_id]
+        del commits[partition]
+        if not commits:
+            del self.pending_transactional[producer_id]
 
     def complete_transaction(self, producer_id: int, *, commit: bool) -> None:
         """A transaction ended: its offsets become visible, unless later ones are there already, or are dropped."""
@@ -168,38 +192,15 @@ class GroupOffsets:
         if commit and any(record.appended_batch_offset is None for record in commits.values()):
             raise IllegalStateError(f"producer {producer_id} ended a transaction before its offsets were appended")
         del self.pending_transactional[producer_id]
-        if commit:
-            for partition, record in commits.items():
-                present = self.committed.get(partition)
-                if present is None or present.older_than(record):
-                    self.committed[partition] = record
+        for partition, record in commits.items():
+            if commit:
+                self._take_over(partition, record)
+            self._forget_tombstone(partition)
 
     # Removal
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
-        """Drop everything about the partitions.
-
-        Returns:
-            Those of which there was an offset in the log, committed or in an open transaction; the value is None for
-            the latter. Each needs a tombstone.
-        """
-        removed: dict[TopicPartition, CommittedOffset | None] = {}
-        for partition in partitions:
-            record = self.committed.pop(partition, None)
-            if record is not None:
-                removed[partition] = record.value
-            if self.pending.pop(partition, None) is not None:
-                self._wake(partition)
-            for producer_id in list(self.pending_transactional):
-                commits = self.pending_transactional[producer_id]
-                if commits.pop(partition, None) is not None:
-                    removed.setdefault(partition, None)
-                    if not commits:
-                        del self.pending_transactional[producer_id]
-        return removed
-
     def remove_before(self, partitions: Iterable[TopicPartition], position: int) -> list[TopicPartition]:
-        """Drop what a tombstone at this position of the log covers; commits after it stay.
+        """Drop what a tombstone at this position of the log covers, also what is on its way; commits after it stay.
 
         Returns:
             Those that had a committed offset.
@@ -213,10 +214,24 @@ class GroupOffsets:
             for producer_id in list(self.pending_transactional):
                 commits = self.pending_transactional[producer_id]
                 if partition in commits and _is_before(commits[partition], position):
-                    del commits[partition]
-                    if not commits:
-                        del self.pending_transactional[producer_id]
+                    self._drop_transactional(producer_id, partition)
+            if self._is_on_its_way(partition):
+                self._tombstones[partition] = max(position, self._tombstones.get(partition, position))
         return removed
+
+    def _is_on_its_way(self, partition: TopicPartition) -> bool:
+        """Whether an append with a commit of the partition has not ended."""
+        transactional = (commits.get(partition) for commits in self.pending_transactional.values())
+        return partition in self.pending or any(
+            record is not None and record.appended_batch_offset is None for record in transactional
+        )
+
+    def _is_removed(self, partition: TopicPartition, record: CommitRecord) -> bool:
+        return partition in self._tombstones and _is_before(record, self._tombstones[partition])
+
+    def _forget_tombstone(self, partition: TopicPartition) -> None:
+        if partition in self._tombstones and not self._is_on_its_way(partition):
+            del self._tombstones[partition]
 
     def expired(
         self,

@@ -140,6 +140,17 @@ class TestPartition:
         partition.lead(0, 1, (0, 1), (0,))
         assert partition.high_watermark == 2
 
+    def test_those_who_wait_are_told_in_the_order_in_which_they_came(self) -> None:
+        """So that appends to the group coordinators' topic end in the order in which they were made."""
+        partition = led()
+        told: list[int] = []
+        watchers = [lambda _, number=number: told.append(number) for number in range(20)]
+        for watcher in watchers:
+            partition.watch(watcher)
+        partition.unwatch(watchers[3])
+        partition.append(batch(b"a"))
+        assert told == [number for number in range(20) if number != 3]
+
     def test_who_is_not_the_leader_says_so(self) -> None:
         partition = led()
         partition.check_leader(3)

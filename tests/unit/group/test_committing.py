@@ -114,7 +114,8 @@ def test_a_transactional_commit_checks_the_member_only_if_it_is_given() -> None:
 
 @pytest.mark.spec("transactions:OFR-05", "transactions:OEX-EX1", "transactions:OEX-EX2", "transactions:OCM-01d")
 @pytest.mark.parametrize(
-    ("retention_ms", "expires"), [(604_800_000, 1539447928354), (86_400_000, 1538929528354), (-1, None)]
+    ("retention_ms", "expires"),
+    [(604_800_000, 1539447928354), (86_400_000, 1538929528354), (-1, None), (2**63 - 1, 2**63 - 1)],
 )
 def test_a_retention_of_its_own(retention_ms: int, expires: int | None) -> None:
     world = World()
@@ -294,7 +295,50 @@ def test_a_search_that_breaks_is_logged_and_comes_again(caplog: pytest.LogCaptur
     assert world.timer.next_deadline() is not None
 
 
+def test_a_group_that_cannot_be_cleaned_up_does_not_keep_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    world = retention_world()
+    broken = world.manager.add_group(
+        GroupMetadata("g" * 40_000, GroupState.EMPTY, world.clock)
+    )  # no record can name it
+    broken.offsets.initialize({TP0: CommitRecord(0, CommittedOffset(1))}, {})
+    value_of(world.commit({TP0: 1}))
+    world.advance(61)
+    assert world.coordinator._cleaner.clean_up() == 1
+    assert world.manager.get_group(GROUP) is None
+    assert "search for expired offsets failed in group ggg" in caplog.text
+
+
 # Topics that are deleted
+
+
+@pytest.mark.parametrize("first", ["commit", "tombstone"])
+def test_a_commit_on_its_way_is_removed_with_its_topic(first: str) -> None:
+    world = World()
+    world.storage.hold = True
+    late = world.commit({TP0: 7})
+    world.coordinator.on_partitions_deleted([TP0])
+    assert [value is None for _, value in world.storage.offset_records(world.partition())] == [False, True]
+    world.storage.release(0 if first == "commit" else 1)
+    world.storage.release_all()
+    assert value_of(late) == {TP0: 0}
+    assert not world.group().offsets.has_offsets
+    assert world.manager.metrics.deleted_offsets == 1
+    assert world.restarted().offset() == -1
+
+
+def test_offsets_of_a_deleted_topic_stay_if_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
+    world = retention_world()
+    value_of(world.commit({TP0: 1}))
+    world.storage.fail_with = 19
+    world.coordinator.on_partitions_deleted([TP0])
+    assert world.offset() == world.restarted().offset() == 1
+    assert "until they expire" in caplog.text
+    assert world.manager.metrics.deleted_offsets == 0
+    world.storage.fail_with = 0
+    world.advance(61)
+    world.coordinator._cleaner.clean_up()
+    assert world.manager.get_group(GROUP) is None
+    assert world.restarted().manager.get_group(GROUP) is None
 
 
 @pytest.mark.spec("broker:API-09", "broker:OFC-11", "broker:OFC-22", "transactions:OEX-07")
@@ -352,7 +396,34 @@ def test_offsets_that_cannot_be_deleted_stay() -> None:
     assert world.offset() == 1
 
 
+@pytest.mark.parametrize("first", ["commit", "tombstone"])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_commit_on_its_way_is_deleted_too(first: str, before: bool) -> None:
+    world = World()
+    if before:
+        value_of(world.commit({TP0: 1}))
+    world.storage.hold = True
+    late = world.commit({TP0: 2})
+    deleting = world.coordinator.delete_offsets(GROUP, [TP0])
+    world.storage.release(0 if first == "commit" else 1)
+    world.storage.release_all()
+    assert (value_of(late), value_of(deleting)) == ({TP0: 0}, (0, {TP0: 0}))
+    assert world.offset() == world.restarted().offset() == -1
+
+
 # DeleteGroups
+
+
+def test_a_commit_on_its_way_is_deleted_with_its_group() -> None:
+    world = World()
+    value_of(world.commit({TP1: 1}))
+    world.storage.hold = True
+    late = world.commit({TP0: 2})
+    deleting = world.coordinator.delete_groups([GROUP])
+    world.storage.release_all()
+    assert (value_of(late), value_of(deleting)) == ({TP0: 0}, {GROUP: 0})
+    assert world.manager.get_group(GROUP) is None
+    assert world.restarted().manager.get_group(GROUP) is None
 
 
 @pytest.mark.spec("broker:API-07", "broker:ERR-19", "broker:GSM-01")

@@ -6,6 +6,7 @@ import pytest
 
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset, GroupOffsets
 from pyconsumer.errors import IllegalStateError
+from pyconsumer.structs import TopicPartition
 from tests.unit.group.support import TP0, TP1
 
 
@@ -58,7 +59,7 @@ def test_a_commit_that_ended_has_a_place() -> None:
 
 
 @pytest.mark.spec("broker:SCN-17", "broker:OFC-10", "broker:OFC-13", "broker:GRP-10")
-@pytest.mark.parametrize("order", ["first first", "last first", "first fails"])
+@pytest.mark.parametrize("order", ["first first", "last first", "first fails", "last fails first", "last fails"])
 def test_two_commits_that_overlap(order: str) -> None:
     cache = GroupOffsets()
     c1, c2 = record(1, 1), record(2, 2)
@@ -66,17 +67,24 @@ def test_two_commits_that_overlap(order: str) -> None:
     cache.prepare({TP0: c2.value})
     if order == "first first":
         cache.on_commit_appended(TP0, c1)
-        assert (cache.committed, cache.pending) == ({TP0: c1}, {TP0: c2.value})
+        assert (cache.committed, cache.pending) == ({TP0: c1}, {TP0: [c2.value]})
         cache.on_commit_appended(TP0, c2)
     elif order == "last first":
         cache.on_commit_appended(TP0, c2)
-        assert (cache.committed, cache.pending) == ({TP0: c2}, {})
+        assert (cache.committed, cache.pending) == ({TP0: c2}, {TP0: [c1.value]})
+        cache.on_commit_appended(TP0, c1)
+    elif order == "first fails":
+        cache.fail_pending(TP0, c1.value)
+        assert (cache.committed, cache.pending) == ({}, {TP0: [c2.value]})
+        cache.on_commit_appended(TP0, c2)
+    elif order == "last fails first":
+        cache.fail_pending(TP0, c2.value)
+        assert (cache.committed, cache.pending) == ({}, {TP0: [c1.value]})
         cache.on_commit_appended(TP0, c1)
     else:
-        cache.fail_pending(TP0, c1.value)
-        assert (cache.committed, cache.pending) == ({}, {TP0: c2.value})
-        cache.on_commit_appended(TP0, c2)
-    assert (cache.committed, cache.pending) == ({TP0: c2}, {})
+        cache.on_commit_appended(TP0, c1)
+        cache.fail_pending(TP0, c2.value)
+    assert (cache.committed, cache.pending) == ({TP0: c1 if "last fails" in order else c2}, {})
 
 
 @pytest.mark.spec("broker:OFC-13", "broker:OFC-23")
@@ -138,18 +146,65 @@ def test_a_failed_transactional_commit() -> None:
 
 
 @pytest.mark.spec("broker:OFC-22", "transactions:OEX-07")
-def test_removal_takes_everything_of_a_partition() -> None:
+def test_what_is_removed_is_any_offset_of_a_partition() -> None:
     cache = GroupOffsets()
-    cache.initialize({TP0: record(1, 1), TP1: record(2, 2)}, {7: {TP0: record(3, 3)}, 8: {TP1: record(4, 4)}})
-    cache.prepare({TP0: record(None, 5).value})
+    assert cache.partitions == []
+    cache.initialize({TP0: record(1, 1)}, {7: {TP0: record(3, 3)}})
+    assert cache.partitions == [TP0]
+    cache.prepare({TP1: record(None, 5).value})
+    cache.prepare_transactional(8, {TopicPartition("u", 0): record(None, 6).value})
+    assert cache.partitions == [TP0, TP1, TopicPartition("u", 0)]
+
+
+@pytest.mark.spec("broker:OFC-11", "broker:OFC-22")
+@pytest.mark.parametrize(("position", "stays"), [(4, False), (6, True)])
+def test_what_is_on_its_way_is_removed_by_a_tombstone_after_it(position: int, stays: bool) -> None:
+    """Whichever append is the first to end."""
+    cache = GroupOffsets()
+    cache.prepare({TP0: record(position, 1).value})
+    cache.prepare_transactional(7, {TP1: record(None, 2).value})
     woken: list[str] = []
     cache.when_settled([TP0], lambda: woken.append("settled"))
+    assert cache.remove_before([TP0, TP1], 5) == []
     assert not woken
-    assert cache.remove([TP0]) == {TP0: record(1, 1).value}
+    cache.on_commit_appended(TP0, record(position, 1))
+    cache.on_transactional_appended(7, TP1, record(position, 2))
     assert woken == ["settled"]
-    assert (list(cache.committed), cache.pending, list(cache.pending_transactional)) == ([TP1], {}, [8])
-    del cache.committed[TP1]
-    assert cache.remove([TP1]) == {TP1: None}
+    assert (list(cache.committed), list(cache.pending_transactional)) == (([TP0], [7]) if stays else ([], []))
+    cache.complete_transaction(7, commit=True)
+    assert set(cache.committed) == ({TP0, TP1} if stays else set())
+
+
+def test_a_commit_after_a_tombstone_stays_although_one_before_it_is_still_on_its_way() -> None:
+    cache = GroupOffsets()
+    cache.prepare({TP0: record(1, 1).value})
+    cache.remove_before([TP0], 5)
+    cache.remove_before([TP0], 3)  # ended later, and is covered by the other
+    cache.prepare({TP0: record(6, 6).value})
+    cache.on_commit_appended(TP0, record(6, 6))
+    cache.on_commit_appended(TP0, record(1, 1))
+    assert (cache.committed, cache.pending) == ({TP0: record(6, 6)}, {})
+
+
+@pytest.mark.parametrize("end", ["appended", "failed", "transaction", "failed transaction"])
+def test_a_tombstone_is_forgotten_with_the_last_commit_that_was_on_its_way(end: str) -> None:
+    cache = GroupOffsets()
+    cache.initialize({TP0: record(1, 1)}, {})
+    if "transaction" in end:
+        cache.prepare_transactional(7, {TP0: record(None, 2).value})
+    else:
+        cache.prepare({TP0: record(None, 2).value})
+    cache.remove_before([TP0, TP1], 5)
+    assert cache._tombstones == {TP0: 5}
+    if end == "appended":
+        cache.on_commit_appended(TP0, record(2, 2))
+    elif end == "failed":
+        cache.fail_pending(TP0, record(2, 2).value)
+    elif end == "transaction":
+        cache.complete_transaction(7, commit=False)
+    else:
+        cache.fail_transactional(7, TP0, record(2, 2).value)
+    assert cache._tombstones == {}
     assert not cache.has_offsets
 
 

@@ -168,6 +168,30 @@ def test_plain_and_transactional_commits_in_one_generation_are_warned_about(capl
     assert "both plain and transactional" in caplog.text
 
 
+def test_a_later_commit_that_fails_undoes_nothing_but_itself() -> None:
+    world = World()
+    world.storage.hold = True
+    first = world.commit({TP0: 1})
+    world.storage.hold, world.storage.fail_with = False, 19
+    assert value_of(world.commit({TP0: 2})) == {TP0: codes.COORDINATOR_NOT_AVAILABLE}
+    waiting = world.coordinator.fetch_offsets(GROUP, [TP0], require_stable=True)
+    assert not waiting.done
+    world.storage.release()
+    assert value_of(first) == {TP0: 0}
+    assert value_of(waiting)[1][TP0].offset == world.offset() == world.restarted().offset() == 1
+
+
+def test_a_commit_that_no_record_can_hold_is_not_staged() -> None:
+    world = World()
+    assert value_of(world.commit({TP0: 2**63})) == {TP0: codes.UNKNOWN_SERVER_ERROR}
+    broken = {TP0: CommittedOffset(2**63)}
+    answer = world.coordinator.commit_transactional_offsets(GROUP, 7, 0, broken)
+    assert value_of(answer) == {TP0: codes.UNKNOWN_SERVER_ERROR}
+    assert not world.group().offsets.has_offsets
+    assert world.manager.groups_of_producer(7) == set()
+    assert world.fetch([TP0], stable=True)[TP0].offset == -1
+
+
 # Fetching
 
 
