@@ -21,7 +21,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyconsumer import errors
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.background import BackgroundSteps
 from pyconsumer.consumer.config import ConsumerConfig
@@ -33,13 +32,13 @@ from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.reset_policy import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
+from pyconsumer.consumer.topics import TopicLookups, none_in_time
 from pyconsumer.errors import (
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
     KafkaTimeoutError,
 )
-from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import Steps, Wait
@@ -104,6 +103,7 @@ class ConsumerCore:
             clock=clock,
             metrics=metrics,
         )
+        self._topics = TopicLookups(config, client, metadata, clock)
         self._lookup: BackgroundSteps[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         #: To be called before a call may take records: those of the call before have reached the application.
         self.note_delivered = self.fetcher.buffer.note_delivered
@@ -368,8 +368,8 @@ class ConsumerCore:
                     continue
                 yield self._wait(self.clock.now(), deadline)
         except KafkaTimeoutError as error:
-            cause = f"it is {self.subscriptions.state(tp).state.name}; {self._connections()}"
-            raise _none_in_time(f"position for {tp}", cause) from error
+            cause = f"it is {self.subscriptions.state(tp).state.name}; connections: {self.client.failures()}"
+            raise none_in_time(f"position for {tp}", cause) from error
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on from an offset. With a leader epoch it is validated first (KIP-320)."""
@@ -542,65 +542,11 @@ class ConsumerCore:
 
     def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
         """Numbers of a topic's partitions, None if there is no such topic."""
-        found = self.metadata.partitions_for(topic)
-        if found:
-            return {p.partition for p in found}
-        self.metadata.add_transient_topics((topic,))
-        try:
-            count = self.metadata.request_update()
-            while True:
-                found = self.metadata.partitions_for(topic)
-                if found:
-                    return {p.partition for p in found}
-                if self.metadata.update_count > count and self._is_final(topic):
-                    return None
-                yield Wait(None, deadline)
-        except KafkaTimeoutError as error:
-            code = self.metadata.topic_errors.get(topic)
-            cause = str(errors.for_code(code, topic)) if code else self._connections()
-            raise _none_in_time(f"metadata for topic {topic}", cause) from error
-        finally:
-            self.metadata.clear_transient_topics()
-
-    def _connections(self) -> str:
-        return f"connections: {self.client.failures()}"
-
-    def _is_final(self, topic: str) -> bool:
-        """Whether metadata says for good that there is no such topic."""
-        code = self.metadata.topic_errors.get(topic)
-        if code is None:
-            return True
-        error = errors.for_code(code, topic)
-        if not error.retriable:
-            raise error
-        return code == errors.UnknownTopicOrPartitionError.errno
+        return self._topics.partitions_for(topic, deadline)
 
     def topics(self, deadline: float) -> Steps[set[str]]:
         """Names of all topics that we may see."""
-        from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
-
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        backoff = Backoff.ms(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms)
-        failures = 0
-        cause: KafkaError | None = None
-        try:
-            while True:
-                future = self.client.send_any(MetadataRequest, request)
-                while not future.done:
-                    yield Wait(future, deadline)
-                cause = future.exception
-                if cause is None or not cause.retriable:
-                    break
-                again_at = self.clock.now() + backoff.delay(failures)
-                failures += 1
-                while self.clock.now() < again_at:
-                    yield Wait(None, min(again_at, deadline))
-        except KafkaTimeoutError as error:
-            raise _none_in_time("list of topics", str(cause) if cause else self._connections()) from error
-        response = future.result().message
-        assert isinstance(response, MetadataResponse)
-        hide = self.config.exclude_internal_topics
-        return {t.name for t in response.topics if t.name and not t.error_code and not (hide and t.is_internal)}
+        return self._topics.names(deadline)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
@@ -616,7 +562,3 @@ class ConsumerCore:
             yield from self.coordinator.close(deadline, leave_group)
         if self.fetcher.close_sessions():
             self.client.flush()
-
-
-def _none_in_time(what: str, cause: str) -> KafkaTimeoutError:
-    return KafkaTimeoutError(f"no {what} within the time given; {cause}")
