@@ -186,6 +186,11 @@ class Connection:
                 except EOFError:
                     self.peer_closed = True
                     break
+                except AuthenticationError as error:
+                    if self.versions is None:
+                        raise
+                    # Both sides were content with each other long ago: this is a broken stream, and may be tried again.
+                    raise self.lost(str(error)) from error
                 finally:
                     view.release()
                 if not found:
@@ -458,6 +463,8 @@ class Connection:
         except AuthenticationError as error:
             raise self._refused(str(error)) from error
         except Exception as error:  # a token provider is user code
+            if self.state is State.REAUTHENTICATING:  # nobody has refused anything: a new connection asks it again
+                raise self.lost(f"no new credentials: {type(error).__name__}: {error}") from error
             raise self._refused(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, why: str) -> AuthenticationError:

@@ -214,6 +214,9 @@ class Pool:
             details = {"stage": link.stage, "address": link.address}
             self.complete(peer, overdue, RequestTimeoutError(cause, **details))
             self.fail_link(peer, KafkaConnectionError(f"connection closed: {cause}", **details), now)
+        elif now >= link.deadline and peer.outstanding and not link.setting_up:
+            # It authenticates again, and the broker has answers to give first; each of them has its own deadline.
+            link.deadline = now + link.handshake_timeout
         elif now >= link.deadline:
             if link.reaching:
                 peer.health.slow_setups += 1
@@ -371,6 +374,9 @@ class Pool:
         self._touched = None
 
     def _received(self, peer: Peer, replies: list[Reply], now: float) -> None:
+        link = peer.link
+        if replies and link is not None and not link.ready and not link.setting_up:
+            link.deadline = now + link.handshake_timeout  # its own answer may be the next one
         if replies and peer.health.last_error is not None:
             peer.health.established()
             self.last_error = None

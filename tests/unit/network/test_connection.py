@@ -335,6 +335,67 @@ def test_a_session_is_renewed_in_the_order_of_requests() -> None:
     assert wire.send("after") > authenticate
 
 
+def test_a_token_provider_that_fails_when_a_session_is_renewed_costs_the_connection_alone() -> None:
+    wire = ready_with_lifetime(100_000)
+
+    class Broken(Plain):
+        def first(self) -> bytes:
+            raise RuntimeError("no token server")
+
+    wire.connection._sasl = lambda: Broken("u", "p")
+    wire.connection.reauthenticate(190.0)
+    _, version, correlation_id, _ = wire.request()
+    with pytest.raises(KafkaConnectionError, match="no token server") as caught:
+        wire.answer(SaslHandshakeResponse(), version, correlation_id)
+    assert caught.value.retriable, "nobody has refused us: requests may be repeated on another connection"
+    assert not isinstance(caught.value, AuthenticationError)
+
+
+class BrokenStream:
+    """A TLS session that is set up at once; a damaged record comes later."""
+
+    def __init__(self) -> None:
+        self.damaged = False
+        self._in = self._out = b""
+
+    def handshake(self) -> bool:
+        self._in = b""
+        return True
+
+    def feed(self, data: memoryview | bytes) -> None:
+        self._in += bytes(data)
+
+    def read_into(self, buffer: memoryview) -> int:
+        if self.damaged:
+            raise AuthenticationError("bad record mac", stage="TLS")
+        data, self._in = self._in[: len(buffer)], self._in[len(buffer) :]
+        buffer[: len(data)] = data
+        return len(data)
+
+    def write(self, data: bytes) -> None:
+        self._out += bytes(data)
+
+    def outgoing(self) -> bytes:
+        data, self._out = self._out, b""
+        return data
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_damaged_stream_is_a_refusal_only_until_the_broker_has_answered(late: bool) -> None:
+    stream = BrokenStream()
+    wire = Wire(tls=stream)
+    wire.connection.connected(wire.now)
+    wire.give(b"hello")
+    _, version, correlation_id, _ = wire.request()
+    if late:
+        wire.answer(api_versions_response(), version, correlation_id)
+    stream.damaged = True
+    with pytest.raises(KafkaConnectionError, match="bad record mac") as caught:
+        wire.give(b"x")
+    assert isinstance(caught.value, AuthenticationError) is not late
+    assert caught.value.retriable is late
+
+
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
