@@ -194,7 +194,8 @@ class Partition:
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
-            KafkaError, OSError: see :meth:`PartitionLog.append`.
+            KafkaError, OSError: see :meth:`PartitionLog.append`; also if what was appended cannot be forced to disk
+                (``flush.messages``), and then it stays appended.
         """
         wanted = self.log.config.min_insync_replicas
         if acks == -1 and len(self.isr) < wanted and len(self.isr) < len(self.replicas):
@@ -212,6 +213,7 @@ class Partition:
             self._advance()
             if self.on_progress is not None:
                 self.on_progress(self)
+        self.log.flush_if_many()
         return result
 
     def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
@@ -339,6 +341,7 @@ class Partition:
         size = self.log.append_as_follower(records)
         if size:
             self._waiting.append((self.log.log_end_offset, size))
+            self.log.flush_if_many()
         return size
 
     def follow(self, high_watermark: int, log_start_offset: int) -> None:

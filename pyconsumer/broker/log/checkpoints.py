@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Mapping
 
@@ -10,17 +11,21 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["LeaderEpochs", "format_offsets", "parse_offsets"]
 
+_log = logging.getLogger(__name__)
+
 _EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
 class LeaderEpochs:
     """Which leader epoch began at which offset, kept in ``leader-epoch-checkpoint`` (KIP-101).
 
-    An epoch is entered when its first batch is appended.
+    An epoch is entered when its first batch is appended. That the file cannot be written then keeps nobody from going
+    on: :meth:`write` is called before anything relies on it.
     """
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self._unwritten = False
         self._epochs: list[int] = []
         self._starts: list[int] = []
         content = storage.read_small(_EPOCHS_FILE)
@@ -57,7 +62,7 @@ class LeaderEpochs:
             self._epochs.pop()
         self._epochs.append(epoch)
         self._starts.append(start_offset)
-        self._write()
+        self._changed()
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The greatest known epoch not above ``epoch``, and the offset where it ends; (-1, -1) if unknown (KIP-320)."""
@@ -85,7 +90,7 @@ class LeaderEpochs:
         if count < len(self._starts):
             del self._starts[count:]
             del self._epochs[count:]
-            self._write()
+            self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Forget epochs that end before the new start of the log."""
@@ -97,19 +102,29 @@ class LeaderEpochs:
             self._starts[0] = start_offset
             index = 1
         if index > 0:
-            self._write()
+            self._changed()
 
     def rebuild(self, batches: list[tuple[int, int]]) -> None:
         """Replace everything by (epoch, first offset) pairs found in the log."""
         if batches != self.entries():
             self._epochs = [epoch for epoch, _ in batches]
             self._starts = [start for _, start in batches]
-            self._write()
+            self._changed()
 
-    def _write(self) -> None:
-        lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries())]
-        # Not forced to disk: after a crash of the machine recovery finds the epochs in the batches.
-        self._storage.write_small(_EPOCHS_FILE, ("\n".join(lines) + "\n").encode(), sync=False)
+    def _changed(self) -> None:
+        self._unwritten = True
+        try:
+            self.write()
+        except OSError as error:
+            _log.warning("leader epochs are not written yet: %s", error)
+
+    def write(self) -> None:
+        """Write the file if it is behind. ``OSError`` if that fails."""
+        if self._unwritten:
+            lines = ["0", str(len(self._epochs)), *(f"{epoch} {start}" for epoch, start in self.entries())]
+            # Not forced to disk: after a crash of the machine recovery finds the epochs in the batches.
+            self._storage.write_small(_EPOCHS_FILE, ("\n".join(lines) + "\n").encode(), sync=False)
+            self._unwritten = False
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

@@ -6,11 +6,13 @@
   timestamp lies after that offset. Timestamps rise strictly.
 
 Entries live in memory as arrays; the file is written in large pieces and at the latest when the segment is flushed or
-closed. An index can always be rebuilt from its segment, so a lost tail costs nothing but that.
+closed. An index can always be rebuilt from its segment, so a lost tail costs nothing but that. Until it is flushed or
+closed no file that cannot be written hurts: what an entry tells of is in the log, or cut off from it, already.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 from array import array
 from bisect import bisect_right
@@ -20,7 +22,9 @@ from pyconsumer.broker.log.storage import Storage
 
 __all__ = ["OffsetIndex", "TimeIndex"]
 
-_WRITE_AT = 256  # entries that may wait to be written
+_log = logging.getLogger(__name__)
+
+_WRITE_AT = 256  # so many entries are written together
 _SWAP = sys.byteorder == "little"
 
 
@@ -58,11 +62,15 @@ class _IndexFile:
             self.size = position + len(data)
 
     def truncate(self, size: int) -> None:
-        """Cut the file if it is longer."""
+        """Cut the file if it is longer. If that fails, the next :meth:`put` does it."""
         if self._storage.durable and self.size > size:
-            with closing(self._storage.open(self._name)) as file:
-                file.truncate(size)
-            self.size = size
+            try:
+                with closing(self._storage.open(self._name)) as file:
+                    file.truncate(size)
+            except OSError as error:
+                _log.warning("%s is not cut yet: %s", self._name, error)
+            else:
+                self.size = size
 
     def sync(self) -> None:
         """Force the file to disk."""
@@ -78,6 +86,15 @@ class _IndexFile:
 
     def remove(self) -> None:
         self._storage.remove(self._name)
+
+
+def _write_early(index: OffsetIndex | TimeIndex, waiting: int) -> None:
+    """Write an index when so many entries wait. If that fails, it is tried again when as many more have come."""
+    if waiting % _WRITE_AT == 0:
+        try:
+            index.write()
+        except OSError as error:
+            _log.warning("%d entries of an index are not written yet: %s", waiting, error)
 
 
 class OffsetIndex:
@@ -128,8 +145,7 @@ class OffsetIndex:
         """Note that the batch whose last offset is ``offset`` begins at ``position``."""
         self._offsets.append(offset - self._base)
         self._positions.append(position)
-        if len(self._offsets) - self._written >= _WRITE_AT:
-            self.write()
+        _write_early(self, len(self._offsets) - self._written)
 
     def position_before(self, offset: int) -> int:
         """The position of the last indexed batch whose last offset is not after ``offset``; 0 if there is none."""
@@ -161,7 +177,7 @@ class OffsetIndex:
 
     def write(self) -> None:
         """Pass what is not in the file yet to the system."""
-        if self._written == len(self._offsets):
+        if self._written == len(self._offsets) and self.file.size <= 8 * self._written:
             return
         entries = array("i", bytes(8 * (len(self._offsets) - self._written)))
         entries[::2] = self._offsets[self._written :]
@@ -218,8 +234,7 @@ class TimeIndex:
             return
         self._timestamps.append(timestamp)
         self._offsets.append(offset - self._base)
-        if len(self._timestamps) - self._written >= _WRITE_AT:
-            self.write()
+        _write_early(self, len(self._timestamps) - self._written)
 
     def offset_before(self, timestamp: int) -> int:
         """An offset at or before the first record whose timestamp is ``timestamp`` or greater."""
@@ -246,7 +261,7 @@ class TimeIndex:
 
     def write(self) -> None:
         """Pass what is not in the file yet to the system."""
-        if self._written == len(self._timestamps):
+        if self._written == len(self._timestamps) and self.file.size <= 12 * self._written:
             return
         data = b"".join(
             timestamp.to_bytes(8, "big", signed=True) + offset.to_bytes(4, "big", signed=True)

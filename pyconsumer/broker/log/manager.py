@@ -2,6 +2,9 @@
 
 A broker's folder holds one folder for each partition (``topic-0``), the checkpoint files of Kafka, and after a stop in
 good order the marker ``.kafka_cleanshutdown``, which is removed at the next start.
+
+The checkpoints know partitions by name. What they say of an earlier topic must not be taken for a later one of the same
+name: it is struck out of them when the folder goes, and at the latest before there is a new one.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import logging
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from pathlib import Path
 
 from pyconsumer.broker.config import TopicConfig
@@ -27,10 +30,20 @@ __all__ = ["LogManager"]
 _log = logging.getLogger(__name__)
 
 _TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
+_DOOMED = "-delete"  # names of folders that are being removed end so
 _CLEAN_MARKER = ".kafka_cleanshutdown"
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _LOG_STARTS = "log-start-offset-checkpoint"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+
+def _topic_id_in(folder: Path) -> str | None:
+    """The topic id that a partition's folder names, None if it names none."""
+    try:
+        found = _TOPIC_ID.search((folder / "partition.metadata").read_bytes())
+    except FileNotFoundError:
+        return None
+    return None if found is None else found[1].decode()
 
 
 class LogManager:
@@ -38,7 +51,6 @@ class LogManager:
 
     Attributes:
         clean: the last stop was in good order.
-        high_watermarks: those of the last checkpoint.
     """
 
     def __init__(self, folder: Path | None, clock: Clock) -> None:
@@ -46,17 +58,18 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._clock = clock
         self.clean = False
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._log_starts: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
+        #: What stands in the checkpoint files.
+        self._checkpoints: dict[str, dict[TopicPartition, int]] = {
+            _RECOVERY_POINTS: {},
+            _LOG_STARTS: {},
+            _HIGH_WATERMARKS: {},
+        }
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             marker = folder / _CLEAN_MARKER
             self.clean = marker.exists()
             marker.unlink(missing_ok=True)
-            self._recovery_points = self._load(_RECOVERY_POINTS)
-            self._log_starts = self._load(_LOG_STARTS)
-            self.high_watermarks = self._load(_HIGH_WATERMARKS)
+            self._checkpoints = {name: self._load(name) for name in self._checkpoints}
 
     def _load(self, name: str) -> dict[TopicPartition, int]:
         assert self.folder is not None
@@ -68,13 +81,23 @@ class LogManager:
             _log.warning("%s is damaged and not used: %s", self.folder / name, error)
             return {}
 
+    @property
+    def high_watermarks(self) -> Mapping[TopicPartition, int]:
+        """Those of the last checkpoint."""
+        return self._checkpoints[_HIGH_WATERMARKS]
+
     def open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> PartitionLog:
         """Open the log of a partition, which is made if it is not there."""
         storage: Storage
         if self.folder is None:
             storage = MemoryStorage()
         else:
-            storage = FileStorage(self.folder / f"{tp.topic}-{tp.partition}")
+            folder = self._folder_of(tp)
+            if folder.exists() and _topic_id_in(folder) not in (None, uuid_to_str(topic_id)):
+                self._discard(folder)
+            if not folder.exists():
+                self._forget({tp})
+            storage = FileStorage(folder)
             if storage.read_small("partition.metadata") is None:
                 content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
                 storage.write_small("partition.metadata", content, sync=False)
@@ -84,46 +107,64 @@ class LogManager:
             config,
             self._clock,
             clean=self.clean,
-            recovery_point=self._recovery_points.get(tp, 0),
-            log_start_offset=self._log_starts.get(tp, 0),
+            recovery_point=self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
+            log_start_offset=self._checkpoints[_LOG_STARTS].get(tp, 0),
         )
         return log
 
     def remove(self, tp: TopicPartition) -> None:
         """Remove a log with its folder."""
         log = self.logs.pop(tp, None)
-        self._recovery_points.pop(tp, None)
-        self._log_starts.pop(tp, None)
-        self.high_watermarks.pop(tp, None)
         if log is None:
             return
         log.abandon()
         if self.folder is not None:
-            folder = self.folder / f"{tp.topic}-{tp.partition}"
-            doomed = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}-delete")
-            folder.rename(doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+            self._discard(self._folder_of(tp))
+            try:
+                self._forget({tp})
+            except OSError as error:
+                _log.warning("%s is not struck out of the checkpoints yet: %s", tp, error)
+
+    def _folder_of(self, tp: TopicPartition) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{tp.topic}-{tp.partition}"
+
+    def _forget(self, gone: Set[TopicPartition]) -> None:
+        """Strike partitions out of the checkpoints. ``OSError`` if that fails."""
+        for name, offsets in self._checkpoints.items():
+            if not gone.isdisjoint(offsets):
+                self._write(name, {tp: offset for tp, offset in offsets.items() if tp not in gone})
+
+    @staticmethod
+    def _discard(folder: Path) -> None:
+        """Remove a partition's folder. A crash leaves all of it, or what :meth:`remove_strays` knows as rubbish."""
+        doomed = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_DOOMED}")
+        folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
     def remove_strays(self, known: Mapping[str, bytes]) -> None:
         """Remove folders of partitions that don't exist any more, or belong to an earlier topic of the same name.
 
-        A topic may have been deleted just before a crash, or while this broker was down.
+        A topic may have been deleted just before a crash, or while this broker was down. The checkpoints' entries of
+        partitions without a folder go as well.
 
         Args:
             known: topic ids by the names of the folders that partitions have.
         """
         if self.folder is None:
             return
-        for folder in self.folder.iterdir():
-            metadata = folder / "partition.metadata"
-            if not folder.is_dir() or not metadata.exists():
+        for folder in list(self.folder.iterdir()):
+            if folder.is_dir() and folder.name.endswith(_DOOMED):
+                shutil.rmtree(folder, ignore_errors=True)
+                continue
+            if not (folder / "partition.metadata").exists():
                 continue
             topic_id = known.get(folder.name)
-            found = _TOPIC_ID.search(metadata.read_bytes())
-            another = found is not None and topic_id is not None and found[1].decode() != uuid_to_str(topic_id)
-            if topic_id is None or another:
+            if topic_id is None or _topic_id_in(folder) not in (None, uuid_to_str(topic_id)):
                 _log.info("removing %s: there is no such partition any more", folder)
-                shutil.rmtree(folder, ignore_errors=True)
+                self._discard(folder)
+        noted = {tp for offsets in self._checkpoints.values() for tp in offsets}
+        self._forget({tp for tp in noted if not self._folder_of(tp).exists()})
 
     # --- from time to time
 
@@ -131,6 +172,8 @@ class LogManager:
         """Write the checkpoint files."""
         if self.folder is None:
             return
+        for log in self.logs.values():
+            log.epochs.write()  # before it: epochs that are missing are looked for behind the recovery point only
         self._write(_RECOVERY_POINTS, {tp: log.recovery_point for tp, log in self.logs.items()})
         self._write(
             _LOG_STARTS,
@@ -145,6 +188,7 @@ class LogManager:
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
         assert self.folder is not None
         replace_file(self.folder / name, format_offsets(offsets), sync=False)
+        self._checkpoints[name] = offsets
 
     def write_log_starts(self) -> None:
         """Write the log start offsets at once: records that were deleted must not come back."""

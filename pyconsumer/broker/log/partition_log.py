@@ -121,6 +121,8 @@ class PartitionLog:
         Raises:
             KafkaError: with Kafka's code: see :mod:`.validation` and :mod:`.producer_state`. Nothing was stored.
             OSError: the disk refused. Nothing was stored.
+
+        Call :meth:`flush_if_many` when all that follows from it has been done.
         """
         config, now_ms = self.config, self._clock.wall_ms()
         batches = check_batches(records, config, now_ms, from_client=from_client)
@@ -155,6 +157,8 @@ class PartitionLog:
         Raises:
             CorruptRecordError: they are damaged, or don't follow what is there. Nothing was stored.
             OSError: the disk refused. What went into a segment before the present one was stored.
+
+        Call :meth:`flush_if_many` afterwards.
         """
         now_ms, stored = self._clock.wall_ms(), 0
         batches = scan(records)
@@ -205,10 +209,6 @@ class PartitionLog:
         if not active.size_bytes:
             active.created_ms = now_ms
         active.append(batches, (records,))
-        if self.config.flush_messages < _MAX_RELATIVE_OFFSET and (
-            active.next_offset - self.recovery_point >= self.config.flush_messages
-        ):
-            self.flush()
 
     def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
         active, config = self._active, self.config
@@ -409,18 +409,21 @@ class PartitionLog:
         """Put a compacted segment in the place of neighbours; it was written under the suffix ``.cleaned``.
 
         A crash at any point leaves either the old ones or the new one: the rename to ``.swap`` decides.
+
+        Raises:
+            OSError: if ``new`` is among the segments now, what failed came after that; else nothing was replaced.
         """
         start = self._segments.index(old[0])
         if new is not None:
             new.rename(".swap")
             self.storage.sync()
+        self._segments[start : start + len(old)] = [new] if new is not None else []
+        self._bases = [segment.base_offset for segment in self._segments]
         for segment in old:
             segment.remove()
         if new is not None:
             new.rename("")
             self.storage.sync()
-        self._segments[start : start + len(old)] = [new] if new is not None else []
-        self._bases = [segment.base_offset for segment in self._segments]
 
     def truncate_to(self, offset: int) -> None:
         """Cut the log so that it ends at ``offset`` or, within a batch, before that batch."""
@@ -468,6 +471,12 @@ class PartitionLog:
         self.recovery_point = self.log_end_offset
         self._last_flush = self._clock.now()
 
+    def flush_if_many(self) -> None:
+        """Force everything to disk if ``flush.messages`` records are not. ``OSError`` if that fails: they stay."""
+        many = self.config.flush_messages
+        if many < _MAX_RELATIVE_OFFSET and self.log_end_offset - self.recovery_point >= many:
+            self.flush()
+
     def flush_if_due(self) -> None:
         """Force everything to disk if ``flush.ms`` has passed since the last time."""
         unflushed = self.log_end_offset > self.recovery_point
@@ -483,6 +492,7 @@ class PartitionLog:
     def close(self, *, flush: bool = True) -> None:
         """Complete everything that the next start needs; without ``flush`` it is not forced to disk."""
         self.write_snapshot()
+        self.epochs.write()
         for segment in self._segments:
             segment.seal()
         if flush:

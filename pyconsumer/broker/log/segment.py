@@ -38,9 +38,10 @@ class Segment:
         self._storage = storage
         self.base_offset = base_offset
         self._suffix = suffix
-        self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
         self.offset_index = OffsetIndex(storage, segment_name(base_offset, "index") + suffix, base_offset)
         self.time_index = TimeIndex(storage, segment_name(base_offset, "timeindex") + suffix, base_offset)
+        # The last one, because it stays open: none is left open if another cannot be opened.
+        self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
         self._interval = index_interval_bytes
         self._since_index = 0
         self.next_offset = base_offset

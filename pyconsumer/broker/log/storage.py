@@ -79,11 +79,16 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
     with open(fresh, "wb") as file:
         file.write(content)
         file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    os.replace(fresh, path)
-    if sync:
-        sync_folder(path.parent)
+        if not sync:
+            os.replace(fresh, path)
+            return
+        os.fsync(file.fileno())
+        folder = os.open(path.parent, os.O_RDONLY)  # before the rename: what may fail fails while the old one is there
+    try:
+        os.replace(fresh, path)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,16 +8,46 @@ from pathlib import Path
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.recovery import open_log
-from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage
+from pyconsumer.broker.log.storage import DataFile, FileStorage, MemoryStorage, Storage
 from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.records import BatchBuilder, SimpleRecord, iter_records, scan
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["NOW_MS", "TP", "batch", "keyed", "log_in", "records_of", "topic_config"]
+__all__ = ["NOW_MS", "TP", "FailingStorage", "batch", "keyed", "log_in", "records_of", "topic_config"]
 
 TP = TopicPartition("t", 0)
 #: Wall time at which every :class:`ManualClock` here begins.
 NOW_MS = 1_700_000_000_000
+
+
+class FailingStorage(FileStorage):
+    """A folder in which some files cannot be opened or written: ``refused`` are ends of their names.
+
+    ``opened``: names of the files that were opened.
+    """
+
+    refused: tuple[str, ...] = ()
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.opened: list[str] = []
+
+    def _check(self, name: str) -> None:
+        if name.endswith(self.refused):
+            raise OSError(24, "Too many open files")
+
+    def open(self, name: str) -> DataFile:
+        self._check(name)
+        self.opened.append(name)
+        return super().open(name)
+
+    def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
+        self._check(name)
+        super().write_small(name, content, sync=sync)
+
+    def sync(self) -> None:
+        self._check(".")
+        super().sync()
 
 
 def batch(

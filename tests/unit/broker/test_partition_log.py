@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import (
     CorruptMessageError,
@@ -20,7 +21,7 @@ from pyconsumer.errors import (
     UnsupportedCompressionTypeError,
 )
 from pyconsumer.protocol.records import CREATE_TIME, LOG_APPEND_TIME, iter_records, scan
-from tests.unit.broker.support import NOW_MS, batch, keyed, log_in, records_of
+from tests.unit.broker.support import NOW_MS, TP, FailingStorage, batch, keyed, log_in, records_of
 
 Opener = Callable[..., PartitionLog]
 
@@ -359,12 +360,30 @@ class TestByTime:
         assert found.offset == 1
 
 
+def led(log: PartitionLog) -> Partition:
+    partition = Partition(0, TP, bytes(16), log)
+    partition.lead(0, 0, (0,), (0,))
+    return partition
+
+
 def test_flush_messages_forces_to_disk(tmp_path: Path) -> None:
     log = log_in(tmp_path, flush_messages=3)
-    log.append(batch(b"a", b"b"), 0)
+    partition = led(log)
+    partition.append(batch(b"a", b"b"))
     assert log.recovery_point == 0
-    log.append(batch(b"c"), 0)
+    partition.append(batch(b"c"))
     assert log.recovery_point == 3
+
+
+def test_what_cannot_be_forced_to_disk_is_appended_all_the_same(tmp_path: Path) -> None:
+    storage = FailingStorage(tmp_path)
+    partition = led(log_in(storage, flush_messages=1))
+    storage.refused = (".index",)  # the segment's file is open, that of the index is not
+    with pytest.raises(OSError, match="Too many open files"):
+        partition.append(batch(b"a", producer_id=4, epoch=0, sequence=0))
+    assert (partition.log.log_end_offset, partition.high_watermark) == (1, 1)
+    repeated = partition.append(batch(b"a", producer_id=4, epoch=0, sequence=0))
+    assert (repeated.duplicate, repeated.last_offset) == (True, 0)
 
 
 def test_flush_ms_forces_to_disk_when_it_has_passed(tmp_path: Path) -> None:
@@ -407,3 +426,64 @@ def test_a_failed_write_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: py
     monkeypatch.undo()
     assert log.append(batch(b"c"), 0).first_offset == 1
     assert [r.value for r in records_of(log)] == [b"a", b"c"]
+
+
+class TestFilesThatCannotBeWritten:
+    """No descriptors are left, or no space. What is in the log already must not be taken for not written."""
+
+    def test_an_index_that_is_written_later_does_not_fail_an_append(self, tmp_path: Path) -> None:
+        storage = FailingStorage(tmp_path)
+        log = log_in(storage, index_interval_bytes=1, segment_index_bytes=1 << 20)
+        storage.refused = (".index", ".timeindex")
+        for index in range(600):  # written at each 256th entry
+            assert log.append(batch(b"%d" % index, timestamp_ms=NOW_MS + index), 0).first_offset == index
+        storage.refused = ()
+        for index in range(600, 800):
+            log.append(batch(b"%d" % index, timestamp_ms=NOW_MS + index), 0)
+        log.abandon()
+        again = log_in(tmp_path)
+        assert [(r.offset, r.value) for r in records_of(again)] == [(i, b"%d" % i) for i in range(800)]
+
+    def test_it_is_not_tried_each_time(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        storage = FailingStorage(tmp_path)
+        log = log_in(storage, index_interval_bytes=1, segment_index_bytes=1 << 20)
+        storage.refused = (".index", ".timeindex")
+        for _ in range(600):
+            log.append(batch(b"a"), 0)
+        assert len(caplog.records) == 2
+
+    def test_leader_epochs_are_written_later(self, tmp_path: Path) -> None:
+        storage = FailingStorage(tmp_path)
+        log = log_in(storage)
+        storage.refused = ("leader-epoch-checkpoint",)
+        assert log.append(batch(b"a"), 3).first_offset == 0
+        assert log.append(batch(b"b"), 4).first_offset == 1
+        storage.refused = ()
+        log.close()
+        assert log_in(tmp_path, clean=True).epochs.entries() == [(3, 0), (4, 1)]
+
+    def test_a_cut_is_whole_though_the_indexes_files_are_cut_later(self, tmp_path: Path) -> None:
+        storage = FailingStorage(tmp_path)
+        log = log_in(storage, index_interval_bytes=1, segment_index_bytes=1 << 20)
+        for index in range(300):
+            log.append(batch(b"%d" % index, timestamp_ms=NOW_MS + index), 0)
+        log.segments[0].seal()
+        storage.refused = (".index", ".timeindex")
+        log.truncate_to(7)
+        assert log.log_end_offset == 7
+        storage.refused = ()
+        log.close()
+        again = log_in(tmp_path, clean=True)
+        assert (again.log_end_offset, len(again.segments[0].offset_index)) == (7, 6)
+
+    def test_a_segment_that_cannot_be_made_leaves_nothing_open(self, tmp_path: Path) -> None:
+        storage = FailingStorage(tmp_path)
+        log = log_in(storage, segment_bytes=200)
+        log.append(batch(b"x" * 60), 0)
+        storage.opened.clear()
+        storage.refused = (".timeindex",)
+        with pytest.raises(OSError, match="Too many"):
+            log.append(batch(b"y" * 60), 0)
+        assert not [name for name in storage.opened if name.endswith(".log")]
+        storage.refused = ()
+        assert log.append(batch(b"y" * 60), 0).first_offset == 1
