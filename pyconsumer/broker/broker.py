@@ -127,8 +127,11 @@ class Broker:
         self.partitions.clear()
 
     def _leave(self) -> None:
-        self.controller.on_change.remove(self.apply_topic)
-        self.controller.on_broker_config.remove(self._apply_broker_config)
+        # It may not have got as far as start(), as when the port of a later broker is taken.
+        if self.apply_topic in self.controller.on_change:
+            self.controller.on_change.remove(self.apply_topic)
+        if self._apply_broker_config in self.controller.on_broker_config:
+            self.controller.on_broker_config.remove(self._apply_broker_config)
         self.fetcher.stop()
         self.group_coordinator.shutdown()
         for partition in self.partitions.values():

@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 #: A bound for typing errors: each broker has its own files and sockets in the one process.
 _MOST_BROKERS: Final = 100
+_LAST_PORT: Final = 65_535
 
 
 @dataclass(slots=True)
@@ -67,6 +68,13 @@ class ClusterOptions:
             raise ConfigurationError(f"a cluster has 1 to {_MOST_BROKERS} brokers, not {self.brokers}")
         if not self.listeners:
             raise ConfigurationError("a broker needs a listener")
+        for ports in self.ports:
+            for port in ports.values():
+                if not 0 <= port <= _LAST_PORT:
+                    raise ConfigurationError(
+                        f"there is no port {port}: {self.brokers} brokers need ports of their own up to {_LAST_PORT};"
+                        " begin with a lower one, or with 0 for free ones"
+                    )
         self.security.check(self.listeners)
         BrokerConfig(self.config)
 
@@ -156,7 +164,7 @@ class ClusterHost:
             soon=self._soon,
             fenced_endpoints=self.fenced_endpoints,
         )
-        server = self.servers[node_id] = BrokerServer(broker, self._loop, options.security)
+        server = BrokerServer(broker, self._loop, options.security)
         ports = options.ports[node_id] if node_id < len(options.ports) else {}
         kept, known = self._kept_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
         try:
@@ -167,9 +175,14 @@ class ClusterHost:
                 except OSError as error:
                     reason = error.strerror or str(error)
                     raise BrokerStartError(f"cannot listen on {options.host}:{port}: {reason}") from error
+        except BaseException:
+            server.close(reset=True)
+            self._known_ports[node_id] = known  # for another try
+            raise
         finally:
             for unused in kept.values():
                 unused.close()
+        self.servers[node_id] = server
         self.brokers[node_id] = broker
 
     # --- single brokers
@@ -231,17 +244,21 @@ class ClusterHost:
 
     def stop(self) -> None:
         """Stop in good order."""
-        self._end(reset=False)
-        for broker in self.brokers.values():
-            broker.stop(flush=self.options.flush_at_stop)
-        self._release()
+        try:
+            self._end(reset=False)
+            for broker in self.brokers.values():
+                broker.stop(flush=self.options.flush_at_stop)
+        finally:
+            self._release()
 
     def abandon(self) -> None:
         """Stop as if the process had been killed: sockets are reset, nothing more is written."""
-        self._end(reset=True)
-        for broker in self.brokers.values():
-            broker.abandon()
-        self._release()
+        try:
+            self._end(reset=True)
+            for broker in self.brokers.values():
+                broker.abandon()
+        finally:
+            self._release()
 
     def _end(self, *, reset: bool) -> None:
         self._running = False

@@ -1,0 +1,109 @@
+"""A cluster that cannot start, or not all of it, says why in one error and keeps nothing: no lock, no port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.errors import BrokerStartError, ConfigurationError
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """A loop that never runs: what is shown here happens in calls."""
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def two(loop: asyncio.AbstractEventLoop, folder: Path, *ports: Mapping[str, int]) -> ClusterHost:
+    return ClusterHost(ClusterOptions(brokers=2, data_dir=folder, ports=ports), loop)
+
+
+def runs(host: ClusterHost) -> None:
+    host.start()
+    assert sorted(host.brokers) == [0, 1]
+    host.stop()
+
+
+@pytest.mark.parametrize("second", [False, True], ids=["first broker", "second broker"])
+def test_a_port_that_is_taken_is_named_and_the_folder_is_free_again(
+    loop: asyncio.AbstractEventLoop, taken: int, tmp_path: Path, second: bool
+) -> None:
+    ports = [{}, {"PLAINTEXT": taken}] if second else [{"PLAINTEXT": taken}]
+    host = two(loop, tmp_path, *ports)
+    with pytest.raises(BrokerStartError, match=rf"^cannot listen on 127\.0\.0\.1:{taken}: Address already in use"):
+        host.start()
+    assert (host.brokers, host.servers) == ({}, {})
+    runs(two(loop, tmp_path))
+
+
+def test_a_broker_that_cannot_start_leaves_no_folder_locked(
+    loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(broker: Broker) -> None:
+        raise OSError("the disk is on fire")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Broker, "start", fail)
+        with pytest.raises(BrokerStartError, match="the disk is on fire"):
+            two(loop, tmp_path).start()
+    runs(two(loop, tmp_path))
+
+
+def test_a_folder_is_free_again_even_if_the_end_fails(
+    loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(broker: Broker, **_: object) -> None:
+        raise OSError("no space left")
+
+    host = two(loop, tmp_path)
+    host.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(Broker, "stop", fail)
+        with pytest.raises(OSError, match="no space left"):
+            host.stop()
+    runs(two(loop, tmp_path))
+
+
+def test_a_broker_that_cannot_come_back_may_try_again_on_its_port(
+    loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(broker: Broker) -> None:
+        raise OSError("the disk is on fire")
+
+    host = two(loop, tmp_path)
+    host.start()
+    port = host.ports()[1]["PLAINTEXT"]
+    host.kill_broker(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Broker, "start", fail)
+        with pytest.raises(BrokerStartError, match="broker 1 cannot start: the disk is on fire"):
+            host.restart_broker(1)
+    host._kept_ports.pop(1)["PLAINTEXT"].close()
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(BrokerStartError, match=f"127.0.0.1:{port}"):
+        host.restart_broker(1)
+    assert sorted(host.servers) == [0]
+    host.restart_broker(1)
+    assert host.ports()[1]["PLAINTEXT"] == port
+    host.stop()
+
+
+def test_ports_end_at_65535() -> None:
+    ports = [{"PLAINTEXT": 65_535}, {"PLAINTEXT": 65_536}]
+    ClusterOptions(brokers=1, ports=ports[:1]).check()
+    with pytest.raises(ConfigurationError, match="there is no port 65536: 2 brokers need"):
+        ClusterOptions(brokers=2, ports=ports).check()
