@@ -186,23 +186,62 @@ _BROKER_TABLE = (
     Setting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
     Setting("fetch.max.bytes", _INT, 55 * 2**20, "Largest answer to a fetch, in bytes.", between(1024)),
     Setting("group.consumer.assignors", _LIST, ["uniform", "range"], "Server-side assignors of KIP-848.", used=False),
-    Setting("group.consumer.heartbeat.interval.ms", _INT, 5_000, "Heartbeat interval of KIP-848 groups.", between(1)),
-    Setting("group.consumer.max.heartbeat.interval.ms", _INT, 15_000, "Its largest value for a group.", between(1)),
     Setting(
-        "group.consumer.max.session.timeout.ms", _INT, 60_000, "Largest session timeout of a KIP-848 group.", between(1)
+        "group.consumer.heartbeat.interval.ms",
+        _INT,
+        5_000,
+        "Heartbeat interval of KIP-848 groups.",
+        between(1),
+        used=False,
     ),
-    Setting("group.consumer.max.size", _INT, _MAX_INT, "Most members of a KIP-848 group.", between(1)),
     Setting(
-        "group.consumer.min.heartbeat.interval.ms", _INT, 5_000, "Least heartbeat interval of a group.", between(1)
+        "group.consumer.max.heartbeat.interval.ms",
+        _INT,
+        15_000,
+        "Its largest value for a group.",
+        between(1),
+        used=False,
     ),
-    Setting("group.consumer.min.session.timeout.ms", _INT, 45_000, "Least session timeout of a group.", between(1)),
-    Setting("group.consumer.session.timeout.ms", _INT, 45_000, "Session timeout of KIP-848 groups.", between(1)),
+    Setting(
+        "group.consumer.max.session.timeout.ms",
+        _INT,
+        60_000,
+        "Largest session timeout of a KIP-848 group.",
+        between(1),
+        used=False,
+    ),
+    Setting("group.consumer.max.size", _INT, _MAX_INT, "Most members of a KIP-848 group.", between(1), used=False),
+    Setting(
+        "group.consumer.min.heartbeat.interval.ms",
+        _INT,
+        5_000,
+        "Least heartbeat interval of a group.",
+        between(1),
+        used=False,
+    ),
+    Setting(
+        "group.consumer.min.session.timeout.ms",
+        _INT,
+        45_000,
+        "Least session timeout of a group.",
+        between(1),
+        used=False,
+    ),
+    Setting(
+        "group.consumer.session.timeout.ms",
+        _INT,
+        45_000,
+        "Session timeout of KIP-848 groups.",
+        between(1),
+        used=False,
+    ),
     Setting(
         "group.coordinator.rebalance.protocols",
         _LIST,
         ["classic"],
-        "Group protocols that are served.",
-        some_of("classic", "consumer"),
+        "Group protocols that are served; here it is always classic alone.",
+        some_of("classic", "consumer", "share", "streams"),
+        used=False,
     ),
     Setting(
         "group.initial.rebalance.delay.ms", _INT, 3_000, "How long an empty group waits for more members.", between(0)
@@ -275,7 +314,13 @@ _BROKER_TABLE = (
     Setting(
         "replica.fetch.max.bytes", _INT, 2**20, "Bytes of a partition that a follower copies at a time.", between(0)
     ),
-    Setting("replica.high.watermark.checkpoint.interval.ms", _LONG, 5_000, "How often high watermarks are written."),
+    Setting(
+        "replica.high.watermark.checkpoint.interval.ms",
+        _LONG,
+        5_000,
+        "How often high watermarks are written; here together with recovery points.",
+        used=False,
+    ),
     Setting("replica.lag.time.max.ms", _LONG, 30_000, "Lag after which a follower leaves the ISR.", between(1)),
     Setting("sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")),
     Setting(
@@ -285,13 +330,14 @@ _BROKER_TABLE = (
     Setting("socket.receive.buffer.bytes", _INT, 102_400, "SO_RCVBUF; -1: the system's.", between(-1), used=False),
     Setting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
     Setting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
-    Setting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1)),
+    Setting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1), used=False),
     Setting(
         "transaction.state.log.load.buffer.size",
         _INT,
         5 * 2**20,
         "Bytes read at a time when transactions are loaded.",
         between(1),
+        used=False,
     ),
     Setting("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of __transaction_state.", between(1)),
     Setting("transaction.state.log.num.partitions", _INT, 50, "Partitions of __transaction_state.", between(1)),
@@ -305,6 +351,7 @@ _BROKER_TABLE = (
         7 * _DAY_MS,
         "Idle time after which a transactional id is forgotten.",
         between(1),
+        used=False,
     ),
 )
 BROKER_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}

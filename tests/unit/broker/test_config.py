@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
-from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, TopicConfig, parse_topic_config
+import pyconsumer.broker
+from pyconsumer.broker.config import (
+    _SYNONYMS,
+    BROKER_SETTINGS,
+    TOPIC_SETTINGS,
+    BrokerConfig,
+    TopicConfig,
+    parse_topic_config,
+)
 from pyconsumer.broker.config import resolve_topic as resolve
+from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.settings import ConfigSource, ConfigType, format_value, parse_value
 from pyconsumer.errors import ConfigurationError
 
@@ -45,6 +57,22 @@ def test_values_are_read(name: str, text: object, value: object) -> None:
 def test_illegal_values_are_refused_by_name(name: str, text: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
         BrokerConfig({name: text})
+
+
+def test_a_setting_that_is_said_to_have_an_effect_is_read_somewhere() -> None:
+    by_topics = {name for synonyms in _SYNONYMS.values() for name, _ in synonyms}
+    by_groups = {item.name.replace("_", ".") for item in dataclasses.fields(GroupConfig)}
+    folder = Path(pyconsumer.broker.__file__).parent
+    code = "".join(path.read_text("utf-8") for path in folder.rglob("*.py") if path != folder / "config.py")
+    for setting in BROKER_SETTINGS.values():
+        if setting.used and setting.name not in by_topics | by_groups:
+            end = setting.name.removeprefix("offsets.topic").removeprefix("transaction.state.log")
+            assert f'"{setting.name}"' in code or f'"{{prefix}}{end}"' in code, setting.name
+
+
+def test_kafkas_own_list_of_group_protocols_is_taken() -> None:
+    given = BrokerConfig({"group.coordinator.rebalance.protocols": "classic,consumer,streams,share"})
+    assert given.strings("group.coordinator.rebalance.protocols") == ["classic", "consumer", "streams", "share"]
 
 
 def test_an_unknown_setting_is_refused_and_the_nearest_proposed() -> None:
