@@ -13,7 +13,13 @@ __all__ = ["command"]
     help="Run an embedded Kafka cluster until SIGTERM or Ctrl-C. Prints one line, `listening on HOST:PORT`, when ready."
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=9092, show_default=True, help="0 picks a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0 for all.")
+@click.option(
+    "--advertised-host",
+    metavar="NAME",
+    help="What clients are told to connect to: the name or address by which they all reach this machine. "
+    "[default: --host, or localhost if that is 0.0.0.0]",
+)
 @click.option("--data-dir", metavar="FOLDER", help="Where records are kept; a temporary folder by default.")
 @click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
@@ -24,7 +30,21 @@ __all__ = ["command"]
     callback=key_values,
     help="A broker setting by Kafka's name, such as num.partitions=4; may be repeated.",
 )
-def command(port: int, host: str, data_dir: str | None, brokers: int, settings: dict[str, str]) -> int:
+def command(
+    port: int,
+    host: str,
+    advertised_host: str | None,
+    data_dir: str | None,
+    brokers: int,
+    settings: dict[str, str],
+) -> int:
     from pyconsumer.broker import run_broker
 
-    return run_broker(host=host, port=port, data_dir=data_dir, brokers=brokers, config=settings)
+    return run_broker(
+        host=host,
+        port=port,
+        data_dir=data_dir,
+        brokers=brokers,
+        config=settings,
+        advertised_host=advertised_host,
+    )

@@ -24,7 +24,11 @@ __all__ = ["command"]
 @click.option("-p", "--partition", type=click.IntRange(0), help="Read only this partition (of one topic).")
 @click.option("-o", "--offset", type=click.IntRange(0), help="Start there; needs --partition.")
 @click.option("-n", "--max-messages", type=click.IntRange(1), help="End after so many records.")
-@click.option("--idle-ms", type=click.IntRange(1), help="End when no record came for so long.")
+@click.option(
+    "--idle-ms",
+    type=click.IntRange(1),
+    help="End when no record came for so long. The time until a group has given partitions does not count.",
+)
 @click.option("--keys", is_flag=True, help="Print key, a tab, then the value.")
 def command(
     topics: tuple[str, ...],
@@ -68,9 +72,10 @@ def command(
             consumer.assign(wanted)
             if offset is not None:
                 consumer.seek(wanted[0], offset)
-        last = time.monotonic()
+        last = assigned = time.monotonic()
         while True:
             wait = 500 if idle_ms is None else max(1, min(500, round((last - time.monotonic()) * 1000) + idle_ms))
+            joins = not consumer.assignment()
             batch = consumer.poll(timeout_ms=wait)
             done: dict[TopicPartition, OffsetAndMetadata] = {}
             for record in batch.records():
@@ -86,9 +91,12 @@ def command(
                 consumer.commit(done)
             if count == max_messages:
                 return
-            if done:
-                last = time.monotonic()
-            elif idle_ms is not None and (time.monotonic() - last) * 1000 >= idle_ms:
+            now = time.monotonic()
+            if consumer.assignment():
+                assigned = now
+            if done or (joins and (now - assigned) * 1000 < timeout_ms):
+                last = now
+            elif idle_ms is not None and (now - last) * 1000 >= idle_ms:
                 return
 
 

@@ -73,11 +73,11 @@ def console(*, markup: bool = True) -> Console:
         markup: whether ``[bold]`` is an order. It must be False where names that others chose are printed.
     """
     width = None if sys.stdout.isatty() else 200
-    return Console(highlight=False, markup=markup, soft_wrap=width is not None, width=width)
+    return Console(highlight=False, markup=markup, emoji=False, soft_wrap=width is not None, width=width)
 
 
 def table(*headings: str, right: Collection[str] = ()) -> Table:
-    """An empty table.
+    """An empty table. What is too long for a column goes on in its next line.
 
     Args:
         headings: of its columns.
@@ -85,7 +85,7 @@ def table(*headings: str, right: Collection[str] = ()) -> Table:
     """
     empty = Table()
     for heading in headings:
-        empty.add_column(heading, justify="right" if heading in right else "left")
+        empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty
 
 

@@ -64,13 +64,14 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
         ConfigurationError: there is no Java.
     """
     try:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
         from pyconsumer.spark import session
-        from pyconsumer.spark.errors import told_by_spark
     except ImportError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(str(error)) from None  # it says what to install, so it must come first
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from pyconsumer.spark.errors import told_by_spark
+
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     with _temporary_log() if log is None else log.open("ab") as file:
         try:
@@ -105,7 +106,12 @@ def _temporary_log() -> Iterator[IO[bytes]]:
 
 def progress_bar(*, json_output: bool) -> Progress:
     """A bar whose tasks have a ``text`` beside it; with JSON nothing is shown."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[text]}"),
+        TimeElapsedColumn(),
+    )
     return Progress(*columns, console=console(markup=False), disable=json_output)
 
 

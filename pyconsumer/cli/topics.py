@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import click
-from rich.table import Table
 
 from pyconsumer.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, key_values
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, key_values, table
 
 __all__ = ["command"]
 
@@ -104,7 +103,7 @@ def describe(
         ]
         resources = {topic.name: ConfigResource(ConfigResourceType.TOPIC, topic.name) for topic in topics}
         configs = admin.describe_configs(resources.values(), timeout_ms=timeout_ms)
-    out = console()
+    out = console(markup=False)
     for topic in topics:
         changed = {
             name: entry.value
@@ -134,17 +133,16 @@ def describe(
             )
             continue
         set_here = ", ".join(f"{name}={value}" for name, value in changed.items())
-        table = Table(
-            title=f"{topic.name}  (id {topic.topic_id}{'; ' + set_here if set_here else ''})", title_justify="left"
-        )
-        for heading in ("partition", "leader", "epoch", "replicas", "in sync"):
-            table.add_column(heading, justify="right")
+        headings = ("partition", "leader", "epoch", "replicas", "in sync")
+        partitions = table(*headings, right=headings)
+        partitions.title = f"{topic.name}  (id {topic.topic_id}{'; ' + set_here if set_here else ''})"
+        partitions.title_justify = "left"
         for item in topic.partitions:
-            table.add_row(
+            partitions.add_row(
                 str(item.partition),
                 "none" if item.leader < 0 else str(item.leader),
                 str(item.leader_epoch),
                 ",".join(map(str, item.replicas)),
                 ",".join(map(str, item.isr)),
             )
-        out.print(table)
+        out.print(partitions)

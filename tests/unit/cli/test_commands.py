@@ -1,0 +1,58 @@
+"""Commands without a cluster: what they pass on, print and say where something is missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import pyconsumer.broker
+from pyconsumer.cli import _run
+from pyconsumer.cli.options import console, table
+
+
+@pytest.mark.parametrize("width", [30, 200])
+def test_tables_show_names_whole_and_as_they_are(capsys: pytest.CaptureFixture[str], width: int) -> None:
+    name = "svc:package:v1-[bold]-" + "x" * 300
+    groups = table("group", "state")
+    groups.add_row(name, "Stable")
+    out = console(markup=False)
+    out.width = width
+    out.print(groups)
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(line.split("│")[1].strip() for line in lines if line.startswith("│")) == name
+    assert max(map(len, lines)) <= width
+
+
+def test_a_broker_is_told_what_to_advertise(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: calls.append(given) or 0, raising=False)
+    assert _run(["broker", "--host", "0.0.0.0", "--advertised-host", "kafka.example.com"]) == 0
+    assert _run(["broker"]) == 0
+    assert [(call["host"], call["advertised_host"]) for call in calls] == [
+        ("0.0.0.0", "kafka.example.com"),
+        ("127.0.0.1", None),
+    ]
+
+
+def test_ports_beyond_the_last_one_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["broker", "--port", "65535", "--brokers", "2"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("Error: there is no port 65536")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("archive", "t", "--to", "a"), ("replay", "a", "--to", "t")])
+def test_without_spark_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] in ("pyspark", "py4j")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [name for name in sys.modules if name.startswith("pyconsumer.spark")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(sys.modules["pyconsumer"], "spark", raising=False)
+    for name in ("py4j", "pyspark"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert _run(arguments) == 1
+    assert "pip install 'pyconsumer[spark]'" in capsys.readouterr().err
