@@ -22,7 +22,7 @@ from typing import Any, Self
 from pyconsumer.consumer.interface import Consumer
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.reset_policy import ResetPolicy
+from pyconsumer.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.errors import (
     IllegalStateError,
     InvalidGroupIdError,
@@ -42,9 +42,13 @@ class MockConsumer(Consumer):
 
     Args:
         auto_offset_reset: where a partition without position and commit begins: ``earliest`` and ``latest`` take what
-            :meth:`update_beginning_offsets` and :meth:`update_end_offsets` said, ``none`` raises.
+            :meth:`update_beginning_offsets` and :meth:`update_end_offsets` said, ``none`` raises. Records that are
+            added later come after that end, so ``latest`` reads them. There is no ``by_duration``.
         group_id: needed to subscribe and to commit, as in a consumer.
         max_poll_records: most records of one poll.
+
+    Raises:
+        ValueError: ``auto_offset_reset`` is none of these.
 
     Attributes:
         closed: whether it was closed.
@@ -57,6 +61,11 @@ class MockConsumer(Consumer):
         self.closed = False
         self.rebalances_asked: list[str | None] = []
         self._policy = ResetPolicy.parse(auto_offset_reset)
+        if self._policy.name == "by_duration":
+            raise ValueError(
+                "a MockConsumer has no clock for auto_offset_reset='by_duration:...': take earliest, latest or none, "
+                "and seek() to where the records of that time begin"
+            )
         self._group_id = group_id
         self._max_poll_records = max_poll_records
         self._topics: set[str] = set()
@@ -64,10 +73,12 @@ class MockConsumer(Consumer):
         self._listener: ConsumerRebalanceListener | None = None
         self._by_hand = False
         self._assigned: dict[TopicPartition, int | None] = {}  # positions
+        self._resets: dict[TopicPartition, ResetPolicy] = {}  # asked for by seek_to_beginning and seek_to_end
         self._paused: set[TopicPartition] = set()
         self._records: dict[TopicPartition, list[ConsumerRecord]] = {}
         self._beginnings: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._new_from: dict[TopicPartition, int] = {}  # the end when it counted last: records from there on are new
         self._partitions: dict[str, set[int]] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._tasks: deque[Callable[[], object]] = deque()
@@ -108,8 +119,9 @@ class MockConsumer(Consumer):
         self._beginnings.update(offsets)
 
     def update_end_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Where logs end."""
+        """Where logs end; what is added from now on is new, also for ``latest`` and :meth:`seek_to_end`."""
         self._ends.update(offsets)
+        self._new_from.update(offsets)
 
     def update_partitions(self, topic: str, count: int) -> None:
         """A topic has so many partitions."""
@@ -170,13 +182,27 @@ class MockConsumer(Consumer):
     ) -> None:
         self._check_open()
         self._need_group()
-        if self._by_hand:
-            raise IllegalStateError("partitions are assigned by hand")
-        self._topics = set(topics)
+        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+            raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
+        if topics is None or isinstance(topics, str):
+            raise TypeError(f"topics must be a list of names, not {topics!r}")
+        wanted = list(topics)
+        if pattern is not None and wanted:
+            raise ValueError("topics and a pattern exclude one another")
+        if pattern == "":
+            raise ValueError("the pattern must not be empty")
+        for topic in wanted:
+            if not isinstance(topic, str) or not topic.strip():
+                raise ValueError(f"a topic must be a name, not {topic!r}")
+        if pattern is None and not wanted:
+            self.unsubscribe()
+            return
+        other = self._pattern if wanted else self._topics
+        if self._by_hand or other:
+            raise IllegalStateError("topics, a pattern and assigned partitions exclude one another; call unsubscribe()")
+        self._topics = set(wanted)
         self._pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
         self._listener = listener
-        if not self._topics and self._pattern is None:
-            self.unsubscribe()
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
         self._check_open()
@@ -215,14 +241,18 @@ class MockConsumer(Consumer):
         if number < 0:
             raise ValueError(f"the offset must not be negative: {number}")
         self._assigned[self._check_assigned(partition)] = number
+        self._resets.pop(partition, None)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         for tp in partitions or tuple(self._assigned):
-            self._assigned[self._check_assigned(tp)] = self._known(self._beginnings, tp, "update_beginning_offsets")
+            self._assigned[self._check_assigned(tp)] = None
+            self._resets[tp] = EARLIEST
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         for tp in partitions or tuple(self._assigned):
-            self._assigned[self._check_assigned(tp)] = self._known(self._ends, tp, "update_end_offsets")
+            self._assigned[self._check_assigned(tp)] = None
+            self._resets[tp] = LATEST
+            self._note_end(tp)
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         return self._find(self._check_assigned(partition))
@@ -315,22 +345,32 @@ class MockConsumer(Consumer):
         self.close()
 
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
-        self._assigned = {tp: self._assigned.get(tp) for tp in partitions}
+        old, self._assigned = self._assigned, {tp: self._assigned.get(tp) for tp in partitions}
         self._paused &= self._assigned.keys()
+        self._resets = {tp: policy for tp, policy in self._resets.items() if tp in self._assigned}
+        for tp in self._assigned.keys() - old.keys():
+            self._note_end(tp)
+
+    def _note_end(self, tp: TopicPartition) -> None:
+        """What is there now is not new."""
+        if tp in self._ends:
+            self._new_from[tp] = self._ends[tp]
 
     def _find(self, tp: TopicPartition) -> int:
         """The position, found as a consumer finds it if there is none yet."""
         position = self._assigned[tp]
         if position is None:
-            if tp in self._committed:
+            policy = self._resets.get(tp, self._policy)
+            if tp in self._committed and tp not in self._resets:
                 position = self._committed[tp].offset
-            elif self._policy.name == "earliest":
+            elif policy.name == "earliest":
                 position = self._known(self._beginnings, tp, "update_beginning_offsets")
-            elif self._policy.name == "latest":
-                position = self._known(self._ends, tp, "update_end_offsets")
+            elif policy.name == "latest":
+                position = self._known(self._new_from, tp, "update_end_offsets")
             else:
                 raise NoOffsetForPartitionError(f"{tp} has no position, and auto_offset_reset is {self._policy.name!r}")
             self._assigned[tp] = position
+            self._resets.pop(tp, None)
         return position
 
     def _to_commit(

@@ -74,6 +74,10 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) 
     """
     shape: dict[str, object] = {}
     for mark in request.node.iter_markers("kafka_topic"):
+        if mark.args:
+            raise pytest.UsageError(
+                f"kafka_topic takes partitions and config by name, such as kafka_topic(partitions=3), not {mark.args!r}"
+            )
         shape = {**mark.kwargs, **shape}  # the mark nearest to the test comes first and wins
     unknown = shape.keys() - {"partitions", "config"}
     if unknown:

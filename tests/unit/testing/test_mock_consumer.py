@@ -126,6 +126,45 @@ def test_where_it_begins() -> None:
     assert consumer.position(T0) == 4
 
 
+@pytest.mark.parametrize("first", ["the end", "the assignment"])
+def test_latest_begins_at_the_end_before_the_records_that_are_added(first: str) -> None:
+    consumer = MockConsumer()
+    consumer.subscribe(["t"])
+    if first == "the end":
+        consumer.update_end_offsets({T0: 0})
+    consumer.rebalance([T0])
+    if first == "the assignment":
+        consumer.update_end_offsets({T0: 0})
+    for offset in range(2):
+        consumer.add_record(record(offset))
+    assert [r.offset for r in consumer.poll().records()] == [0, 1]
+    assert consumer.end_offsets([T0]) == {T0: 2}
+    consumer.rebalance([])
+    consumer.rebalance([T0])  # nothing was committed, and what was there before is not new any more
+    consumer.add_record(record(2))
+    assert [r.offset for r in consumer.poll().records()] == [2]
+
+
+def test_seeks_to_the_ends_wait_until_the_position_is_needed() -> None:
+    consumer = MockConsumer("none")
+    consumer.assign([T0, T1])
+    consumer.commit({T0: 7, T1: 7})
+    consumer.seek_to_beginning(T0)
+    consumer.seek_to_end(T1)
+    assert consumer.current_lag(T0) is None
+    consumer.update_beginning_offsets({T0: 3})
+    consumer.update_end_offsets({T1: 9})
+    assert (consumer.position(T0), consumer.position(T1)) == (3, 9)
+    consumer.add_record(record(9, 1))
+    consumer.seek_to_end(T1)
+    consumer.add_record(record(10, 1))  # after the seek, so it is read
+    assert [r.offset for r in consumer.poll().records()] == [10]
+    consumer.seek_to_end()
+    consumer.seek(T0, 5)
+    consumer.seek(T1, 10)
+    assert (consumer.position(T0), [r.offset for r in consumer.poll().records()]) == (5, [10])
+
+
 def test_limits_pauses_seeks_and_iteration() -> None:
     consumer = MockConsumer(max_poll_records=2)
     consumer.assign([T0, T1])
@@ -177,6 +216,32 @@ def test_what_a_consumer_refuses_it_refuses_too() -> None:
             consumer.add_record(record(3))
     with pytest.raises(IllegalStateError, match="closed"):
         consumer.poll()
+
+
+def test_subscriptions_that_a_consumer_refuses_it_refuses_too() -> None:
+    consumer = MockConsumer()
+    for topics in ("orders", None):
+        with pytest.raises(TypeError, match="topics must be a list of names"):
+            consumer.subscribe(topics)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="ConsumerRebalanceListener"):
+        consumer.subscribe(["t"], listener=print)  # type: ignore[arg-type]
+    for mistake in ({"topics": ["t"], "pattern": "t.*"}, {"topics": [""]}, {"topics": [5]}, {"pattern": ""}):
+        with pytest.raises(ValueError, match=r"topic|pattern"):
+            consumer.subscribe(**mistake)  # type: ignore[arg-type]
+    assert consumer.subscription() == set()
+    consumer.subscribe(pattern="t.*")
+    with pytest.raises(IllegalStateError, match="exclude one another"):
+        consumer.subscribe(["t"])
+    consumer.subscribe()
+    consumer.subscribe(["t"])
+    with pytest.raises(IllegalStateError, match="exclude one another"):
+        consumer.subscribe(pattern="t.*")
+    consumer.unsubscribe()
+    consumer.assign([T0])
+    with pytest.raises(IllegalStateError, match="exclude one another"):
+        consumer.subscribe(["t"])
+    with pytest.raises(ValueError, match="has no clock"):
+        MockConsumer("by_duration:PT1H")
 
 
 def test_commits_are_kept_and_told() -> None:

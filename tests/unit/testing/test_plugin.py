@@ -72,11 +72,20 @@ def test_a_wrong_mark_is_told(run: pytest.Pytester) -> None:
         import pytest
 
         @pytest.mark.kafka_topic(partition=3)
-        def test_wrong(kafka_topic): ...
+        def test_wrong_name(kafka_topic): ...
+
+        @pytest.mark.kafka_topic(3)
+        def test_no_name(kafka_topic): ...
         """
     )
     result = run.runpytest_subprocess("-p", "pyconsumer.testing.plugin", timeout=60)
-    result.stdout.fnmatch_lines(["*kafka_topic takes partitions and config, not partition*"])
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*kafka_topic takes partitions and config, not partition*",
+            "*kafka_topic takes partitions and config by name, such as kafka_topic(partitions=3), not (3,)*",
+        ]
+    )
 
 
 def test_settings_come_from_the_users_conftest(run: pytest.Pytester) -> None:
