@@ -5,7 +5,7 @@ The setting ``partition_assignment_strategy`` names them in order of preference;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pyconsumer.assignors.base import (
     Assignment,
@@ -61,17 +61,15 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
     Args:
         strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
             ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, an :class:`Assignor` class or
-            object; a list of those, or names separated by commas.
+            object; a list of those. A string may name several, separated by commas.
 
     Raises:
         ConfigurationError: a name is unknown, something is no assignor, or two have the same name.
     """
-    if isinstance(strategies, str):
-        strategies = [part for part in (part.strip() for part in strategies.split(",")) if part]
-    elif isinstance(strategies, (Assignor, type)):
+    if isinstance(strategies, (str, Assignor, type)):
         strategies = [strategies]
     found: dict[str, Assignor] = {}
-    for strategy in strategies:
+    for strategy in _one_by_one(strategies):
         assignor: object
         if isinstance(strategy, str):
             cls = _BUILT_IN.get(strategy)
@@ -95,6 +93,14 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
             )
         found[assignor.name] = assignor
     return list(found.values())
+
+
+def _one_by_one(strategies: Iterable[str | Assignor | type[Assignor]]) -> Iterator[str | Assignor | type[Assignor]]:
+    for strategy in strategies:
+        if isinstance(strategy, str):
+            yield from [part.strip() for part in strategy.split(",") if part.strip()] or [strategy]
+        else:
+            yield strategy
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:

@@ -53,6 +53,15 @@ class _RecordErrorPolicy(Kind):
         raise ValueError(f"it must be 'raise', 'skip', a function or an object with a method send, not {value!r}")
 
 
+class _Interceptor(Kind):
+    """An object with at least one of the hooks, or a class of such objects."""
+
+    def check(self, value: Any) -> Any:
+        if any(callable(getattr(value, hook, None)) for hook in ("on_consume", "on_commit", "close")):
+            return value
+        raise TypeError(f"it must have a method on_consume, on_commit or close, and {value!r} has none of them")
+
+
 class ConsumerConfig(ClientConfig):
     """What a consumer is told; see :data:`CONSUMER_SETTINGS`."""
 
@@ -270,7 +279,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
         Setting(
             "interceptors",
             (),
-            ListOf(Anything()),
+            ListOf(_Interceptor()),
             "Objects with `on_consume(records)`, `on_commit(offsets)` and `close()`, all optional (KIP-42).",
             ("interceptor.classes", "interceptor_classes"),
         ),

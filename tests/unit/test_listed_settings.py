@@ -114,6 +114,21 @@ def test_servers_must_be_given_and_without_deserializers_bytes_are_handed_out() 
     assert (build().key_deserializer, build().value_deserializer) == (None, None)
 
 
+class Hooked:
+    def on_commit(self, offsets: object) -> None: ...
+
+
+def test_an_interceptor_has_one_of_the_hooks() -> None:
+    one = Hooked()
+    assert build(interceptors=[one, Hooked]).interceptors == (one, Hooked)
+    assert build(interceptors=one).interceptors == (one,)
+    for wrong in (5, "a.Class", len, object(), dict):
+        with pytest.raises(
+            ConfigurationError, match="interceptors: it must have a method on_consume, on_commit or clo"
+        ):
+            build(interceptors=[wrong])
+
+
 @pytest.mark.spec("transactions:CFG-34")
 @pytest.mark.parametrize(
     ("key", "name", "text", "value"),

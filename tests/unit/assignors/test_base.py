@@ -92,6 +92,12 @@ def test_a_list_of_java_class_names_gives_the_names_in_its_order() -> None:
     assert names(resolve(java)) == ["roundrobin", "range"]
 
 
+def test_names_separated_by_commas_are_taken_as_the_documentation_shows_them() -> None:
+    for given in ("range,cooperative-sticky", ["range, cooperative-sticky"], ["range", "cooperative-sticky,"]):
+        config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "partition_assignment_strategy": given})
+        assert names(resolve(config.partition_assignment_strategy)) == ["range", "cooperative-sticky"]
+
+
 @pytest.mark.spec("transactions:CUS-13")
 def test_own_assignors_as_class_or_object() -> None:
     mine = Everything()
@@ -122,7 +128,7 @@ def test_the_default_is_that_of_java_range_first_and_cooperative_sticky_for_a_ch
     assert common_protocol(assignors) is RebalanceProtocol.EAGER
 
 
-@pytest.mark.parametrize("wrong", ["rang", [42], [dict]])
+@pytest.mark.parametrize("wrong", ["rang", "range,rang", "", [42], [dict]])
 def test_what_is_no_assignor_is_refused(wrong: object) -> None:
     with pytest.raises(ConfigurationError, match="partition_assignment_strategy"):
         resolve(wrong)  # type: ignore[arg-type]
