@@ -56,6 +56,7 @@ class Calls:
         deadline: float,
         *,
         target: Target | None = None,
+        node: int | None = None,
         check: Callable[[R], KafkaError | None] | None = None,
         min_version: int = 0,
         max_version: int | None = None,
@@ -67,6 +68,7 @@ class Calls:
             answer: class of the response.
             deadline: monotonic seconds.
             target: chooses the node, again for every attempt; None or a result of None: any broker.
+            node: instead of a target, the node to ask, once: its caller makes other attempts, perhaps elsewhere.
             check: the error in an answer, None if it is good. An error that is not retriable is raised at once.
             what: for the message of a time-out.
 
@@ -78,18 +80,18 @@ class Calls:
         last: KafkaError | None = None
         try:
             while True:
-                node = None
+                chosen = node
                 if target is not None:
-                    node = yield from target(deadline)
+                    chosen = yield from target(deadline)
                 left = deadline - self.clock.now()
                 timeout = round(max(0.001, min(self.config.request_timeout_ms / 1000, left)), 3)
-                if node is None:
+                if chosen is None:
                     future = self.client.send_any(
                         api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
                     )
                 else:
                     future = self.client.send(
-                        node, api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
+                        chosen, api_key, request, timeout=timeout, min_version=min_version, max_version=max_version
                     )
                 response = yield from self._settle(future, deadline, what or api_key.name)
                 if isinstance(response, KafkaError):
@@ -101,7 +103,7 @@ class Calls:
                     if error is None:
                         return message
                 assert error is not None
-                if not error.retriable or attempts >= self.config.retries:
+                if not error.retriable or node is not None or attempts >= self.config.retries:
                     raise error
                 last = error
                 if error.invalid_metadata:

@@ -208,13 +208,13 @@ def _ask_leaders(
     deadline: float,
     ask: Callable[[int, list[TopicPartition]], Steps[Answers[T]]],
 ) -> Steps[dict[TopicPartition, T]]:
-    """Ask the leader of each partition, again where a leader has moved, until all have answered.
+    """Ask the leader of each partition, again where a leader has moved or is lost, until all have answered.
 
     Args:
-        ask: one request to a node about some partitions; returns ``(error code, result)`` for each.
+        ask: one request to a node about some partitions, made once; returns ``(error code, result)`` for each.
 
     Raises:
-        KafkaError: an error of a partition that is not retriable. KafkaTimeoutError: no time is left.
+        KafkaError: an error of a request or a partition that is not retriable. KafkaTimeoutError: no time is left.
     """
     done: dict[TopicPartition, T] = {}
     pending = list(partitions)
@@ -226,7 +226,13 @@ def _ask_leaders(
             nodes.setdefault(-1 if node is None else node, []).append(tp)
         last: KafkaError | None = None
         for node, asked in nodes.items():
-            answers = yield from ask(node, asked)
+            try:
+                answers = yield from ask(node, asked)
+            except KafkaError as error:  # a node that is lost is a leader no more
+                if not error.retriable or failures >= calls.config.retries or calls.clock.now() >= deadline:
+                    raise
+                last = error
+                continue
             for tp in asked:
                 if tp not in answers:
                     raise ProtocolError(f"node {node} left {tp} out of its answer")
@@ -235,7 +241,7 @@ def _ask_leaders(
                     done[tp] = result
                     continue
                 last = for_code(code, str(tp))
-                if not last.retriable:
+                if not last.retriable or failures >= calls.config.retries:
                     raise last
         pending = [tp for tp in pending if tp not in done]
         if last is not None:
@@ -269,7 +275,7 @@ def delete_before(
             delete_records.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=_left_ms(calls, deadline)),
             delete_records.DeleteRecordsResponse,
             deadline,
-            target=calls.node(node),
+            node=node,
             what="deleting records",
         )
         return {
@@ -299,7 +305,7 @@ def list_offsets_of(
             ),
             list_offsets.ListOffsetsResponse,
             deadline,
-            target=calls.node(node),
+            node=node,
             min_version=least,
             what="looking up offsets",
         )
