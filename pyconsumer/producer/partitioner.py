@@ -21,9 +21,9 @@ Partitioner = Callable[[bytes | None, Sequence[int], Sequence[int]], int]
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_LONGEST_REMEMBERED = 256  # bytes of a key: what is remembered stays beyond buffer_memory
 
 
-@lru_cache(maxsize=8192)
 def murmur2(data: bytes) -> int:
     """The 32-bit murmur2 hash of ``data`` as an unsigned number, with Kafka's seed."""
     length = len(data)
@@ -45,6 +45,7 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+_remembered = lru_cache(maxsize=8192)(murmur2)
 _LITTLE = memoryview(b"\1\0\0\0").cast("I")[0] == 1
 
 
@@ -54,7 +55,8 @@ def _words(data: bytes, end: int) -> list[int]:
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
     """The partition of a key in a topic with ``partition_count`` partitions."""
-    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+    found = _remembered(key) if len(key) <= _LONGEST_REMEMBERED else murmur2(key)
+    return (found & 0x7FFFFFFF) % partition_count
 
 
 class DefaultPartitioner:

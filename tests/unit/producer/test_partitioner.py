@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 
 import pytest
 
@@ -62,6 +63,15 @@ def test_the_hash_equals_javas(data: str, expected: int) -> None:
 @pytest.mark.parametrize(("data", "expected"), JAVA[:8])
 def test_a_key_goes_where_java_sends_it(data: str, expected: int) -> None:
     assert partition_for_key(bytes.fromhex(data), 7) == (expected & 0x7FFFFFFF) % 7
+
+
+@pytest.mark.parametrize("size", [257, 1_000_000])
+def test_long_keys_are_not_kept(size: int) -> None:
+    key = bytes(size)
+    before = sys.getrefcount(key)
+    partition_for_key(key, 7)
+
+    assert sys.getrefcount(key) == before
 
 
 def test_a_key_keeps_its_partition_when_that_has_no_leader() -> None:
