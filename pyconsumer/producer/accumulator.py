@@ -14,6 +14,7 @@ State: for each partition a queue of batches, oldest first, and whether one of t
    a new id meanwhile: only so does the broker recognise what it has already. (A failure in one partition must not make
    a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they leave.
 8. A batch is incomplete, for those who flush, until its result is set and its callbacks have run, wherever it is.
+9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
 The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock.
 """
@@ -163,6 +164,9 @@ class RecordAccumulator:
                 full = batch.builder.estimated_size >= self._batch_size
                 if full:
                     batch.closed = True
+                if tp not in self._busy:  # a second Ctrl-C, in the middle of what the first one led to
+                    self._busy.add(tp)
+                    return Appended(batch, index, True)
                 return Appended(batch, index, full)
             batch.closed = True
         batch = ProducerBatch(
@@ -172,12 +176,18 @@ class RecordAccumulator:
         )
         index = batch.builder.try_append(timestamp_ms, key, value, headers)
         assert index is not None  # the first record always fits
-        batch.memory = size_bytes
-        self.memory_used += size_bytes
         batch.closed = batch.builder.estimated_size >= self._batch_size
-        batches.append(batch)
-        self._busy.add(tp)
-        self._unsettled.add(batch.result)
+        try:
+            self._unsettled.add(batch.result)
+            batches.append(batch)
+            self._busy.add(tp)
+        except BaseException:  # Ctrl-C: the batch is either there for everybody or for nobody
+            if batches and batches[-1] is batch:
+                self._busy.add(tp)
+            else:
+                self._unsettled.discard(batch.result)
+            raise
+        batch.memory, self.memory_used = size_bytes, self.memory_used + size_bytes
         return Appended(batch, index, True)
 
     # ------------------------------------------------------------ sending
@@ -334,6 +344,11 @@ class RecordAccumulator:
     def incomplete(self) -> list[BatchResult]:
         """Results of all batches that are not settled, also of those that have been taken out of the queues."""
         return list(self._unsettled)
+
+    def topics(self) -> set[str]:
+        """Topics with batches that wait or are in flight."""
+        waiting = {tp.topic for tp in self._busy}
+        return waiting | {batch.topic_partition.topic for batch in self._in_flight}
 
     @property
     def is_empty(self) -> bool:

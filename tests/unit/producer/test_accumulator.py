@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from pyconsumer.producer.accumulator import Appended, ProducerBatch, RecordAccumulator
@@ -282,3 +286,69 @@ def test_dropping_everything_leaves_nothing() -> None:
     assert len(waiting.drop_all()) == 2
     assert waiting.is_empty
     assert waiting.memory_used == 0
+
+
+def interrupted_at(step: int, call: Callable[[], object]) -> bool:
+    """Make a call, with Ctrl-C before the n-th line of ``append`` in it; whether it came that far."""
+    left = step
+
+    def trace(frame: Any, event: str, argument: object) -> Any:
+        nonlocal left
+        if frame.f_code is not RecordAccumulator.append.__code__:
+            return None
+        if event == "line":
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_wherever_ctrl_c_ends_an_append_its_batch_is_there_for_everybody_or_nobody() -> None:
+    step = 1
+    while True:
+        waiting = accumulator()
+        if not interrupted_at(step, lambda waiting=waiting: add(waiting)):  # type: ignore[misc]
+            break
+        batch = add(waiting, value=b"later").batch
+
+        assert list(waiting.busy_partitions()) == [P0], step
+        assert waiting.incomplete() == [batch.result], step
+        assert waiting.next_deadline() == 10.0, step
+        assert waiting.memory_used == batch.memory, step
+        assert waiting.take(P0, None) is batch, step
+        assert b"later" in values(batch), step
+        waiting.done(batch)
+        assert waiting.memory_used == 0, step
+        step += 1
+    assert step > 15
+
+
+def test_a_partition_that_was_left_behind_is_found_by_the_next_append() -> None:
+    waiting = accumulator()
+    add(waiting)
+    waiting._busy.clear()  # as after two Ctrl-C in a row
+
+    assert add(waiting).wake_sender
+    assert list(waiting.busy_partitions()) == [P0]
+    assert not add(waiting).wake_sender
+
+
+def test_topics_with_records_that_wait_or_are_in_flight() -> None:
+    waiting = accumulator()
+    assert waiting.topics() == set()
+    add(waiting, P0)
+    add(waiting, TopicPartition("u", 0))
+    batch = waiting.take(P0, None)
+    assert waiting.topics() == {"t", "u"}
+    waiting.done(batch)
+    assert waiting.topics() == {"u"}
