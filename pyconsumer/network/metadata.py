@@ -11,6 +11,7 @@ Rules
    the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
    asked: a leader that is gone is not asked for ten times a second.
 5. An answer settles only what was asked for before its request left: who asks meanwhile causes another one.
+6. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class Metadata:
         allow_auto_topic_creation: let the broker create a topic that is asked for (if it does so at all).
         exclude_internal_topics: leave ``__consumer_offsets`` and the like out of :meth:`topics`.
         rebootstrap_after: seconds without success after which ``must_rebootstrap`` tells so; inf for never (KIP-1102).
+        idle_topics: gives, at a time in monotonic seconds, the topics of :meth:`add_topic` that nobody needs any more.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Metadata:
         allow_auto_topic_creation: bool = True,
         exclude_internal_topics: bool = True,
         rebootstrap_after: float = math.inf,
+        idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> None:
         self.update_count = 0
         """Grows with each response that was taken."""
@@ -97,6 +100,7 @@ class Metadata:
         self._allow_auto_topic_creation = allow_auto_topic_creation
         self._exclude_internal_topics = exclude_internal_topics
         self._rebootstrap_after = rebootstrap_after
+        self._idle_topics = idle_topics
         self._brokers: dict[int, BrokerMetadata] = {}
         self._is_bootstrap = True
         self._topics: dict[str, TopicMetadata] = {}
@@ -123,7 +127,12 @@ class Metadata:
 
     @classmethod
     def from_config(
-        cls, config: ClientConfig, *, allow_auto_topic_creation: bool = True, exclude_internal_topics: bool = True
+        cls,
+        config: ClientConfig,
+        *,
+        allow_auto_topic_creation: bool = True,
+        exclude_internal_topics: bool = True,
+        idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> Metadata:
         """As the settings of a client want it."""
         after_ms = config.metadata_recovery_rebootstrap_trigger_ms
@@ -134,6 +143,7 @@ class Metadata:
             allow_auto_topic_creation=allow_auto_topic_creation,
             exclude_internal_topics=exclude_internal_topics,
             rebootstrap_after=after_ms / 1000 if config.metadata_recovery_strategy == "rebootstrap" else math.inf,
+            idle_topics=idle_topics,
         )
 
     # -- interest ----------------------------------------------------------------------------------------------------
@@ -226,6 +236,9 @@ class Metadata:
         self._last_attempt = now
         if self._attempting_since is None:
             self._attempting_since = now
+        if self._idle_topics is not None:
+            self._wanted.difference_update(self._idle_topics(now))
+            self._forget_unwanted()
         full = self._full_asked > self._full_settled or now >= self._last_success + self._max_age
         partial = not full and not self._all_topics and bool(self._new)
         topics: list[MetadataRequestTopic] | None

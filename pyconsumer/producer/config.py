@@ -49,6 +49,7 @@ class ProducerConfig(ClientConfig):
     max_block_ms: int
     max_in_flight_requests_per_connection: int
     max_request_size: int
+    metadata_max_idle_ms: int
     partitioner: Any
     partitioner_ignore_keys: bool
     retries: int
@@ -140,6 +141,13 @@ PRODUCER_SETTINGS: Final = Settings(
             "How long `send` and `partitions_for` wait for metadata and for room in the buffer.",
         ),
         Setting("max_request_size", 1_048_576, Integer(1), "Most bytes of one request, and of one record."),
+        Setting(
+            "metadata_max_idle_ms",
+            300_000,
+            Duration(5_000),
+            "A topic that nothing was sent to for so long is not asked for any more; the next `send` looks it up again "
+            "(KIP-526).",
+        ),
         Setting(
             "delivery_timeout_ms",
             120_000,

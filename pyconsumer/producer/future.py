@@ -82,7 +82,7 @@ class BatchResult:
         """Until the result is there and its callbacks have run; in one of them, for the result alone."""
         if self._settled and in_sender_thread():
             return True
-        return self._released.wait(timeout)
+        return self._released.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def finish(self, base_offset: int, log_append_time_ms: int, error: KafkaError | None) -> bool:
         """Set the result and run what waits for it. False if it was set before, then nothing changes."""

@@ -77,7 +77,8 @@ class KafkaProducer:
         self._mutex = threading.Lock()
         self._lock = threading.Condition(self._mutex)  # the same lock; the bare one is quicker to take
         self._topics: dict[str, _Topic] = {}
-        self._metadata = Metadata.from_config(config)
+        self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
+        self._metadata = Metadata.from_config(config, idle_topics=self._forget_idle)
         self._client = NetworkClient(config, metadata=self._metadata, clock=self._clock)
         self._accumulator = RecordAccumulator(
             batch_size=config.batch_size,
@@ -179,25 +180,30 @@ class KafkaProducer:
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
             known = self._wait_for_topic(topic, partition, deadline)
-        with self._mutex:
-            if self._accumulator.closing:
-                raise IllegalStateError("the producer is closed")
-            if not self._accumulator.has_room(size):
-                self._wait_for_room(size, deadline)
-            if partition is None:
-                partition = self._choose(topic, key_bytes, known, size)
-            appended = self._accumulator.append(
-                TopicPartition(topic, partition),
-                timestamp_ms,
-                key_bytes,
-                value_bytes,
-                header_list,
-                size,
-                self._clock.now(),
-            )
-            self._records += 1
-        if appended.wake_sender:
-            self._client.wakeup()
+        try:
+            with self._mutex:
+                if self._accumulator.closing:
+                    raise IllegalStateError("the producer is closed")
+                if not self._accumulator.has_room(size):
+                    self._wait_for_room(size, deadline)
+                if partition is None:
+                    partition = self._choose(topic, key_bytes, known, size)
+                now = self._last_use[topic] = self._clock.now()
+                appended = self._accumulator.append(
+                    TopicPartition(topic, partition),
+                    timestamp_ms,
+                    key_bytes,
+                    value_bytes,
+                    header_list,
+                    size,
+                    now,
+                )
+                self._records += 1
+            if appended.wake_sender:
+                self._client.wakeup()
+        except BaseException:
+            self._client.wakeup()  # Ctrl-C may have come when the record was in its batch already
+            raise
         future = FutureRecordMetadata(
             appended.batch.result,
             appended.position,
@@ -244,6 +250,8 @@ class KafkaProducer:
         known = self._topics.get(topic)
         if known is None or known.error is not None:
             known = self._wait_for_topic(topic, None, self._clock.now() + self.config.max_block_ms / 1000)
+        with self._lock:
+            self._last_use[topic] = self._clock.now()
         return set(known.all)
 
     def metrics(self) -> dict[str, dict[str, float]]:
@@ -281,7 +289,7 @@ class KafkaProducer:
         self._client.wakeup()
         if inside:
             return
-        self._thread.join(None if timeout_ms is None else timeout_ms / 1000)
+        self._thread.join(None if timeout_ms is None else min(timeout_ms / 1000, threading.TIMEOUT_MAX))
         if self._thread.is_alive():
             self._sender.stop_now()
             self._client.wakeup()
@@ -335,7 +343,8 @@ class KafkaProducer:
                     raise ValueError(f"topic {topic!r} has partitions 0 to {known.count - 1}, not {partition}")
                 if self._accumulator.closing:
                     raise IllegalStateError("the producer is closed")
-                left = deadline - self._clock.now()
+                now = self._last_use[topic] = self._clock.now()
+                left = deadline - now
                 if left <= 0:
                     raise self._no_metadata(topic, known)
                 self._sender.wanted_topics.add(topic)
@@ -344,7 +353,7 @@ class KafkaProducer:
                 self._client.wakeup()
                 if threading.current_thread() is self._thread:
                     raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet; a callback cannot wait for it")
-                self._lock.wait(left)
+                self._lock.wait(min(left, threading.TIMEOUT_MAX))
 
     def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
@@ -376,7 +385,7 @@ class KafkaProducer:
                         "wait for it"
                     )
                 self._client.wakeup()
-                self._lock.wait(left)
+                self._lock.wait(min(left, threading.TIMEOUT_MAX))
                 if self._accumulator.closing:
                     raise IllegalStateError("the producer was closed while send waited for room")
         finally:
@@ -397,6 +406,17 @@ class KafkaProducer:
             self._topics = topics
             self._refused = metadata.fatal_error
             self._lock.notify_all()
+
+    def _forget_idle(self, now: float) -> set[str]:
+        """In the sender's thread, before metadata is asked for: topics unused for ``metadata_max_idle_ms``."""
+        with self._lock:
+            self._last_use.update(dict.fromkeys(self._accumulator.topics(), now))
+            limit = now - self.config.metadata_max_idle_ms / 1000
+            idle = {topic for topic, used in self._last_use.items() if used <= limit}
+            for topic in idle:
+                del self._last_use[topic]
+                self._topics.pop(topic, None)
+        return idle
 
     def _intercept(self, *record: Any) -> Any:
         for interceptor in self.config.interceptors:

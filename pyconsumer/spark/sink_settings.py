@@ -25,7 +25,6 @@ _SINK: Final = Side(
         {
             "auto.include.jmx.reporter",
             "enable.metrics.push",
-            "metadata.max.idle.ms",
             "metric.reporters",
             "metrics.num.samples",
             "metrics.recording.level",

@@ -188,6 +188,24 @@ def test_topics_that_nobody_wants_any_more_are_forgotten() -> None:
     assert metadata.leader_epoch(T0) == -1
 
 
+def test_topics_that_their_owner_calls_idle_are_forgotten_before_a_query() -> None:
+    idle: dict[float, list[str]] = {300.0: ["t"], 600.0: ["u", "new"]}
+    metadata = make(idle_topics=lambda now: idle.get(now, []))
+    metadata.set_topics({"t", "u"})
+    metadata.update(response(topic("t"), topic("u", topic_id=ID2)), 12, 0.0)
+    query = metadata.query(300.0)
+    assert names(query.request) == ["u"]
+    assert metadata.topics() == ["u"]
+    metadata.update(response(topic("u", topic_id=ID2)), 12, 300.0, query)
+    metadata.add_topic("new")
+    query = metadata.query(600.0)
+    assert names(query.request) == []
+    metadata.update(response(), 12, 600.0, query)
+    assert not metadata.update_requested
+    assert metadata.add_topic("t")
+    assert names(metadata.query(601.0).request) == ["t"]
+
+
 def test_from_all_topics_to_some_asks_only_for_unknown_ones() -> None:
     metadata = known(topic("t"), topic("u", topic_id=ID2))
     metadata.set_all_topics()

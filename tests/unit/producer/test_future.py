@@ -59,6 +59,22 @@ def test_get_waits_no_longer_than_told() -> None:
         pair()[1].get(0.01)
 
 
+@pytest.mark.parametrize("seconds", [2**63 / 1000, float("inf")])
+def test_a_time_that_no_lock_can_wait_for_is_waited_for_as_long_as_possible(seconds: float) -> None:
+    result, future = pair(0)
+    waits: list[float | None] = []
+
+    class Released(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            result.finish(7, -1, None)
+            return super().wait(timeout)
+
+    result._released = Released()
+    assert future.get(seconds).offset == 7
+    assert waits == [threading.TIMEOUT_MAX]
+
+
 def test_a_callback_cannot_wait_for_another_record() -> None:
     first, second = pair()[0], pair()[1]
     seen: list[BaseException] = []

@@ -1,0 +1,179 @@
+"""What the producer does before a record is sent: looking topics up, waiting. A scripted client, no socket."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+import pytest
+
+from pyconsumer import KafkaProducer
+from pyconsumer.clock import ManualClock
+from pyconsumer.config import ClientConfig
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+JAVAS_LONGEST_MS = 2**63 - 1
+TEN_MINUTES_MS = 600_000
+
+
+class Client:
+    """Stands for the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
+
+    def __init__(self, config: ClientConfig, *, metadata: Metadata, clock: ManualClock) -> None:
+        self.asked: list[list[str]] = []
+        self.sent: queue.Queue[int] = queue.Queue()
+        self._metadata = metadata
+        self._clock = clock
+        self._woken = threading.Event()
+
+    def poll(self, until: float) -> None:
+        now = self._clock.now()
+        if self._metadata.next_update_at(now) <= now:
+            query = self._metadata.query(now)
+            names = [topic.name or "" for topic in query.request.topics or ()]
+            self.asked.append(names)
+            partitions = [MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=0)]
+            response = MetadataResponse(
+                brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)],
+                topics=[MetadataResponseTopic(name=name, partitions=partitions) for name in names],
+            )
+            self._metadata.update(response, 12, now, query)
+        elif until > now:
+            self._woken.wait()
+            self._woken.clear()
+
+    def wakeup(self) -> None:
+        self._woken.set()
+
+    def send(self, node: int, *request: object, **options: object) -> RequestFuture[ClientResponse]:
+        self.sent.put(node)
+        return RequestFuture.of(ClientResponse(None, 13, node, 0.0, 0.0))
+
+    def backoff_until(self, node: int) -> float:
+        return float("-inf")
+
+    def failures(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+class Bench:
+    """A producer with what it needs."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.producer = KafkaProducer(
+            {"bootstrap_servers": "h:1", "acks": 0, "linger_ms": 0} | settings, _clock=self.clock
+        )
+        self.client = cast(Client, self.producer._client)
+
+    def asked_for(self, call: Callable[[], object]) -> set[str]:
+        """The topics that metadata is asked for during a call."""
+        before = len(self.client.asked)
+        call()
+        return set(itertools.chain.from_iterable(self.client.asked[before:]))
+
+
+@pytest.fixture
+def make_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
+    monkeypatch.setattr("pyconsumer.producer.producer.NetworkClient", Client)
+    made: list[Bench] = []
+
+    def make(**settings: Any) -> Bench:
+        made.append(Bench(**settings))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.producer.close(timeout_ms=0)
+
+
+def send_after(bench: Bench, seconds: float, topic: str) -> Callable[[], object]:
+    def call() -> object:
+        bench.clock.advance(seconds)
+        return bench.producer.send(topic)
+
+    return call
+
+
+def test_a_topic_that_nobody_sends_to_is_forgotten_until_the_next_send(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench()
+    bench.producer.send("old").get(60)
+
+    assert bench.asked_for(send_after(bench, 300.0, "new")) == {"new"}
+    assert bench.asked_for(send_after(bench, 0.0, "new")) == set()
+    assert bench.asked_for(send_after(bench, 0.0, "old")) == {"old"}
+
+
+@pytest.mark.parametrize("use", [KafkaProducer.send, KafkaProducer.partitions_for])
+def test_a_topic_in_use_is_kept(make_bench: Callable[..., Bench], use: Callable[[KafkaProducer, str], object]) -> None:
+    bench = make_bench()
+    bench.producer.send("old").get(60)
+    bench.clock.advance(200.0)
+    use(bench.producer, "old")
+
+    assert bench.asked_for(send_after(bench, 299.0, "new")) == {"new", "old"}
+
+
+def test_a_topic_whose_records_wait_is_kept(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(linger_ms=TEN_MINUTES_MS, delivery_timeout_ms=2 * TEN_MINUTES_MS)
+    bench.producer.send("old")
+
+    assert bench.asked_for(send_after(bench, 300.0, "new")) == {"new", "old"}
+
+
+def test_how_long_topics_are_kept_is_a_setting(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(metadata_max_idle_ms=TEN_MINUTES_MS)
+    bench.producer.send("old").get(60)
+
+    assert bench.asked_for(send_after(bench, 599.0, "new")) == {"new", "old"}
+    with pytest.raises(ConfigurationError, match="metadata_max_idle_ms"):
+        PRODUCER_SETTINGS.build({"bootstrap_servers": "h:1", "metadata_max_idle_ms": 4_999})
+
+
+def test_javas_longest_time_can_be_waited_for(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(
+        max_block_ms=JAVAS_LONGEST_MS,
+        linger_ms=TEN_MINUTES_MS,
+        delivery_timeout_ms=JAVAS_LONGEST_MS,
+        buffer_memory=100,
+    )
+    producer = bench.producer
+    first = producer.send("t", bytes(60))  # waits for metadata
+    second = producer.send("t", bytes(60))  # waits for room
+    first.get(60)
+    producer.flush(timeout_ms=JAVAS_LONGEST_MS)
+    second.get(JAVAS_LONGEST_MS / 1000)
+    producer.close(timeout_ms=JAVAS_LONGEST_MS)
+    assert not producer._thread.is_alive()
+
+
+def test_a_record_that_ctrl_c_leaves_in_its_batch_is_sent_at_once(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench()
+    append = bench.producer._accumulator.append
+
+    def interrupted(*arguments: Any) -> None:
+        append(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bench.producer._accumulator, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench.producer.send("t", b"v")
+    assert bench.client.sent.get(timeout=10) == 1
