@@ -107,7 +107,7 @@ class Upkeep:
         """Compact one log of a broker, in steps."""
         cleaner = self._cleaners.get(broker.node_id)
         if cleaner is None:
-            cleaner = self._cleaners[broker.node_id] = LogCleaner(self._clock)
+            cleaner = self._cleaners[broker.node_id] = LogCleaner(self._clock, self._flusher.submit)
         if not cleaner.busy:
             cleaner.choose(broker.partitions.values())
             self._clean_on(cleaner)

@@ -3,6 +3,7 @@
 Only closed segments are touched. The part behind the last compaction is dirty; it is compacted when it is large enough
 against the rest. Batches are rewritten record by record, each record's bytes as they are: what this module does not
 know (record types of a newer version, for example) survives. Base and last offset of a batch stay, so offsets do too.
+A log with a batch that cannot be read is left as it is, until it is cut back or the broker starts again.
 
 A tombstone stays until ``delete.retention.ms`` after the compaction that first saw it, so that readers notice it; the
 batch carries that time.
@@ -14,16 +15,21 @@ marker on, so compaction ends where the oldest open transaction begins. Markers 
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.validation import rebuild_batch
 from pyconsumer.clock import Clock
-from pyconsumer.errors import CorruptRecordError
+from pyconsumer.errors import CorruptRecordError, KafkaError
 from pyconsumer.protocol.primitives import encode_varint, read_varint
-from pyconsumer.protocol.records import ControlRecordType, compression, decode_control_type
+from pyconsumer.protocol.records import CREATE_TIME, ControlRecordType, compression, decode_control_type
+from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, DELETE_HORIZON_FLAG, BatchInfo, scan
 from pyconsumer.structs import TopicPartition
 
@@ -36,8 +42,14 @@ _log = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
+#: Runs a call in another thread.
+Elsewhere: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]
+#: What is given up between two steps: None, or what has to end before the next one.
+Step: TypeAlias = "Future[None] | None"
+
 #: Keys that are remembered in one run; the rest of the dirty part waits for the next.
 MAX_KEYS: Final = 2_000_000
+_RECORDS_AT_A_TIME: Final = 1000
 _NO_BOUND: Final = 2**63 - 1
 _ATTRIBUTES: Final = 21
 _BASE_TIMESTAMP: Final = 27
@@ -45,15 +57,39 @@ _MAX_TIMESTAMP: Final = 35
 _RECORD_COUNT: Final = 57
 
 
-class LogCleaner:
-    """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served."""
+@dataclass(slots=True)
+class _Progress:
+    """How far a log is compacted, as long as it is not cut back.
 
-    def __init__(self, clock: Clock) -> None:
+    ``stuck``: it could not be compacted last time, and must not hold others up. ``unreadable``: it cannot be at all.
+    """
+
+    cuts: int
+    cleaned_to: int = 0
+    stuck: bool = False
+    unreadable: bool = False
+
+
+class LogCleaner:
+    """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
+
+    Args:
+        elsewhere: forces files to disk in another thread; without it that is done in a step.
+    """
+
+    def __init__(self, clock: Clock, elsewhere: Elsewhere | None = None) -> None:
         self._clock = clock
-        self._cleaned_to: dict[TopicPartition, int] = {}
-        self._stuck: set[TopicPartition] = set()  # could not be compacted last time, and must not hold others up
-        self._work: Generator[None, None, int] | None = None
+        self._elsewhere = elsewhere
+        self._known: WeakKeyDictionary[PartitionLog, _Progress] = WeakKeyDictionary()
+        self._work: Generator[Step, None, int] | None = None
         self._log: PartitionLog | None = None
+        self._awaited: Step = None
+
+    def _progress(self, log: PartitionLog) -> _Progress:
+        found = self._known.get(log)
+        if found is None or found.cuts != log.cuts:
+            found = self._known[log] = _Progress(log.cuts)
+        return found
 
     @property
     def busy(self) -> bool:
@@ -64,37 +100,43 @@ class LogCleaner:
         """Begin with the log that needs it most; return which, None if none does."""
         best: tuple[tuple[bool, float], Partition] | None = None
         for partition in partitions:
-            if partition.log.config.compact:
-                ratio = self._dirty_ratio(partition)
-                rank = partition.log.topic_partition not in self._stuck, ratio
+            progress = self._progress(partition.log)
+            if partition.log.config.compact and not progress.unreadable:
+                ratio = self._dirty_ratio(partition, progress.cleaned_to)
+                rank = not progress.stuck, ratio
                 if ratio > 0 and (best is None or rank > best[0]):
                     best = rank, partition
         if best is None:
             return None
-        self._log = best[1].log
-        tp = self._log.topic_partition
-        first_dirty, end = self._cleaned_to.get(tp, 0), best[1].high_watermark
-        self._work = cleaning(self._log, self._clock.wall_ms(), first_dirty, end)
-        return tp
+        log = self._log = best[1].log
+        first_dirty, end = self._progress(log).cleaned_to, best[1].high_watermark
+        self._work = cleaning(log, self._clock.wall_ms(), first_dirty, end, self._elsewhere)
+        return log.topic_partition
 
     def step(self, budget_s: float) -> None:
         """Go on with what was begun, for about ``budget_s`` seconds."""
         if self._work is None or self._log is None:
             return
         until = self._clock.now() + budget_s
+        progress = self._progress(self._log)
         try:
-            while True:
-                next(self._work)
+            while self._awaited is None or self._awaited.done():
+                self._awaited = next(self._work)
                 if self._clock.now() >= until:
                     return
+            return
         except StopIteration as stop:
-            tp = self._log.topic_partition
-            advanced = stop.value > self._cleaned_to.get(tp, 0)
-            (self._stuck.discard if advanced else self._stuck.add)(tp)
-            self._cleaned_to[tp] = stop.value
+            progress.stuck = stop.value <= progress.cleaned_to
+            progress.cleaned_to = stop.value
         except OSError as error:  # its topic was deleted, or the disk is full
+            progress.stuck = True
             _log.warning("%s is not compacted: %s", self._log.topic_partition, error)
-        self._work = self._log = None
+        except Exception as error:
+            progress.unreadable = True
+            known = isinstance(error, KafkaError)
+            tp = self._log.topic_partition
+            _log.error("%s is not compacted any more: %s", tp, error, exc_info=None if known else error)
+        self._work = self._log = self._awaited = None
 
     def run(self, partitions: Iterable[Partition]) -> TopicPartition | None:
         """Compact the log that needs it most, all of it; return which."""
@@ -107,13 +149,12 @@ class LogCleaner:
         """Give up what was begun."""
         if self._work is not None:
             self._work.close()
-            self._work = self._log = None
+            self._work = self._log = self._awaited = None
 
-    def _dirty_ratio(self, partition: Partition) -> float:
+    def _dirty_ratio(self, partition: Partition, first_dirty: int) -> float:
         """Share of the closed segments that was not compacted; 0 if there is nothing to do yet."""
         log = partition.log
         closed = cleanable_segments(log, self._clock.wall_ms(), partition.high_watermark)
-        first_dirty = self._cleaned_to.get(log.topic_partition, 0)
         total = sum(segment.size_bytes for segment in closed)
         dirty = sum(segment.size_bytes for segment in closed if segment.next_offset > first_dirty)
         if not dirty:
@@ -141,7 +182,7 @@ def cleanable_segments(log: PartitionLog, now_ms: int, end_offset: int = _NO_BOU
 
 
 def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
-    """Compact the closed segments; return the offset up to which the log is compacted now."""
+    """Compact the closed segments; return up to which offset the log is compacted now. Errors as :func:`cleaning`."""
     work = cleaning(log, now_ms, first_dirty)
     while True:
         try:
@@ -151,45 +192,51 @@ def clean_log(log: PartitionLog, now_ms: int, first_dirty: int = 0) -> int:
 
 
 def cleaning(
-    log: PartitionLog, now_ms: int, first_dirty: int, end_offset: int = _NO_BOUND
-) -> Generator[None, None, int]:
+    log: PartitionLog,
+    now_ms: int,
+    first_dirty: int,
+    end_offset: int = _NO_BOUND,
+    elsewhere: Elsewhere | None = None,
+) -> Generator[Step, None, int]:
     """The steps of a compaction; the result is the offset up to which the log is compacted then.
 
-    Between two steps segments may be removed by others; then this ends, and begins anew some other time.
+    Between two steps segments may be removed by others, or the log cut back; then this ends, and begins anew some other
+    time.
+
+    Raises:
+        KafkaError: a batch cannot be read: it is damaged, or of a compression without a library.
+        OSError: the disk refused, or the log was removed.
     """
+    cuts = log.cuts
     segments = cleanable_segments(log, now_ms, end_offset)
     found = _Latest()
     end = first_dirty
-    try:
-        for segment in segments:
-            if segment.next_offset > first_dirty:
-                yield from _collect(segment, first_dirty, found)
-                end = segment.next_offset
-                if len(found.last_of) > MAX_KEYS and not found.open:
-                    break
-        if found.open:
-            end = min(records[0][1] for records in found.open.values())
-        if end <= first_dirty:
-            return first_dirty
-        found.limit = end
-        group: list[Segment] = []
-        size = 0
-        for segment in segments:
-            if segment.base_offset >= end:
+    for segment in segments:
+        if segment.next_offset > first_dirty:
+            yield from _collect(segment, first_dirty, found)
+            end = segment.next_offset
+            if len(found.last_of) > MAX_KEYS and not found.open:
                 break
-            too_large = size + segment.size_bytes > log.config.segment_bytes
-            too_far = bool(group) and segment.next_offset - group[0].base_offset > 0x7FFFFFFF
-            if group and (too_large or too_far):
-                if not (yield from _rewrite(log, group, found, now_ms)):
-                    return first_dirty
-                group, size = [], 0
-            group.append(segment)
-            size += segment.size_bytes
-        if group and not (yield from _rewrite(log, group, found, now_ms)):
-            return first_dirty
-    except CorruptRecordError as error:
-        _log.error("%s is not compacted: %s", log.topic_partition, error)
-        return log.log_end_offset  # don't try the same again until the next start
+    if found.open:
+        end = min(records[0][1] for records in found.open.values())
+    if end <= first_dirty:
+        return first_dirty
+    found.limit = end
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        if segment.base_offset >= end:
+            break
+        too_large = size + segment.size_bytes > log.config.segment_bytes
+        too_far = bool(group) and segment.next_offset - group[0].base_offset > 0x7FFFFFFF
+        if group and (too_large or too_far):
+            if not (yield from _rewrite(log, group, found, now_ms, cuts, elsewhere)):
+                return first_dirty
+            group, size = [], 0
+        group.append(segment)
+        size += segment.size_bytes
+    if group and not (yield from _rewrite(log, group, found, now_ms, cuts, elsewhere)):
+        return first_dirty
     return end
 
 
@@ -229,86 +276,113 @@ class _Latest:
                 self.last_of[key] = offset
 
 
-def _collect(segment: Segment, first_dirty: int, found: _Latest) -> Generator[None, None, None]:
+def _collect(segment: Segment, first_dirty: int, found: _Latest) -> Generator[Step, None, None]:
     for info, data in segment.batches():
         if info.last_offset < first_dirty:
             continue
-        if not info.is_control:
-            found.add(info, ((key, offset) for offset, key, _, _ in _records(info, _plain(info, data))))
-        else:
-            for _, key, _, _ in _records(info, _plain(info, data)):
+        records = iter(_records(info, _plain(info, data)))
+        if info.is_control:
+            for _, key, *_ in records:
                 kind = decode_control_type(key)
                 if kind in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
                     found.end(info.producer_id, committed=kind is ControlRecordType.COMMIT)
-        yield
+            yield None
+            continue
+        while True:
+            piece = [(key, offset) for offset, key, _, _, _ in islice(records, _RECORDS_AT_A_TIME)]
+            found.add(info, piece)
+            yield None
+            if len(piece) < _RECORDS_AT_A_TIME:
+                break
 
 
 def _plain(info: BatchInfo, data: Buffer) -> bytes:
-    return compression.decompress(info.codec, memoryview(data)[BATCH_OVERHEAD:])
+    try:
+        return compression.decompress(info.codec, memoryview(data)[BATCH_OVERHEAD:])
+    except DamageError as error:
+        raise CorruptRecordError(
+            f"the batch at offset {info.base_offset} cannot be decompressed: {error}", offset=info.base_offset
+        ) from None
 
 
-def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None, bool, bytes]]:
-    """Offset, key, whether it is a tombstone, and all bytes of each record."""
+def _records(info: BatchInfo, plain: bytes) -> Iterable[tuple[int, bytes | None, bool, int, bytes]]:
+    """Offset, key, whether it is a tombstone, timestamp in ms, and all bytes of each record."""
     position = 0
     for _ in range(info.record_count):
         length, start = read_varint(plain, position, 5)
         end = start + length
         if length < 0 or end > len(plain):
             raise CorruptRecordError("a record is longer than its batch", offset=info.base_offset)
-        _, at = read_varint(plain, start + 1, 10)
+        age, at = read_varint(plain, start + 1, 10)
         delta, at = read_varint(plain, at, 5)
         key_length, at = read_varint(plain, at, 5)
         key = plain[at : at + key_length] if key_length >= 0 else None
         value_length, _ = read_varint(plain, at + max(key_length, 0), 5)
-        yield info.base_offset + delta, key, value_length < 0, plain[position:end]
+        yield info.base_offset + delta, key, value_length < 0, info.first_timestamp + age, plain[position:end]
         position = end
 
 
-def _rewrite(log: PartitionLog, group: list[Segment], latest: _Latest, now_ms: int) -> Generator[None, None, bool]:
+def _rewrite(
+    log: PartitionLog, group: list[Segment], latest: _Latest, now_ms: int, cuts: int, elsewhere: Elsewhere | None
+) -> Generator[Step, None, bool]:
     """Put one segment with what is still wanted in the place of a group of them; False if they are not there now."""
     fresh = Segment(log.storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
-    done = False
     try:
         keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
         for segment in group:
             for info, data in segment.batches():
-                kept = _retain(log, info, data, latest, now_ms, keep_empty=info.last_offset in keep_last)
+                keep_empty = info.last_offset in keep_last
+                kept = yield from _retain(log, info, data, latest, now_ms, keep_empty=keep_empty)
                 if kept is not None:
                     fresh.append([found._replace(position=0) for found in scan(kept)], (kept,))
-                yield
-        present = log.segments
-        if not all(segment in present for segment in group):
+                yield None
+        fresh.seal()
+        yield from _force(fresh, elsewhere)
+        # The last one is appended to. After a cut that may be one that was closed before.
+        present = log.segments[:-1]
+        if log.cuts != cuts or not all(segment in present for segment in group):
             return False
-        if fresh.size_bytes or group[0] is present[0]:  # the first one keeps the log's start, even if empty
-            fresh.seal()
-            fresh.flush()
-            log.replace(group, fresh)
-            done = True
-        else:
-            log.replace(group, None)
+        # The first one keeps the log's start, even if it is empty.
+        log.replace(group, fresh if fresh.size_bytes or group[0] is present[0] else None)
         return True
     finally:
-        if not done:
+        if fresh not in log.segments:
             fresh.remove()
+
+
+def _force(segment: Segment, elsewhere: Elsewhere | None) -> Generator[Step, None, None]:
+    """Force a segment to disk, its batches elsewhere: they are many."""
+    call = segment.flusher()
+    if call is not None:
+        if elsewhere is None:
+            call()
+        else:
+            done = elsewhere(call)
+            yield done
+            done.result()
+        segment.offset_index.flush()
+        segment.time_index.flush()
 
 
 def _retain(
     log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, keep_empty: bool
-) -> Buffer | None:
+) -> Generator[Step, None, Buffer | None]:
     """What stays of a batch, None if nothing does."""
     if info.is_control or info.base_offset >= latest.limit:
         return data
     horizon = info.delete_horizon_ms
     expired = horizon is not None and now_ms >= horizon
-    kept, tombstones, dropped = [], False, False
+    kept, tombstones, max_timestamp = [], False, -1
     aborted = info.base_offset in latest.aborted
-    for offset, key, is_tombstone, raw in _records(info, _plain(info, data)):
+    for number, (offset, key, is_tombstone, timestamp, raw) in enumerate(_records(info, _plain(info, data)), 1):
         newest = key is not None and latest.last_of.get(key, offset) <= offset and not aborted
         if newest and not (is_tombstone and expired):
             kept.append(raw)
             tombstones = tombstones or is_tombstone
-        else:
-            dropped = True
+            max_timestamp = max(max_timestamp, timestamp)
+        if number % _RECORDS_AT_A_TIME == 0:
+            yield None
+    dropped = len(kept) < info.record_count
     first_seen = tombstones and horizon is None
     if not dropped and not first_seen:
         return data
@@ -316,6 +390,8 @@ def _retain(
         return None
     header = bytearray(data[:BATCH_OVERHEAD])
     header[_RECORD_COUNT : _RECORD_COUNT + 4] = len(kept).to_bytes(4, "big")
+    if kept and info.timestamp_type == CREATE_TIME:
+        header[_MAX_TIMESTAMP : _MAX_TIMESTAMP + 8] = max_timestamp.to_bytes(8, "big", signed=True)
     attributes = info.attributes
     if first_seen:
         # The time takes the place of the base timestamp, which the records' timestamps count from.

@@ -220,14 +220,20 @@ class PartitionLog:
             waited = now_ms - active.created_ms
         return (
             active.size_bytes + size > config.segment_bytes
-            or waited > config.segment_ms - self._jitter_ms
+            or waited > self._max_segment_ms - self._jitter_ms
             or last_offset - active.base_offset > _MAX_RELATIVE_OFFSET
             or active.offset_index.size_bytes + _OFFSET_INDEX_ENTRY > config.segment_index_bytes
             or active.time_index.size_bytes + 2 * _TIME_INDEX_ENTRY > config.segment_index_bytes
         )
 
+    @property
+    def _max_segment_ms(self) -> int:
+        """Only closed segments are compacted: ``max.compaction.lag.ms`` bounds how long one may stay open (KIP-354)."""
+        config = self.config
+        return min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
+
     def _choose_jitter(self) -> int:
-        most = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        most = min(self.config.segment_jitter_ms, self._max_segment_ms)
         return random.randrange(most) if most > 0 else 0
 
     def roll(self) -> None:
@@ -327,7 +333,7 @@ class PartitionLog:
         segment = max(live, key=lambda each: each.max_timestamp)  # the first of equals
         start = segment.locate(segment.max_timestamp_offset)
         for info in segment.headers(start[0] if start is not None else 0):
-            if info.max_timestamp >= segment.max_timestamp:
+            if info.record_count and info.max_timestamp >= segment.max_timestamp:
                 return self._first_record(segment, info, info.max_timestamp)
         return None
 

@@ -28,6 +28,7 @@ class Segment:
     Attributes:
         next_offset: the offset after the last batch.
         max_timestamp: greatest timestamp in ms, -1 without any; ``max_timestamp_offset``: last offset of its batch.
+            Batches of which compaction has left no record don't count.
         created_ms: wall time of the first append, which ``segment.ms`` counts from where records have no timestamp.
         first_timestamp: max timestamp of the first batch, -1 if empty: a segment's age is counted from it.
     """
@@ -75,7 +76,7 @@ class Segment:
     def _note(self, batches: Sequence[BatchInfo], position: int) -> None:
         """Bring indexes and bounds up to date with batches that lie at ``position``."""
         for batch in batches:
-            if batch.max_timestamp > self.max_timestamp:
+            if batch.max_timestamp > self.max_timestamp and batch.record_count:
                 self.max_timestamp = batch.max_timestamp
                 self.max_timestamp_offset = batch.last_offset
             if position == 0:
@@ -132,9 +133,9 @@ class Segment:
         self._storage.rename(
             segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
         )
+        self._suffix = suffix  # now, so that :meth:`remove` finds it if an index cannot be renamed
         self.offset_index.file.rename(segment_name(self.base_offset, "index") + suffix)
         self.time_index.file.rename(segment_name(self.base_offset, "timeindex") + suffix)
-        self._suffix = suffix
 
     # --- reading
 
@@ -172,7 +173,7 @@ class Segment:
             chunk = self._log.read(position, min(want, end - position))
             found = scan(chunk)
             if not found:
-                if len(chunk) == end - position:
+                if len(chunk) < want:  # that was all, or it has been cut back meanwhile
                     return
                 want = self._needed(chunk, want)
                 continue
@@ -220,7 +221,7 @@ class Segment:
         self.first_timestamp = first.max_timestamp if first is not None else _NO_TIMESTAMP
         self._since_index = 0
         for info in self.headers(position):
-            if info.max_timestamp > self.max_timestamp:
+            if info.max_timestamp > self.max_timestamp and info.record_count:
                 self.max_timestamp, self.max_timestamp_offset = info.max_timestamp, info.last_offset
             self._since_index += info.size_bytes
             self.next_offset = info.last_offset + 1

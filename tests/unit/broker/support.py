@@ -23,7 +23,7 @@ NOW_MS = 1_700_000_000_000
 class FailingStorage(FileStorage):
     """A folder in which some files cannot be opened or written: ``refused`` are ends of their names.
 
-    ``opened``: names of the files that were opened.
+    ``opened``: names of files that were opened. ``fails_at``: the so many-th operation from now on fails, 0 for none.
     """
 
     refused: tuple[str, ...] = ()
@@ -31,9 +31,11 @@ class FailingStorage(FileStorage):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.opened: list[str] = []
+        self.fails_at = 0
 
     def _check(self, name: str) -> None:
-        if name.endswith(self.refused):
+        self.fails_at -= 1
+        if name.endswith(self.refused) or self.fails_at == 0:
             raise OSError(24, "Too many open files")
 
     def open(self, name: str) -> DataFile:
@@ -44,6 +46,14 @@ class FailingStorage(FileStorage):
     def write_small(self, name: str, content: bytes, *, sync: bool = True) -> None:
         self._check(name)
         super().write_small(name, content, sync=sync)
+
+    def rename(self, old: str, new: str) -> None:
+        self._check(old)
+        super().rename(old, new)
+
+    def remove(self, name: str) -> None:
+        self._check(name)
+        super().remove(name)
 
     def sync(self) -> None:
         self._check(".")

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
 from pyconsumer.broker.log.cleaner import LogCleaner, clean_log
 from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.segment import Segment
+from pyconsumer.broker.log.validation import rebuild_batch
 from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
-from pyconsumer.protocol.records import BatchBuilder, ControlRecordType, build_end_transaction_marker, patch_batch, scan
+from pyconsumer.errors import KafkaError
+from pyconsumer.protocol.records import (
+    BATCH_OVERHEAD,
+    BatchBuilder,
+    Codec,
+    ControlRecordType,
+    build_end_transaction_marker,
+    patch_batch,
+    scan,
+)
+from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
-from tests.unit.broker.support import NOW_MS, TP, batch, keyed, log_in, records_of
+from tests.unit.broker.support import NOW_MS, TP, FailingStorage, batch, keyed, log_in, records_of
 
 _DAY_MS = 86_400_000
 
@@ -129,8 +143,83 @@ def test_a_damaged_batch_leaves_the_log_as_it_is(tmp_path: Path) -> None:
     content = bytearray(first.read_bytes())
     content[61] = 0x7E  # the length of the first record
     first.write_bytes(content)
-    clean_log(log, NOW_MS)
+    with pytest.raises(KafkaError):
+        clean_log(log, NOW_MS)
     assert log.size_bytes == size
+
+
+def test_a_disk_that_fails_at_any_point_loses_nothing(tmp_path: Path) -> None:
+    before: list[tuple[int, bytes | None, bytes | None]] = []
+    for point in range(1, 100):
+        storage = FailingStorage(tmp_path / str(point))
+        log = log_in(storage, compact=True, delete=False, segment_bytes=150)
+        for index in range(12):
+            log.append(keyed((b"k%d" % (index % 3), b"v%d" % index)), 0)
+        before = contents(log)
+        storage.fails_at = point
+        try:
+            clean_log(log, NOW_MS)
+            break
+        except OSError:
+            pass
+        finally:
+            storage.fails_at = 0
+        last = {b"k0": b"v9", b"k1": b"v10", b"k2": b"v11"}
+        assert {key: value for _, key, value in contents(log)} == last
+        assert log.append(keyed((b"k0", b"more")), 0).first_offset == 12
+        log.abandon()
+        again = contents(log_in(tmp_path / str(point)))
+        assert {key: value for _, key, value in again} == last | {b"k0": b"more"}
+        assert set(again) <= {*before, (12, b"k0", b"more")}
+    else:
+        raise AssertionError("it never comes to an end")
+    assert point > 10
+    assert len(contents(log)) < len(before)
+
+
+class TestTimes:
+    @pytest.mark.parametrize("producer_id", [-1, 4], ids=["nothing is left", "a header is left"])
+    def test_the_greatest_timestamp_is_that_of_a_record_that_is_there(self, producer_id: int) -> None:
+        log = compacted()
+        log.append(batch(b"gone", timestamp_ms=2000, key=b"k", producer_id=producer_id, epoch=0, sequence=0), 0)
+        log.append(keyed((b"stays", b"1"), timestamp_ms=500), 0)
+        log.append(keyed((b"k", b"2"), timestamp_ms=800), 0)
+        log.roll()
+        log.append(keyed((b"l", b"3"), timestamp_ms=700), 0)
+        clean_log(log, NOW_MS)
+        assert (log.offset_of_max_timestamp() or ())[:2] == (2, 800)
+
+    def test_also_within_a_batch(self, tmp_path: Path) -> None:
+        log = compacted(tmp_path)
+        builder = BatchBuilder()
+        builder.try_append(1000, b"k", b"gone")
+        builder.try_append(500, b"stays", b"1")
+        log.append(bytearray(builder.build()), 0)
+        log.append(keyed((b"k", b"2"), timestamp_ms=800), 0)
+        log.roll()
+        clean_log(log, NOW_MS)
+        assert (log.offset_of_max_timestamp() or ())[:2] == (2, 800)
+        assert [info.max_timestamp for segment in log.segments for info in segment.headers()] == [500, 800]
+        log.close()
+        assert (compacted(tmp_path).offset_of_max_timestamp() or ())[:2] == (2, 800)
+
+    def test_that_of_the_broker_stays(self) -> None:
+        log = compacted(log_append_time=True)
+        log.append(keyed((b"k", b"gone"), (b"stays", b"1"), timestamp_ms=5), 0)
+        log.append(keyed((b"k", b"2"), timestamp_ms=5), 0)
+        log.roll()
+        clean_log(log, NOW_MS)
+        assert [r.timestamp for r in records_of(log)] == [NOW_MS, NOW_MS]
+
+    def test_max_compaction_lag_closes_the_last_segment(self) -> None:
+        log = compacted(segment_bytes=1 << 20, max_compaction_lag_ms=1000)
+        for age in (0, 1000, 1001):
+            log.append(keyed((b"k", b"v"), timestamp_ms=NOW_MS + age), 0)
+        assert [segment.base_offset for segment in log.segments] == [0, 2]
+        other = log_in(None, segment_bytes=1 << 20, max_compaction_lag_ms=1000)
+        for age in (0, 1000, 1001):
+            other.append(keyed((b"k", b"v"), timestamp_ms=NOW_MS + age), 0)
+        assert len(other.segments) == 1, "it is not compacted"
 
 
 # --- transactions
@@ -278,6 +367,155 @@ class TestScheduling:
         assert cleaner.run([partition]) is None
         clock.advance(6)
         assert cleaner.run([partition]) == TP
+
+    @pytest.mark.parametrize("damage", [b"\xee" * 40, b"\x1f\x8b" + bytes(40)], ids=["no gzip", "damaged"])
+    def test_a_batch_that_cannot_be_read_does_not_hold_up_the_others(self, damage: bytes) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        bad, other = self.partition(clock), self.partition(clock)
+        other.log.topic_partition = TopicPartition("t", 1)
+        header = bytes(keyed((b"k", b"v")))[:BATCH_OVERHEAD]
+        sent = rebuild_batch(header, b"", 0, Codec.NONE) + damage
+        sent[8:12] = (len(sent) - 12).to_bytes(4, "big")
+        sent[22] = Codec.GZIP
+        sent[17:21] = crc32c(memoryview(sent)[21:]).to_bytes(4, "big")
+        bad.append(sent, from_client=False)
+        for index in range(10):
+            bad.append(keyed((b"k%d" % (index % 2), b"v" * 40)))
+        cleaner = LogCleaner(clock)
+        assert cleaner.run([bad, other]) == TP
+        for index in range(10):
+            other.append(keyed((b"k%d" % (index % 2), b"v" * 40)))
+        assert cleaner.run([bad, other]) == TopicPartition("t", 1)
+        assert len(contents(other.log)) < 10
+        assert cleaner.run([bad, other]) is None, "it is not tried again"
+        assert not cleaner.busy
+        bad.truncate_to(0)
+        for index in range(10):
+            bad.append(keyed((b"k%d" % (index % 2), b"v" * 40)))
+        assert cleaner.run([bad, other]) == TP, "until that batch is gone"
+
+    def test_nor_does_a_mistake_of_ours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock), LogCleaner(clock)
+        for index in range(10):
+            partition.append(keyed((b"k%d" % index, b"v" * 40)))
+        monkeypatch.setattr(Segment, "batches", lambda *_: 1 / 0)
+        assert cleaner.run([partition]) == TP
+        assert not cleaner.busy
+
+    def test_a_log_that_the_disk_refuses_lets_others_go_first(self, tmp_path: Path) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        storage = FailingStorage(tmp_path)
+        log = log_in(storage, clock, compact=True, delete=False, segment_bytes=150)
+        refused, other = Partition(0, TP, bytes(16), log), self.partition(clock)
+        refused.lead(0, 0, (0,), (0,))
+        other.log.topic_partition = TopicPartition("t", 1)
+        for partition in (refused, other):
+            for index in range(10):
+                partition.append(keyed((b"k%d" % index, b"v" * 40)))
+        storage.refused = (".cleaned",)
+        cleaner = LogCleaner(clock)
+        assert [cleaner.run([refused, other]) for _ in range(3)] == [TP, TopicPartition("t", 1), TP]
+        storage.refused = ()
+        cleaner.run([refused, other])
+        assert cleaner.run([refused, other]) is None
+
+    def test_a_topic_that_is_made_anew_is_compacted_from_its_start(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        cleaner = LogCleaner(clock)
+        for _ in range(2):
+            partition = self.partition(clock, delete_retention_ms=0)
+            partition.append(keyed((b"K", b"secret")))
+            partition.append(keyed((b"K", None)))
+            for _ in range(8):
+                partition.append(keyed((b"x", b"v" * 40)))
+            partition.log.roll()
+            assert cleaner.run([partition]) == TP
+            assert b"secret" not in [value for _, _, value in contents(partition.log)]
+
+    def test_so_is_one_that_was_cut_back(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock), LogCleaner(clock)
+        for _ in range(2):
+            partition.truncate_to(0)
+            for index in range(10):
+                partition.append(keyed((b"k", b"v%d" % index)))
+            partition.log.roll()
+            assert cleaner.run([partition]) == TP
+            assert contents(partition.log) == [(9, b"k", b"v9")]
+
+    @pytest.mark.parametrize("steps", range(0, 30, 3))
+    def test_a_segment_that_is_appended_to_again_after_a_cut_stays(self, steps: int) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock, segment_bytes=500), LogCleaner(clock)
+        for index in range(12):
+            partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
+        partition.log.roll()
+        partition.append(keyed((b"k0", b"not replicated")))
+        cleaner.choose([partition])
+        for _ in range(steps):
+            cleaner.step(0.0)
+        partition.truncate_to(12)
+        assert partition.log.log_end_offset == 12
+        while cleaner.busy:
+            cleaner.step(0.0)
+        partition.append(keyed((b"k0", b"next")))
+        assert partition.log.log_end_offset == 13
+        assert contents(partition.log)[-1] == (12, b"k0", b"next")
+        assert {key: value for _, key, value in contents(partition.log)} == {b"k0": b"next", b"k1": b"v11"}
+
+    def test_a_log_that_is_cut_while_it_is_read_ends_it(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock, segment_bytes=500), LogCleaner(clock)
+        for index in range(12):
+            partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
+        cleaner.choose([partition])
+        for _ in range(3):
+            cleaner.step(0.0)
+        partition.truncate_to(1)
+        while cleaner.busy:
+            cleaner.step(0.0)
+        assert contents(partition.log) == [(0, b"k0", b"v0")]
+
+    def test_what_it_has_written_is_forced_to_disk_elsewhere(self, tmp_path: Path) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        log = log_in(tmp_path, clock, compact=True, delete=False, segment_bytes=10_000)
+        partition = Partition(0, TP, bytes(16), log)
+        partition.lead(0, 0, (0,), (0,))
+        calls: list[tuple[Callable[[], None], Future[None]]] = []
+
+        def elsewhere(call: Callable[[], None]) -> Future[None]:
+            calls.append((call, Future()))
+            return calls[-1][1]
+
+        cleaner = LogCleaner(clock, elsewhere)
+        for index in range(10):
+            partition.append(keyed((b"k", b"v%d" % index)))
+        log.roll()
+        cleaner.choose([partition])
+        for _ in range(50):
+            cleaner.step(0.0)
+        assert cleaner.busy, "it waits"
+        assert len(contents(log)) == 10
+        call, done = calls.pop()
+        call()
+        done.set_result(None)
+        cleaner.step(1.0)
+        assert not cleaner.busy
+        assert contents(log) == [(9, b"k", b"v9")]
+
+    def test_a_large_batch_is_read_in_pieces(self) -> None:
+        clock = ManualClock(wall_ms=NOW_MS)
+        partition, cleaner = self.partition(clock, segment_bytes=1 << 20), LogCleaner(clock)
+        partition.append(keyed(*[(b"%d" % (index % 3000), b"v") for index in range(5000)]))
+        partition.log.roll()
+        cleaner.choose([partition])
+        steps = 0
+        while cleaner.busy:
+            cleaner.step(0.0)
+            steps += 1
+        assert steps > 10
+        assert [offset for offset, _, _ in contents(partition.log)] == list(range(2000, 5000))
 
     def test_topics_that_are_not_compacted_are_left_alone(self) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
