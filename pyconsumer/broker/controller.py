@@ -1,12 +1,14 @@
 """What the cluster knows of itself: topics, who leads their partitions, settings, blocks of producer ids.
 
 It stands in ``cluster.json``, which is replaced as a whole (write, force to disk, rename) before a change is
-answered or any broker acts on it. Rules and errors are those of Apache Kafka's controller.
+answered or any broker acts on it. If that fails, nothing has changed, and the ``OSError`` goes to whoever wanted it.
+Rules and errors are those of Apache Kafka's controller.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +45,8 @@ __all__ = [
     "TopicState",
     "check_topic_name",
 ]
+
+_log = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
@@ -100,8 +104,9 @@ class Controller:
         topics: by name; don't change them except through the methods here.
         names: of topics by id.
         brokers: node ids that are alive; ``registered``: all that the cluster has.
-        on_change: called with a topic's name after it was created, changed or deleted.
-        on_broker_config: called after settings of brokers were changed.
+        on_change: called with a topic's name after it was created, changed or deleted. What one of them raises is logged:
+            the others, and who wanted the change, have nothing to do with it.
+        on_broker_config: called after settings of brokers were changed; likewise.
     """
 
     def __init__(self, folder: Path | None, config: BrokerConfig) -> None:
@@ -134,7 +139,15 @@ class Controller:
             ]
             self._add(TopicState(name, uuid_from_str(topic["id"]), topic["config"], partitions))
 
-    def _save(self) -> None:
+    def _save(self, undo: Callable[[], None]) -> None:
+        """Write the file after a change in memory, which is undone if that fails."""
+        try:
+            self._write()
+        except OSError:
+            undo()
+            raise
+
+    def _write(self) -> None:
         if self._path is None:
             return
         data = {
@@ -160,6 +173,10 @@ class Controller:
         self.topics[topic.name] = topic
         self.names[topic.topic_id] = topic.name
 
+    def _drop(self, topic: TopicState) -> None:
+        del self.topics[topic.name]
+        del self.names[topic.topic_id]
+
     # --- brokers
 
     @property
@@ -169,6 +186,7 @@ class Controller:
 
     def register(self, node_ids: Sequence[int]) -> None:
         """Let brokers be alive from now on. Every partition that they can lead gets a leader in a new epoch."""
+        before = self.registered, self.brokers
         self.registered = sorted({*self.registered, *node_ids})
         self.brokers = sorted({*self.brokers, *node_ids})
 
@@ -179,23 +197,47 @@ class Controller:
                 return found  # a new leader was found already
             return after_return(found, node_ids, self.brokers, unclean=unclean)
 
-        self._change_all(change)
+        try:
+            self._change_all(change)
+        except OSError:
+            self.registered, self.brokers = before
+            raise
 
     def unregister(self, node_ids: Sequence[int]) -> None:
-        """Brokers have died: they leave the ISRs, and what they led is led by others in a new epoch, or by nobody."""
+        """Brokers have died: they leave the ISRs, and what they led is led by others in a new epoch, or by nobody.
+
+        They are not alive whatever happens. If the file cannot be written, the rest is made up for when a broker comes
+        or goes the next time.
+        """
         self.brokers = [node for node in self.brokers if node not in node_ids]
-        self._change_all(lambda state, unclean: after_death(state, node_ids, self.brokers, unclean=unclean))
+
+        def change(state: PartitionState, unclean: bool) -> PartitionState:
+            dead = [node for node in state.isr if node not in self.brokers]
+            return after_death(state, dead, self.brokers, unclean=unclean)
+
+        self._change_all(change)
 
     def _change_all(self, change: Callable[[PartitionState, bool], PartitionState]) -> None:
-        changed = []
+        changed = {}
         for topic in self.topics.values():
             unclean = bool(resolve_topic("unclean.leader.election.enable", topic.config, self._config).value)
             partitions = [change(state, unclean) for state in topic.partitions]
             if partitions != topic.partitions:
-                topic.partitions = partitions
-                changed.append(topic.name)
-        if changed:
-            self._save()
+                changed[topic.name] = partitions
+        self._replace_partitions(changed)
+
+    def _replace_partitions(self, changed: Mapping[str, list[PartitionState]]) -> None:
+        """Give topics other partitions."""
+        if not changed:
+            return
+        before = {name: self.topics[name].partitions for name in changed}
+
+        def put(partitions: Mapping[str, list[PartitionState]]) -> None:
+            for name, states in partitions.items():
+                self.topics[name].partitions = states
+
+        put(changed)
+        self._save(lambda: put(before))
         for name in changed:
             self._tell(name)
 
@@ -205,23 +247,21 @@ class Controller:
         Changes that come too late are passed over: those of a leader that was replaced, and of topics that are gone.
         Brokers that are not alive don't enter an ISR (KIP-903).
         """
-        changed: dict[str, None] = {}
+        changed: dict[str, list[PartitionState]] = {}
         for change in changes:
             topic = self.topics.get(change.topic)
             if topic is None or change.partition >= len(topic.partitions):
                 continue
-            state = topic.partitions[change.partition]
+            partitions = changed.get(change.topic, topic.partitions)
+            state = partitions[change.partition]
             if (state.leader, state.leader_epoch) != (node, change.leader_epoch):
                 continue
             may_be_in = {*state.isr, *self.brokers}.intersection(change.isr)
             isr = tuple(one for one in state.replicas if one in may_be_in)
             if node in isr and isr != state.isr:
-                topic.partitions[change.partition] = replace(state, isr=isr)
-                changed[change.topic] = None
-        if changed:
-            self._save()
-        for name in changed:
-            self._tell(name)
+                partitions = changed.setdefault(change.topic, list(partitions))
+                partitions[change.partition] = replace(state, isr=isr)
+        self._replace_partitions(changed)
 
     def move_leader(self, name: str, partition: int, node: int | None = None) -> int:
         """Let another replica in sync lead a partition; return which.
@@ -249,9 +289,9 @@ class Controller:
             raise EligibleLeadersNotAvailableError(f"node {node} is no replica in sync of {name}-{partition}")
         if node == state.leader:
             raise ElectionNotNeededError(f"node {node} leads {name}-{partition} already")
-        topic.partitions[partition] = moved_to(state, node)
-        self._save()
-        self._tell(name)
+        partitions = list(topic.partitions)
+        partitions[partition] = moved_to(state, node)
+        self._replace_partitions({name: partitions})
         return node
 
     def elect_preferred_leaders(self) -> int:
@@ -273,7 +313,7 @@ class Controller:
         """A block of producer ids that nobody has had, whatever happens to the process."""
         start = self._next_producer_id
         self._next_producer_id += PRODUCER_ID_BLOCK
-        self._save()
+        self._write()  # if that fails they are left out
         return range(start, self._next_producer_id)
 
     # --- topics
@@ -381,7 +421,12 @@ class Controller:
         """Create topics that were planned."""
         for topic in planned:
             self._add(topic)
-        self._save()
+
+        def undo() -> None:
+            for topic in planned:
+                self._drop(topic)
+
+        self._save(undo)
         for topic in planned:
             self._tell(topic.name)
 
@@ -418,9 +463,8 @@ class Controller:
     def delete_topic(self, name: str) -> None:
         """Delete a topic; ``UnknownTopicOrPartitionError`` if there is none."""
         topic = self.topic(name)
-        del self.topics[name]
-        del self.names[topic.topic_id]
-        self._save()
+        self._drop(topic)
+        self._save(lambda: self._add(topic))
         self._tell(name)
 
     def plan_partitions(
@@ -451,25 +495,39 @@ class Controller:
 
     def create_partitions(self, name: str, added: Sequence[PartitionState]) -> None:
         """Add partitions that were planned."""
-        self.topic(name).partitions.extend(added)
-        self._save()
-        self._tell(name)
+        self._replace_partitions({name: [*self.topic(name).partitions, *added]})
 
     # --- settings
 
     def set_topic_config(self, name: str, config: Mapping[str, str]) -> None:
         """Replace a topic's own settings, which were checked."""
-        self.topic(name).config = dict(config)
-        self._save()
+        topic = self.topic(name)
+        before, topic.config = topic.config, dict(config)
+
+        def undo() -> None:
+            topic.config = before
+
+        self._save(undo)
         self._tell(name)
 
     def set_broker_config(self, node: str, config: Mapping[str, str]) -> None:
         """Replace settings that were set while running: those of one node, or ("") of all."""
-        self.broker_configs[node] = dict(config)
-        self._save()
+        before = self.broker_configs
+        self.broker_configs = before | {node: dict(config)}
+
+        def undo() -> None:
+            self.broker_configs = before
+
+        self._save(undo)
         for listener in list(self.on_broker_config):
-            listener()
+            try:
+                listener()
+            except Exception:
+                _log.exception("a broker cannot take over changed settings")
 
     def _tell(self, name: str) -> None:
         for listener in list(self.on_change):
-            listener(name)
+            try:
+                listener(name)
+            except Exception:
+                _log.exception("a broker cannot follow a change of the topic %s", name)

@@ -79,9 +79,7 @@ class ReplicaFetcher:
     def resume(self) -> None:
         """Go on, with all partitions."""
         self._paused = False
-        for tp in self._partitions:
-            self._wanted[tp] = None
-        self._schedule()
+        self._look_again()
 
     def stop(self) -> None:
         """Copy nothing any more."""
@@ -124,12 +122,20 @@ class ReplicaFetcher:
             room -= copied
             if not complete:
                 self._wanted[tp] = None
-        for leader in leaders.values():
-            leader.propose_isrs()
-        if self._starts_moved:
-            self._starts_moved = False
-            self._write_log_starts()
+        try:
+            for leader in leaders.values():
+                leader.propose_isrs()
+            if self._starts_moved:
+                self._write_log_starts()
+                self._starts_moved = False
+        except OSError as error:
+            _log.warning("node %d: what has changed cannot be written: %s", self._node_id, error)
+            self._timer.schedule(self._clock.now() + _BACKOFF_S, self._look_again)
         self._schedule()
+
+    def _look_again(self) -> None:
+        for tp in self._partitions:
+            self.wake(tp)
 
     def _copy(self, partition: Partition, leader: Broker, max_bytes: int) -> tuple[int, bool]:
         """Copy a piece; return its bytes, and whether the replica has everything now."""

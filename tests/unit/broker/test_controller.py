@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, IsrChange
 from pyconsumer.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -173,3 +177,70 @@ def test_a_leader_that_is_gone_is_replaced_from_the_isr(tmp_path: Path) -> None:
     made = Controller(tmp_path, BrokerConfig())
     made.register([1])
     assert [(p.leader, p.leader_epoch) for p in made.topic("t").partitions] == [(1, 1), (1, 1)]
+
+
+class TestAFileThatCannotBeWritten:
+    """Nothing has changed then, for the controller as for the brokers; the same change may come again."""
+
+    CHANGES: ClassVar[dict[str, Callable[[Controller], object]]] = {
+        "create": lambda made: made.create_topic("u", 2, 2),
+        "delete": lambda made: made.delete_topic("t"),
+        "partitions": lambda made: made.create_partitions("t", made.plan_partitions("t", 4)),
+        "topic config": lambda made: made.set_topic_config("t", {"retention.ms": "1"}),
+        "broker config": lambda made: made.set_broker_config("0", {"log.retention.ms": "1"}),
+        "leader": lambda made: made.move_leader("t", 0),
+        "isr": lambda made: made.alter_isrs(0, [IsrChange("t", 0, 0, (0,)), IsrChange("t", 1, 0, (0,))]),
+        "return": lambda made: made.register([5]),
+    }
+
+    @pytest.mark.parametrize("name", CHANGES)
+    def test_changes_nothing(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = controller(tmp_path, 2)
+        made.create_topics([made.plan_topic("t", assignments={0: [0, 1], 1: [0, 1]})])
+        told: list[str] = []
+        made.on_change.append(told.append)
+        made.on_broker_config.append(lambda: told.append(""))
+        if name == "return":
+            made.topics["t"].partitions[0] = replace(made.topics["t"].partitions[0], leader=-1, replicas=(5,), isr=(5,))
+
+        def state() -> object:
+            return copy.deepcopy([made.topics, made.names, made.broker_configs, made.brokers, made.registered])
+
+        before = state()
+        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+        with pytest.raises(OSError, match="No space"):
+            self.CHANGES[name](made)
+        assert state() == before
+        assert not told
+        monkeypatch.undo()
+        self.CHANGES[name](made)
+        assert state() != before
+        assert len(told) == 1
+
+    def test_a_broker_that_died_meanwhile_is_replaced_when_it_can_be(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = controller(tmp_path, 3)
+        made.create_topics([made.plan_topic("t", assignments={0: [0, 1, 2]})])
+        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+        with pytest.raises(OSError, match="No space"):
+            made.unregister([0])
+        assert made.brokers == [1, 2]
+        monkeypatch.undo()
+        made.unregister([1])
+        assert (made.topics["t"].partitions[0].leader, made.topics["t"].partitions[0].isr) == (2, (2,))
+
+
+def no_space(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_broker_that_cannot_follow_a_change_does_not_keep_it_from_others(caplog: pytest.LogCaptureFixture) -> None:
+    made = controller()
+    told: list[str] = []
+    made.on_change += [lambda name: no_space(), told.append]
+    made.on_broker_config += [no_space, lambda: told.append("config")]
+    made.create_topic("t")
+    made.set_broker_config("", {"log.retention.ms": "1"})
+    assert told == ["t", "config"]
+    assert len(caplog.records) == 2

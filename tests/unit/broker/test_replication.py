@@ -497,6 +497,26 @@ class TestIsr:
         assert made.state() == (0, 0, (0, 1, 2))
         made.stop()
 
+    def test_a_change_that_cannot_be_written_is_wanted_again(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        brokers.alive[2].fetcher.pause()
+        brokers.leader().append(batch(b"a"))
+        brokers.advance(31)
+        brokers.alive[0].shrink_isrs()
+        assert brokers.state() == (0, 0, (0, 1))
+
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", full)
+        brokers.alive[2].fetcher.resume()
+        brokers.advance(3)
+        assert brokers.state() == (0, 0, (0, 1))
+        monkeypatch.undo()
+        brokers.advance(1)
+        assert brokers.state() == (0, 0, (0, 1, 2))
+
     def test_who_has_everything_never_lags(self, brokers: Brokers) -> None:
         brokers.leader().append(batch(b"a"))
         brokers.run()
