@@ -89,8 +89,8 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        """A request is being served, or an answer is still leaving."""
-        return self._busy or bool(self._out)
+        """A request is being served. An answer that is leaving is another matter: the client may never read it."""
+        return self._busy
 
     # --- reading
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -19,6 +20,10 @@ _log = logging.getLogger(__name__)
 
 _SCRATCH_BYTES: Final = 256 * 1024
 _ACCEPTS_AT_A_TIME: Final = 64
+#: There is no descriptor or memory for another connection. It stays in the queue, and nothing is asked of the queue for
+#: a while: the loop would do nothing else.
+_EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_REST_S: Final = 1.0
 
 
 class BrokerServer:
@@ -75,8 +80,15 @@ class BrokerServer:
                 return
             except OSError as error:
                 _log.warning("cannot accept a connection: %s", error)
+                if error.errno in _EXHAUSTED:
+                    self.loop.remove_reader(listener)
+                    self.loop.call_later(_REST_S, self._accept_again, listener, name)
                 return
             self._accept(sock, str(address[0]), name)
+
+    def _accept_again(self, listener: socket.socket, name: str) -> None:
+        if listener in self._listeners:  # or it was closed meanwhile
+            self.loop.add_reader(listener, self._on_acceptable, listener, name)
 
     def _accept(self, sock: socket.socket, host: str, name: str) -> None:
         config = self.broker.config

@@ -23,8 +23,10 @@ MEMBERS = 150
 class NoLoop:
     """An event loop on which nothing happens by itself."""
 
+    now = 0.0
+
     def time(self) -> float:
-        return 0.0
+        return self.now
 
     def add_reader(self, *_: Any) -> None: ...
 
@@ -32,12 +34,16 @@ class NoLoop:
 
 
 class Sink:
-    """A socket that takes everything at once."""
+    """A socket that takes everything at once, or with ``full`` nothing."""
+
+    full = False
 
     def __init__(self) -> None:
         self.answers = 0
 
     def sendmsg(self, buffers: list[bytes]) -> int:
+        if self.full:
+            raise BlockingIOError
         self.answers += 1
         return sum(map(len, buffers))
 
@@ -80,3 +86,19 @@ def test_the_members_of_a_large_group_may_send_ahead(caplog: pytest.LogCaptureFi
     assert [client.sink.answers for client in clients] == [2] * MEMBERS
     assert not any(client.connection.busy for client in clients)
     assert not caplog.records
+
+
+def test_a_client_that_does_not_read_is_idle() -> None:
+    client = Client(World())
+    client.sink.full = True
+    client.send((ApiVersionsRequest(), 0), (ApiVersionsRequest(), 0))
+    assert client.sink.answers == 0
+    assert not client.connection.busy
+    before = client.connection.last_active
+    client.connection._loop.now = before + 60  # type: ignore[attr-defined]
+    client.connection._on_writable()
+    assert client.connection.last_active == before
+    client.sink.full = False
+    client.connection._on_writable()
+    assert client.sink.answers == 2
+    assert client.connection.last_active == before + 60
