@@ -104,8 +104,8 @@ class Controller:
         topics: by name; don't change them except through the methods here.
         names: of topics by id.
         brokers: node ids that are alive; ``registered``: all that the cluster has.
-        on_change: called with a topic's name after it was created, changed or deleted. What one of them raises is logged:
-            the others, and who wanted the change, have nothing to do with it.
+        on_change: called with a topic's name after it was created, changed or deleted. What one of them raises is
+            logged: the others, and who wanted the change, have nothing to do with it.
         on_broker_config: called after settings of brokers were changed; likewise.
     """
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
+from pyconsumer.broker.log.pieces import pieces
 from pyconsumer.broker.log.producer_recovery import load_producers, remove_snapshots
 from pyconsumer.broker.log.producer_state import ProducerState
 from pyconsumer.broker.log.segment import Segment
@@ -20,7 +21,6 @@ from pyconsumer.broker.log.storage import Storage, segment_name
 from pyconsumer.broker.log.validation import check_batches, place, recompress
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
-from pyconsumer.protocol.records import iter_records
 from pyconsumer.protocol.records.batch import BatchInfo, check_crc, scan
 from pyconsumer.structs import TopicPartition
 
@@ -338,13 +338,18 @@ class PartitionLog:
         return None
 
     def _first_record(self, segment: Segment, info: BatchInfo, timestamp: int) -> FoundOffset | None:
+        epoch, start = info.partition_leader_epoch, self.log_start_offset
+        if info.is_control:  # it has one record
+            return FoundOffset(info.base_offset, info.max_timestamp, epoch) if info.base_offset >= start else None
+        data = segment.read(info.position, info.size_bytes)
         try:
-            for record in iter_records(segment.read(info.position, info.size_bytes)):
-                if record.timestamp >= timestamp and record.offset >= self.log_start_offset:
-                    return FoundOffset(record.offset, record.timestamp, info.partition_leader_epoch)
+            for piece in pieces(data, info.base_offset, with_keys=False, check_crc=True):
+                for offset, found in zip(piece.offsets, piece.timestamps, strict=True):
+                    if found >= timestamp and offset >= start:
+                        return FoundOffset(offset, found, epoch)
         except CorruptRecordError:
             # The header promised it; a client that reads on finds the damage.
-            return FoundOffset(max(info.base_offset, self.log_start_offset), timestamp, info.partition_leader_epoch)
+            return FoundOffset(max(info.base_offset, start), timestamp, epoch)
         return None
 
     # --- removing

@@ -7,6 +7,7 @@ timestamps. Errors carry Kafka's codes; their text goes to the producer.
 from __future__ import annotations
 
 from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log.pieces import pieces
 from pyconsumer.errors import (
     CorruptMessageError,
     CorruptRecordError,
@@ -15,9 +16,10 @@ from pyconsumer.errors import (
     KafkaError,
     MessageTooLargeError,
     RecordListTooLargeError,
+    UnsupportedCodecError,
     UnsupportedCompressionTypeError,
 )
-from pyconsumer.protocol.records import compression, iter_records
+from pyconsumer.protocol.records import compression
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import (
     BATCH_OVERHEAD,
@@ -108,15 +110,17 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms:
 def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> None:
     earliest = -1 if config.log_append_time else now_ms - config.timestamp_before_max_ms
     try:
-        for record in iter_records(records):
-            if config.compact and record.key is None:
+        for piece in pieces(records, batch.base_offset, with_keys=config.compact, check_crc=False):
+            if piece.keys is not None and piece.keys.null_count:
                 raise InvalidRecordError("a compacted topic does not take records without a key")
-            if 0 <= record.timestamp < earliest:
-                raise InvalidTimestampError(
-                    f"timestamp {record.timestamp} is more than message.timestamp.before.max.ms="
-                    f"{config.timestamp_before_max_ms} behind the broker's time {now_ms}"
-                )
-    except CorruptRecordError as error:
+            if earliest > 0 and min(piece.timestamps, default=earliest) < earliest:
+                for timestamp in piece.timestamps:
+                    if 0 <= timestamp < earliest:
+                        raise InvalidTimestampError(
+                            f"timestamp {timestamp} is more than message.timestamp.before.max.ms="
+                            f"{config.timestamp_before_max_ms} behind the broker's time {now_ms}"
+                        )
+    except (CorruptRecordError, UnsupportedCodecError) as error:
         raise InvalidRecordError(str(error)) from None
 
 

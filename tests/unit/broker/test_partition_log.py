@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.broker.log.pieces import pieces
 from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import (
@@ -20,7 +21,7 @@ from pyconsumer.errors import (
     RecordListTooLargeError,
     UnsupportedCompressionTypeError,
 )
-from pyconsumer.protocol.records import CREATE_TIME, LOG_APPEND_TIME, iter_records, scan
+from pyconsumer.protocol.records import CREATE_TIME, LOG_APPEND_TIME, BatchBuilder, iter_records, scan
 from tests.unit.broker.support import NOW_MS, TP, FailingStorage, batch, keyed, log_in, records_of
 
 Opener = Callable[..., PartitionLog]
@@ -358,6 +359,39 @@ class TestByTime:
         found = log.offset_for_timestamp(0)
         assert found is not None
         assert found.offset == 1
+
+
+class TestLargeBatches:
+    """A batch of a few KiB may hold very many records. They are looked at, but never all at once."""
+
+    @staticmethod
+    def sent(count: int = 20_000, *, last: bytes | None = b"") -> bytearray:
+        builder = BatchBuilder("zstd")
+        for index in range(count):
+            assert builder.try_append(NOW_MS + index, b"" if index < count - 1 else last, b"") == index
+        return bytearray(builder.build())
+
+    def test_they_come_in_pieces(self) -> None:
+        sizes = [len(piece) for piece in pieces(self.sent(25_000), 0, with_keys=True, check_crc=True)]
+        assert (sum(sizes), max(sizes)) == (25_000, 10_000)
+
+    def test_they_are_accepted_and_found_by_time(self, new_log: Opener) -> None:
+        log = new_log(compact=True, timestamp_before_max_ms=1)
+        log.append(self.sent(), 0)
+        assert (log.offset_of_max_timestamp() or ())[:2] == (19_999, NOW_MS + 19_999)
+        assert (log.offset_for_timestamp(NOW_MS + 15_000) or ())[:2] == (15_000, NOW_MS + 15_000)
+
+    def test_all_of_them_are_checked(self, new_log: Opener) -> None:
+        with pytest.raises(InvalidRecordError, match="without a key"):
+            new_log(compact=True).append(self.sent(last=None), 0)
+        clock = ManualClock(wall_ms=NOW_MS + 19_999)
+        log = new_log(clock, timestamp_before_max_ms=19_998)
+        with pytest.raises(InvalidTimestampError, match=str(NOW_MS)):
+            log.append(self.sent(), 0)
+        new_log(clock, timestamp_before_max_ms=19_999).append(self.sent(), 0)
+
+    def test_records_that_never_had_a_time_are_not_too_old(self, new_log: Opener) -> None:
+        new_log(timestamp_before_max_ms=1000).append(batch(b"a", timestamp_ms=-1), 0)
 
 
 def led(log: PartitionLog) -> Partition:
