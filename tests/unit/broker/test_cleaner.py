@@ -447,7 +447,7 @@ class TestScheduling:
     @pytest.mark.parametrize("steps", range(0, 30, 3))
     def test_a_segment_that_is_appended_to_again_after_a_cut_stays(self, steps: int) -> None:
         clock = ManualClock(wall_ms=NOW_MS)
-        partition, cleaner = self.partition(clock, segment_bytes=500), LogCleaner(clock)
+        partition, cleaner = self.partition(clock, segment_bytes=1 << 20), LogCleaner(clock)
         for index in range(12):
             partition.append(keyed((b"k%d" % (index % 2), b"v%d" % index)))
         partition.log.roll()

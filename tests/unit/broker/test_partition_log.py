@@ -515,7 +515,7 @@ class TestFilesThatCannotBeWritten:
         log = log_in(storage, segment_bytes=200)
         log.append(batch(b"x" * 60), 0)
         storage.opened.clear()
-        storage.refused = (".timeindex",)
+        storage.refused = ("1.timeindex",)
         with pytest.raises(OSError, match="Too many"):
             log.append(batch(b"y" * 60), 0)
         assert not [name for name in storage.opened if name.endswith(".log")]
