@@ -112,8 +112,10 @@ def test_batches_without_records_and_records_without_a_time(
     (path,) = (tmp_path / "archive").glob("batch=*/partition=0/*.parquet")
     table = pq.read_table(path, partitioning=None)
     place = table.column_names.index("timestamp")
-    times = [-1000, *table.column(place).cast(pa.int64()).to_pylist()[1:]]  # microseconds; as of message format v0
-    pq.write_table(table.set_column(place, "timestamp", pa.array(times, table.schema.field(place).type)), path)
+    kind = pa.timestamp("ns")  # as Spark's files have it
+    times = [-1_000_000, *table.column(place).cast(kind).cast(pa.int64()).to_pylist()[1:]]  # -1 ms: message format v0
+    table = table.set_column(place, "timestamp", pa.array(times, kind))
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True)
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
     before = int(time.time() * 1000)
