@@ -519,15 +519,16 @@ class Controller:
             self.broker_configs = before
 
         self._save(undo)
-        for listener in list(self.on_broker_config):
-            try:
-                listener()
-            except Exception:
-                _log.exception("a broker cannot take over changed settings")
+        _call_each(self.on_broker_config, "changed settings")
 
     def _tell(self, name: str) -> None:
-        for listener in list(self.on_change):
-            try:
-                listener(name)
-            except Exception:
-                _log.exception("a broker cannot follow a change of the topic %s", name)
+        _call_each(self.on_change, f"a change of the topic {name}", name)
+
+
+def _call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
+    """Call listeners; what one raises is logged and keeps nobody else from hearing."""
+    for listener in list(listeners):
+        try:
+            listener(*args)
+        except Exception:
+            _log.exception("a broker cannot follow %s", what)

@@ -278,7 +278,7 @@ def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Map
 
 
 def _send(spark: Any, path: str, options: Mapping[str, str], keep_partitions: bool) -> int:
-    from pyspark.sql import functions as functions
+    from pyspark.sql import functions
 
     frame = spark.read.parquet(path)
     if "timestamp" in frame.columns:

@@ -73,12 +73,14 @@ class Segment:
         self._unsynced = True
         self._note(batches, position)
 
+    def _note_timestamp(self, batch: BatchInfo) -> None:
+        if batch.max_timestamp > self.max_timestamp and batch.record_count:
+            self.max_timestamp, self.max_timestamp_offset = batch.max_timestamp, batch.last_offset
+
     def _note(self, batches: Sequence[BatchInfo], position: int) -> None:
         """Bring indexes and bounds up to date with batches that lie at ``position``."""
         for batch in batches:
-            if batch.max_timestamp > self.max_timestamp and batch.record_count:
-                self.max_timestamp = batch.max_timestamp
-                self.max_timestamp_offset = batch.last_offset
+            self._note_timestamp(batch)
             if position == 0:
                 self.first_timestamp = batch.max_timestamp
             if self._since_index > self._interval:
@@ -221,8 +223,7 @@ class Segment:
         self.first_timestamp = first.max_timestamp if first is not None else _NO_TIMESTAMP
         self._since_index = 0
         for info in self.headers(position):
-            if info.max_timestamp > self.max_timestamp and info.record_count:
-                self.max_timestamp, self.max_timestamp_offset = info.max_timestamp, info.last_offset
+            self._note_timestamp(info)
             self._since_index += info.size_bytes
             self.next_offset = info.last_offset + 1
 

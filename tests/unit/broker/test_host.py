@@ -39,6 +39,11 @@ def runs(host: ClusterHost) -> None:
     host.stop()
 
 
+def burn(broker: Broker) -> None:
+    """In place of ``Broker.start``."""
+    raise OSError("the disk is on fire")
+
+
 @pytest.mark.parametrize("second", [False, True], ids=["first broker", "second broker"])
 def test_a_port_that_is_taken_is_named_and_the_folder_is_free_again(
     loop: asyncio.AbstractEventLoop, taken: int, tmp_path: Path, second: bool
@@ -54,11 +59,8 @@ def test_a_port_that_is_taken_is_named_and_the_folder_is_free_again(
 def test_a_broker_that_cannot_start_leaves_no_folder_locked(
     loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(broker: Broker) -> None:
-        raise OSError("the disk is on fire")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Broker, "start", fail)
+        patch.setattr(Broker, "start", burn)
         with pytest.raises(BrokerStartError, match="the disk is on fire"):
             two(loop, tmp_path).start()
     runs(two(loop, tmp_path))
@@ -82,15 +84,12 @@ def test_a_folder_is_free_again_even_if_the_end_fails(
 def test_a_broker_that_cannot_come_back_may_try_again_on_its_port(
     loop: asyncio.AbstractEventLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(broker: Broker) -> None:
-        raise OSError("the disk is on fire")
-
     host = two(loop, tmp_path)
     host.start()
     port = host.ports()[1]["PLAINTEXT"]
     host.kill_broker(1)
     with monkeypatch.context() as patch:
-        patch.setattr(Broker, "start", fail)
+        patch.setattr(Broker, "start", burn)
         with pytest.raises(BrokerStartError, match="broker 1 cannot start: the disk is on fire"):
             host.restart_broker(1)
     host._kept_ports.pop(1)["PLAINTEXT"].close()
