@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from array import array
+import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.protocol.records import BinaryColumn, Columns, ColumnsBuilder
@@ -13,7 +14,7 @@ from pyconsumer.structs import TopicPartition
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns"]
+__all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns", "arrow_columns"]
 
 #: Keys, values and headers of one batch have so many bytes, or a record more.
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -23,6 +24,17 @@ _COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
 
 Runs = Sequence[tuple[TopicPartition, int]]
 """Whose rows they are: partitions with numbers of rows, in the order of the rows."""
+
+
+def arrow_columns(names: Iterable[str] | None, dictionary_topic: bool) -> ArrowColumns:
+    """:class:`ArrowColumns` as each poll wants them: those of a few wishes are kept, as a schema takes time to make."""
+    wanted = names if names is None or isinstance(names, str) else tuple(names)
+    return _arrow_columns(wanted, dictionary_topic)
+
+
+@lru_cache(maxsize=16)
+def _arrow_columns(names: tuple[str, ...] | str | None, dictionary_topic: bool) -> ArrowColumns:
+    return ArrowColumns(names, dictionary_topic=dictionary_topic)
 
 
 class ArrowColumns:
@@ -110,7 +122,5 @@ class ArrowColumns:
 
     def _repeated(self, runs: Iterable[tuple[int, int]]) -> Any:
         """Each number so many times. Not by ``pyarrow.repeat``: the first scalar made would import pandas."""
-        numbers = array("i")
-        for number, count in runs:
-            numbers += array("i", [number]) * count
-        return number_array(self._pa, numbers, self._pa.int32())
+        numbers = b"".join([number.to_bytes(4, sys.byteorder, signed=True) * count for number, count in runs])
+        return number_array(self._pa, memoryview(numbers).cast("i"), self._pa.int32())

@@ -185,9 +185,9 @@ class KafkaConsumer(Consumer):
             ValueError: a column is not known, or named twice.
             KafkaError: as :meth:`poll`, except that nothing is deserialized.
         """
-        from pyconsumer.consumer.arrow import MAX_BYTES, ArrowColumns
+        from pyconsumer.consumer.arrow import MAX_BYTES, arrow_columns
 
-        wanted = ArrowColumns(columns, dictionary_topic=dictionary_topic)
+        wanted = arrow_columns(columns, dictionary_topic)
         most = sys.maxsize if max_records is None else check_max_records(max_records)
         builder = wanted.builder()
         self._core.note_delivered()

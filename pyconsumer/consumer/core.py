@@ -166,7 +166,8 @@ class ConsumerCore:
                 looked = True
                 wait = self._wait(now, deadline)
                 self._interrupted = False
-                yield wait
+                with fetcher.awaited():
+                    yield wait
         except Exception:
             self._interrupted = False
             raise

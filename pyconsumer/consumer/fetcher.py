@@ -11,7 +11,8 @@ What each error code of a partition leads to is the table ``_ACTIONS``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -110,6 +111,8 @@ class Fetcher:
         self._seen_update = -1
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
+        self._is_awaited = False
+        self._queued = 0  # fetches that nobody was told of
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
@@ -133,7 +136,7 @@ class Fetcher:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send_fetches(self) -> int:
-        """Queue a fetch to every node that should have one; how many. No I/O happens here."""
+        """Queue a fetch to every node that should have one; how many since the last call. No I/O happens here."""
         now = self._clock.now()
         self.apply_changes(now)
         planned = self.planner.plan(now)
@@ -142,7 +145,8 @@ class Fetcher:
             self._metadata.request_update()
         for fetch in planned:
             self._send(fetch)
-        return len(planned)
+        queued, self._queued = self._queued + len(planned), 0
+        return queued
 
     def apply_changes(self, now: float) -> None:
         """Let metadata and the journal of the subscription take effect on positions, buffers and plans."""
@@ -229,6 +233,20 @@ class Fetcher:
             self._on_partition(tp, data, asked, planned.node_id)
         self._take_leader_hints(message, answer.partitions)
         self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
+        if self._is_awaited:
+            self._queued = self.send_fetches()
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """While a poll waits for records, each answer is followed by the next request at once.
+
+        Otherwise that would leave a moment later, in which the broker has nothing to do.
+        """
+        self._is_awaited = True
+        try:
+            yield
+        finally:
+            self._is_awaited = False
 
     def _on_failure(self, node_id: int, error: KafkaError) -> None:
         """A request got no answer. Positions stay; a later plan fetches again."""
