@@ -176,6 +176,7 @@ class Fetcher:
 
     def recover(self) -> None:
         """Ctrl-C fell into something, so that nobody knows how far it got: fetch again from the positions."""
+        self._is_awaited = False
         self._seen_update = -1
         self.buffer.clear()
         self._subscriptions.drop_fetched([state.topic_partition for state in self._subscriptions.states()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import sys
 import time
 from dataclasses import asdict
@@ -86,6 +87,8 @@ def main(
 
 
 def _measure(setup: Setup, names: tuple[str, ...]) -> None:
+    # As pip does with the others: under PYTHONDONTWRITEBYTECODE every start would compile all of it anew.
+    compileall.compile_dir(ROOT / "pyconsumer", quiet=2)
     try:
         for name in names:
             setup.say(f"{name}:")
