@@ -78,14 +78,14 @@ def group_by_leader(
 ) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
     """Partitions by the node that leads them, each with its leader epoch; and those without a leader."""
     groups: dict[int, dict[TopicPartition, int]] = {}
-    homeless: set[TopicPartition] = set()
+    leaderless: set[TopicPartition] = set()
     for tp in partitions:
         node_id, epoch = leader(tp)
         if node_id < 0:
-            homeless.add(tp)
+            leaderless.add(tp)
         else:
             groups.setdefault(node_id, {})[tp] = epoch
-    return groups, homeless
+    return groups, leaderless
 
 
 def list_offsets_request(
@@ -151,6 +151,7 @@ class OffsetFetcher:
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000
         self._error: KafkaError | None = None
+        self._leaderless: set[TopicPartition] = set()  # postponed, and for no other reason
 
     def raise_error(self) -> None:
         """Raise what a reset or validation in the background failed with, once."""
@@ -201,9 +202,9 @@ class OffsetFetcher:
         causes: list[KafkaError],
     ) -> Steps[None]:
         """Ask every leader once; ``causes`` collects errors that may pass."""
-        groups, homeless = group_by_leader(missing, self._leader)
+        groups, leaderless = group_by_leader(missing, self._leader)
         futures = [self._send_list_offsets(node_id, group, missing) for node_id, group in groups.items()]
-        retry = set(homeless)
+        retry: set[TopicPartition] = set()
         unauthorized: set[str] = set()
         for future in futures:
             while not future.done:
@@ -223,13 +224,13 @@ class OffsetFetcher:
         error = self._metadata.take_topic_error(lambda topic: any(tp.topic == topic for tp in missing))
         if error is not None:
             raise error
-        if retry:
-            yield from self._await_update(deadline)
+        if retry or leaderless:
+            yield from self._await_update(deadline, self._retry_backoff if retry else 0.0)
 
-    def _await_update(self, deadline: float) -> Steps[None]:
-        """Wait for new metadata, at least for the retry backoff."""
+    def _await_update(self, deadline: float, backoff: float) -> Steps[None]:
+        """Wait for new metadata, and at least for the backoff (seconds)."""
         count = self._metadata.request_update()
-        earliest = min(self._clock.now() + self._retry_backoff, deadline)
+        earliest = min(self._clock.now() + backoff, deadline)
         while self._clock.now() < earliest:
             yield Wait(None, earliest)
         while self._metadata.update_count == count:
@@ -275,8 +276,8 @@ class OffsetFetcher:
             return
         wall_ms = self._clock.wall_ms()
         timestamps = {tp: policy.timestamp(wall_ms) for tp, policy in wanted.items()}
-        groups, homeless = group_by_leader(wanted, self._leader)
-        self._postpone(homeless, now)
+        groups, leaderless = group_by_leader(wanted, self._leader)
+        self._await_leaders(wanted, leaderless, now)
         for node_id, group in groups.items():
             self._subscriptions.retry_later(group, now + self._request_timeout)
             future = self._send_list_offsets(node_id, group, timestamps)
@@ -321,14 +322,17 @@ class OffsetFetcher:
     def validate_positions(self, now: float) -> None:
         """Ask leaders whether their logs still contain the positions that wait for it and are due. Returns at once."""
         positions: dict[int, dict[TopicPartition, FetchPosition]] = {}
-        for state in self._subscriptions.needing_validation(now):
+        leaderless: set[TopicPartition] = set()
+        due = self._subscriptions.needing_validation(now)
+        for state in due:
             position = state.fetch_position
             if position is None:
                 continue
             if position.leader.leader < 0 or self._metadata.broker(position.leader.leader) is None:
-                self._postpone((state.topic_partition,), now)
+                leaderless.add(state.topic_partition)
                 continue
             positions.setdefault(position.leader.leader, {})[state.topic_partition] = position
+        self._await_leaders([state.topic_partition for state in due], leaderless, now)
         for node_id, group in positions.items():
             self._subscriptions.retry_later(group, now + self._request_timeout)
             future = self._client.send(
@@ -384,6 +388,18 @@ class OffsetFetcher:
         self._postpone(partitions, self._clock.now())
         if not error.retriable:
             self._keep_error(error)
+
+    def _await_leaders(self, due: Iterable[TopicPartition], leaderless: set[TopicPartition], now: float) -> None:
+        """Of what is due, postpone what has no leader that can be asked, until metadata names one."""
+        self._leaderless.difference_update(due)
+        self._leaderless |= leaderless
+        self._postpone(leaderless, now)
+
+    def on_metadata(self) -> None:
+        """Metadata is new: what waited for a leader alone is due, if it has one now."""
+        found = {tp for tp in self._leaderless if self._leader(tp).leader >= 0}
+        self._leaderless -= found
+        self._subscriptions.retry_later(found, 0.0)
 
     def _postpone(self, partitions: Iterable[TopicPartition], now: float) -> None:
         """Retry after the backoff, with new metadata."""

@@ -32,6 +32,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import Wait
+from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.unit.consumer.builders import FakeClient, batch, offsets_of
 from tests.unit.consumer.test_fetch_offsets import listed
 from tests.unit.consumer.test_fetcher import data, metadata_response, response
@@ -155,6 +156,21 @@ def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
     assert isinstance(records, ConsumerRecords)
     assert offsets_of(records[T0]) == [0, 1, 2]
     assert records.next_offsets() == {T0: OffsetAndMetadata(3, "", 3)}
+
+
+def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
+    world = World(T0)
+    known, world.metadata._topics = world.metadata._topics, {}
+    steps = world.poll()
+    next(steps)
+    assert world.client.take() == []
+
+    world.metadata._topics = known
+    world.metadata.update_count += 1
+    next(steps)  # no time has passed
+
+    (sent,) = world.client.take()
+    assert sent.message.API_KEY == ListOffsetsRequest.API_KEY
 
 
 @pytest.mark.spec("client:PL-10", "client:PL-11", "client:SQ-14")

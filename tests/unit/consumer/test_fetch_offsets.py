@@ -238,6 +238,38 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert list(world.again()) == [2]
 
 
+def test_what_waits_for_a_leader_alone_is_asked_as_soon_as_metadata_names_it() -> None:
+    world = World(T0, T1)
+    world.lead({0: (-1, 4), 1: (-1, 4)})
+    assert world.reset(T0, T1) == {}
+
+    world.lead({0: (2, 5), 1: (-1, 4)})
+    world.offsets.on_metadata()
+
+    assert {node_id: asked(sent) for node_id, sent in world.again().items()} == {2: {0: -2}}
+    assert world.again() == {}
+    # It is under way now: news of leaders do not ask it twice.
+    world.lead({0: (1, 6), 1: (-1, 4)})
+    world.offsets.on_metadata()
+    assert world.again() == {}
+
+
+def test_a_pause_for_another_reason_outlasts_new_metadata() -> None:
+    world = World(T0)
+    world.lead({0: (-1, 4)})
+    world.reset(T0)
+    world.clock.advance(0.1)
+    world.lead({0: (2, 5)})
+    world.again()[2].answer(listed((T0, -1, 6)))
+
+    world.lead({0: (1, 6)})
+    world.offsets.on_metadata()
+
+    assert world.again() == {}
+    world.clock.advance(0.1)
+    assert list(world.again()) == [1]
+
+
 def test_by_duration_without_a_record_that_young_is_the_end() -> None:
     world = World(T0)
     world.reset(T0, policy=ResetPolicy("by_duration", 1000))[1].answer(listed((T0, -1, 0)))
@@ -371,6 +403,20 @@ def test_a_lookup_retries_with_new_metadata() -> None:
     assert sent.node_id == 2
     sent.answer(listed((T0, 9, 0)))
     assert run(steps) == {T0: OffsetAndTimestamp(9, 90, 3)}
+
+
+@pytest.mark.spec("client:GP-32")
+def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> None:
+    world = World()
+    world.lead({0: (-1, 4)})
+    steps = world.offsets.lookup({T0: 100}, 160.0)
+    assert next(steps).until == 160.0
+
+    world.lead({0: (2, 5)})
+    next(steps)
+
+    (sent,) = world.client.take()
+    assert sent.node_id == 2
 
 
 @pytest.mark.spec("client:GP-32")
