@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -26,7 +27,7 @@ Made by
 $ {command}
 ```
 
-on {machine}; load average before it began: {load}.
+on {machine}, {date}; load average before it began: {load}. Tables that another call made say so.
 
 """
 
@@ -131,7 +132,13 @@ More:
 
 def about(command: str, rounds: int) -> dict[str, Any]:
     """What a page says of the call that made it: the machine and its load now."""
-    return {"command": command, "machine": machine(), "rounds": rounds, "load": round(os.getloadavg()[0], 1)}
+    return {
+        "command": command,
+        "machine": machine(),
+        "date": time.strftime("%Y-%m-%d"),
+        "rounds": rounds,
+        "load": round(os.getloadavg()[0], 1),
+    }
 
 
 def machine() -> str:
@@ -179,9 +186,11 @@ def _update(
 ) -> list[Path]:
     data_file = folder / f"{name}.json"
     data: dict[str, Any] = json.loads(data_file.read_text()) if data_file.exists() else {"tables": {}}
+    for old in data["tables"].values():
+        old.setdefault("made_by", {key: data.get(key, "") for key in made_by})
     data |= made_by
     for table in tables:
-        data["tables"][table.name] = asdict(table)
+        data["tables"][table.name] = asdict(table) | {"made_by": dict(made_by)}
     data["tables"] = dict(sorted(data["tables"].items(), key=lambda item: _place(item[0], order)))
     data_file.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     everything = list(data["tables"].values())
@@ -191,10 +200,22 @@ def _update(
         draw(everything, path)
         written += [path] if path.exists() else []
     parts = [_MADE_BY.format(title=page.title, **data) + _without_dead_links(page.text.format(**data), folder)]
-    parts += [f"## {item['title']}\n\n{item['text']}\n\n{markdown_table(item)}" for item in everything]
+    for item in everything:
+        text = item["text"] + _other_call(item["made_by"], made_by)
+        parts.append(f"## {item['title']}\n\n{text}\n\n{markdown_table(item)}")
     page_file = folder / f"{name}.md"
     page_file.write_text("\n".join(parts), encoding="utf-8")
     return [page_file, *written]
+
+
+def _other_call(made_by: Mapping[str, Any], newest: Mapping[str, Any]) -> str:
+    """What is said below a table that was not made by the newest call."""
+    if made_by == newest:
+        return ""
+    commands = ", ".join(f"`{command}`" for command in made_by["command"].split("\n$ "))
+    rounds = f"{made_by['rounds']} round" + ("" if made_by["rounds"] == 1 else "s")
+    date = f", {made_by['date']}" if made_by["date"] else ""
+    return f"\n\n*{rounds}, made by {commands} on {made_by['machine']}{date}.*"
 
 
 def _without_dead_links(text: str, folder: Path) -> str:

@@ -130,7 +130,7 @@ class Results:
         """What is said of the calls: every command once, the newest machine, the most rounds, the highest load."""
         calls: list[dict[str, Any]] = [line["about"] for line in self.lines if "about" in line]
         if not calls:
-            return {"command": "", "machine": "", "rounds": 0, "load": 0.0}
+            return {"command": "", "machine": "", "date": "", "rounds": 0, "load": 0.0}
         return calls[-1] | {
             "command": "\n$ ".join(dict.fromkeys(call["command"] for call in calls)),
             "rounds": max(call["rounds"] for call in calls),

@@ -17,7 +17,13 @@ from tests.benchmarks.results import Results, Run, Series
 from tests.benchmarks.tables import Table, figure, markdown_table
 from tests.benchmarks.workloads import WORKLOADS
 
-_ABOUT = {"command": "python -m tests.benchmarks", "machine": "a machine", "rounds": 3, "load": 0.25}
+_ABOUT = {
+    "command": "python -m tests.benchmarks",
+    "machine": "a machine",
+    "date": "2026-11-22",
+    "rounds": 3,
+    "load": 0.25,
+}
 _ROW = {"name": "pyconsumer, eager", "note": "", "median": 20.0, "min": 10.0, "max": 30.0}
 
 
@@ -53,7 +59,7 @@ def test_each_page_gets_its_tables(tmp_path: Path) -> None:
     main = (tmp_path / "benchmarks.md").read_text()
     assert "(benchmarks.png)" in main
     assert "(benchmarks-times.png)" not in main, "there is no such plot yet"
-    assert "on a machine; load average before it began: 0.25." in main
+    assert "on a machine, 2026-11-22; load average before it began: 0.25." in main
     assert list(json.loads((tmp_path / "benchmarks.json").read_text())["tables"]) == ["consume"]
 
 
@@ -63,6 +69,17 @@ def test_a_new_table_takes_the_place_of_the_old_one_and_the_order_is_that_of_the
         update(tmp_path, [Table(name, title, "records/s", "", "", [_ROW])], _ABOUT, list(WORKLOADS))
     text = (tmp_path / "benchmarks.md").read_text()
     assert [line for line in text.splitlines() if line.startswith("## ")] == ["## New", "## Producing", "## Other"]
+
+
+def test_a_table_that_another_call_made_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    update(tmp_path, [Table("produce", "Producing", "records/s", "How.", "", [_ROW])], _ABOUT, list(WORKLOADS))
+    later = _ABOUT | {"command": "python -m tests.benchmarks consume", "machine": "another", "rounds": 1}
+    update(tmp_path, [Table("consume", "Consuming", "records/s", "How.", "", [_ROW])], later, list(WORKLOADS))
+    text = (tmp_path / "benchmarks.md").read_text()
+    assert "on another, 2026-11-22" in text
+    assert text.count("How.\n\n*3 rounds, made by `python -m tests.benchmarks` on a machine, 2026-11-22.*\n\n|") == 1
+    assert text.index("## Consuming") < text.index("## Producing") < text.index("*3 rounds, made by")
 
 
 def test_a_table_of_contenders() -> None:
