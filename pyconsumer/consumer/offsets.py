@@ -397,8 +397,9 @@ class OffsetFetcher:
 
     def on_metadata(self) -> None:
         """Metadata is new: what waited for a leader alone is due, if it has one now."""
-        found = {tp for tp in self._leaderless if self._leader(tp).leader >= 0}
-        self._leaderless -= found
+        waiting = {tp for tp in self._leaderless if self._subscriptions.get(tp) is not None}
+        found = {tp for tp in waiting if self._leader(tp).leader >= 0}
+        self._leaderless = waiting - found
         self._subscriptions.retry_later(found, 0.0)
 
     def _postpone(self, partitions: Iterable[TopicPartition], now: float) -> None:
