@@ -32,9 +32,8 @@ parts are turned into addresses, TLS contexts and the like by :mod:`pyconsumer.n
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.settings import (
@@ -58,6 +57,9 @@ from pyconsumer.settings import (
     Text,
     parse_address,
 )
+
+if TYPE_CHECKING:
+    import ssl
 
 __all__ = [
     "CLIENT_HINTS",
@@ -278,7 +280,7 @@ CLIENT_SETTINGS: Final = (
     Setting(
         "ssl_context",
         None,
-        Instance(ssl.SSLContext, nullable=True),
+        Instance("ssl.SSLContext", nullable=True),
         "A ready `ssl.SSLContext`, instead of the other `ssl_` settings.",
     ),
     Setting(

@@ -7,8 +7,8 @@ share and explains how a component declares its own.
 
 from __future__ import annotations
 
-import difflib
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
@@ -232,18 +232,30 @@ class ListOf(Kind):
 
 
 class Instance(Kind):
-    """An object of one of some classes, or that class itself where ``or_subclass`` is given."""
+    """An object of one of some classes, or that class itself where ``or_subclass`` is given.
 
-    def __init__(self, *types: type, or_subclass: bool = False, nullable: bool = False) -> None:
+    A class may be given by its name, ``module.Class``, so that its module need not be imported here: as long as nobody
+    has done that, there is no object of it.
+    """
+
+    def __init__(self, *types: type | str, or_subclass: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
-        self.types, self.or_subclass = types, or_subclass
+        self._types, self._or_subclass = types, or_subclass
 
     def check(self, value: Any) -> Any:
-        if isinstance(value, self.types) or (
-            self.or_subclass and isinstance(value, type) and issubclass(value, self.types)
-        ):
+        types = tuple(t for t in map(_imported, self._types) if t is not None)
+        if isinstance(value, types) or (self._or_subclass and isinstance(value, type) and issubclass(value, types)):
             return value
-        raise TypeError(f"it must be a {' or '.join(t.__name__ for t in self.types)}, not {value!r}")
+        names = (t.rpartition(".")[2] if isinstance(t, str) else t.__name__ for t in self._types)
+        raise TypeError(f"it must be a {' or '.join(names)}, not {value!r}")
+
+
+def _imported(found: type | str) -> type | None:
+    """A class, or the one of a name if its module is imported."""
+    if not isinstance(found, str):
+        return found
+    module, _, name = found.rpartition(".")
+    return getattr(sys.modules.get(module), name, None)
 
 
 class Function(Kind):
@@ -449,5 +461,7 @@ class Settings(Generic[ConfigT]):
         hint = self.hints.get(name.lower().replace(".", "_"))
         if hint is not None:
             return f"{text}: {hint}"
+        import difflib
+
         near = difflib.get_close_matches(name.lower(), self._by_any_name, n=1, cutoff=0.6)
         return f"{text}; did you mean {near[0]!r}?" if near else text

@@ -16,9 +16,10 @@ take a shorter way to the same result.
 
 from __future__ import annotations
 
-import json
 import logging
-from typing import Any, Final
+import sys
+from types import ModuleType
+from typing import Any
 
 from pyconsumer.errors import RecordDeserializationError
 from pyconsumer.protocol.records import ConsumerRecord, convert
@@ -28,21 +29,23 @@ __all__ = ["Deserialization", "as_converter"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
-_JSON_LOADS: Final = json.loads
-_read_json: Final = json.JSONDecoder().raw_decode
 
-
-def _load_json(data: bytes) -> Any:
+def _json_loads(json: ModuleType) -> Converter:
     """``json.loads`` for what it mostly gets: an object or array in UTF-8, without space round it."""
-    if data[:1] in (b"{", b"[") and data[1:2] != b"\0":
-        try:
-            text = data.decode()
-            found, end = _read_json(text)
-            if end == len(text):
-                return found
-        except ValueError:
-            pass
-    return json.loads(data)  # what else there may be, and all errors
+    read = json.JSONDecoder().raw_decode
+
+    def loads(data: bytes) -> Any:
+        if data[:1] in (b"{", b"[") and data[1:2] != b"\0":
+            try:
+                text = data.decode()
+                found, end = read(text)
+                if end == len(text):
+                    return found
+            except ValueError:
+                pass
+        return json.loads(data)  # what else there may be, and all errors
+
+    return loads
 
 
 def as_converter(deserializer: Any) -> Converter:
@@ -52,8 +55,9 @@ def as_converter(deserializer: Any) -> Converter:
     deserialize = getattr(deserializer, "deserialize", None)
     if deserialize is not None:
         return lambda record, data: deserialize(record.topic, record.headers, data), True
-    if deserializer is _JSON_LOADS:
-        return _load_json
+    json = sys.modules.get("json")  # who has a function of it has imported it
+    if json is not None and deserializer is json.loads:
+        return _json_loads(json)
     return deserializer  # type: ignore[no-any-return]
 
 

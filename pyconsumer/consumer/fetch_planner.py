@@ -15,6 +15,8 @@ Rules
    request for a partition's share may leave.
 5. Only partitions that changed are looked at (the journal of ``SubscriptionState``), so planning costs what changed and
    not what is assigned. A partition that may not be fetched leaves the request, and so the session.
+6. A plan that has nothing to wait for but answers and changes is not made again before one of them comes: a poll asks
+   several times.
 """
 
 from __future__ import annotations
@@ -114,16 +116,19 @@ class FetchPlanner:
         self._delayed: list[tuple[float, TopicPartition]] = []
         self._delayed_until: dict[TopicPartition, float] = {}
         self._retry_nodes_at = float("inf")
+        self._settled = False
 
     # -- inputs ------------------------------------------------------------------------------------------------------
 
     def on_changed(self, partitions: Iterable[TopicPartition], now: float) -> None:
         """Look at these partitions again."""
+        self._settled = False
         for tp in partitions:
             self._place(tp, now)
 
     def recover(self, pending: Collection[int]) -> None:
         """Ctrl-C fell into something: what is under way is what has a request, to the ``pending`` nodes."""
+        self._settled = False
         for node_id, node in self._nodes.items():
             node.changed.update(node.wanted)
             if node.in_flight is not None and node_id not in pending:
@@ -145,6 +150,7 @@ class FetchPlanner:
         node = self._nodes.get(node_id)
         if node is None or node.in_flight is None:
             return None
+        self._settled = False
         planned, node.in_flight = node.in_flight, None
         node.not_before = retry_at
         self.budget.reserved -= planned.reserved
@@ -172,6 +178,8 @@ class FetchPlanner:
 
     def plan(self, now: float) -> list[PlannedFetch]:
         """The requests to send now. Each must be answered by :meth:`on_response` in the end."""
+        if self._settled and not (self._delayed and self._delayed[0][0] <= now):
+            return []
         while self._delayed and self._delayed[0][0] <= now:
             until, tp = heapq.heappop(self._delayed)
             if self._delayed_until.get(tp) == until:
@@ -204,6 +212,8 @@ class FetchPlanner:
         if without_room and planned:
             first = {node_id: self._nodes[node_id] for node_id in without_room}
             self._nodes = first | self._nodes
+        # Room comes back and a node's pause ends without a word to us.
+        self._settled = not without_room and self._retry_nodes_at == float("inf")
         return planned
 
     def _share(self) -> int:

@@ -25,7 +25,7 @@ import os
 import random as _random
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.config import ClientConfig
@@ -43,13 +43,16 @@ from pyconsumer.network.link import Link, LinkSettings, LinkStats
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.peer import ClientResponse, Request, RequestBuilder, RequestTimeoutError
 from pyconsumer.network.pool import Pool
-from pyconsumer.network.sasl import SaslMechanism, mechanism_factory
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
-from pyconsumer.network.tls import make_context
 from pyconsumer.network.waiting import Steps, drive
 from pyconsumer.protocol.api import BrokerVersions
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pyconsumer.network.sasl import SaslMechanism
 
 __all__ = ["ClientResponse", "NetworkClient", "RequestBuilder", "RequestTimeoutError"]
 
@@ -100,8 +103,8 @@ class NetworkClient:
         settings = LinkSettings(
             client_id=config.client_id,
             software_version=_version(),
-            tls=make_context(config),
-            sasl=sasl or mechanism_factory(config),
+            tls=_tls(config),
+            sasl=sasl or _sasl(config),
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
             random=random,
@@ -438,6 +441,22 @@ class NetworkClient:
         self._pool.abandon()
         self._selector.close()
         self._waker.close()
+
+
+def _tls(config: ClientConfig) -> ssl.SSLContext | None:
+    if not config.uses_tls:
+        return None
+    from pyconsumer.network.tls import make_context
+
+    return make_context(config)
+
+
+def _sasl(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
+    if not config.uses_sasl:
+        return None
+    from pyconsumer.network.sasl import mechanism_factory
+
+    return mechanism_factory(config)
 
 
 @functools.cache

@@ -28,7 +28,7 @@ import itertools
 import random as _random
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyconsumer import errors
 from pyconsumer.errors import (
@@ -38,12 +38,14 @@ from pyconsumer.errors import (
     ProtocolError,
     UnsupportedVersionError,
 )
-from pyconsumer.network.frames import FrameReader
-from pyconsumer.network.sasl import SaslMechanism
-from pyconsumer.network.tls import TlsSession, looks_like_tls
+from pyconsumer.network.frames import FrameReader, looks_like_tls
 from pyconsumer.protocol.api import ApiKey, BrokerVersions, decode_response, encode_request
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pyconsumer.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from pyconsumer.network.sasl import SaslMechanism
+    from pyconsumer.network.tls import TlsSession
 
 __all__ = ["TRANSITIONS", "Connection", "InFlight", "Reply", "State"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pyconsumer.errors import ProtocolError
 
-__all__ = ["FrameReader"]
+__all__ = ["FrameReader", "looks_like_tls"]
 
 _SMALL = 4096
 # A size is believed only so far before its bytes arrive: a lie costs this much memory, not 2 GiB.
@@ -127,3 +127,8 @@ class FrameReader:
                 return last
         self._last = bytearray(size)
         return self._last
+
+
+def looks_like_tls(head: bytes) -> bool:
+    """Whether bytes begin like a TLS alert or handshake record: then a plain client spoke to a TLS port."""
+    return len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 3

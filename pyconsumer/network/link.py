@@ -11,18 +11,20 @@ import itertools
 import math
 import os
 import socket
-import ssl
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.connection import Connection, Reply, State
 from pyconsumer.network.dns import Endpoint, Lookup
-from pyconsumer.network.sasl import SaslMechanism
 from pyconsumer.network.selector import EVENT_READ, EVENT_WRITE, Selector
-from pyconsumer.network.tls import TlsSession
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pyconsumer.network.sasl import SaslMechanism
 
 __all__ = ["Link", "LinkSettings", "LinkStats"]
 
@@ -189,7 +191,11 @@ class Link:
         """Begin to connect; True if that is done at once."""
         settings = self._settings
         name = f"{self.address}" if str(endpoint) == self.address else f"{self.address} ({endpoint})"
-        tls = TlsSession(settings.tls, endpoint.host, name) if settings.tls is not None else None
+        tls = None
+        if settings.tls is not None:
+            from pyconsumer.network.tls import TlsSession
+
+            tls = TlsSession(settings.tls, endpoint.host, name)
         self.connection = Connection(
             name,
             client_id=settings.client_id,

@@ -143,6 +143,15 @@ def test_importing_pyconsumer_imports_nothing_heavy() -> None:
     assert _in_fresh_python(program).stdout.split() == []
 
 
+def test_a_consumer_imports_nothing_that_only_some_consumers_need() -> None:
+    rare = ("ssl", "hashlib", "json", "difflib", "sysconfig", "asyncio", "pyconsumer.network.tls", "pyarrow")
+    program = (
+        "import sys; before = set(sys.modules); from pyconsumer import KafkaConsumer;"
+        f"print(*[name for name in {rare} if name in sys.modules and name not in before])"
+    )
+    assert _in_fresh_python(program).stdout.split() == []
+
+
 def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
     """What import time comes from, without a clock: ``python -m tests.benchmarks`` measures the time itself."""
     program = (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-import sysconfig
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["IMPLEMENTATION", "ColumnsBuilder", "ConsumerRecord", "Cursor", "convert", "describe"]
@@ -19,8 +19,11 @@ def _compiled() -> tuple[Any, str]:
     """The compiled module, or None and why there is none."""
     if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
         return None, "PYCONSUMER_PURE is set"
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        return None, "the compiled one is not used on free-threaded Python"
+    if sys.version_info >= (3, 13):
+        import sysconfig
+
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            return None, "the compiled one is not used on free-threaded Python"
     try:
         import pyconsumer.protocol.records._native as _native
     except ImportError as error:

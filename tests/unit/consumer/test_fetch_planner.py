@@ -26,12 +26,17 @@ class World:
             self.subscriptions,
             leader=lambda tp: self.leaders.get(tp, NO_LEADER),
             topic_id=lambda topic: bytes([7] * 16),
-            unavailable_until=lambda node: self.unavailable.get(node, 0.0),
+            unavailable_until=self._unavailable_until,
             max_partition_bytes=partition,
             max_bytes=max_bytes,
             buffer_bytes=buffer,
         )
         self.now = 100.0
+        self.looks = 0
+
+    def _unavailable_until(self, node: int) -> float:
+        self.looks += 1
+        return self.unavailable.get(node, 0.0)
 
     def assign(self, *partitions: TopicPartition, at: int = 0) -> None:
         self.subscriptions.assign_from_user(partitions)
@@ -40,7 +45,9 @@ class World:
                 self.subscriptions.seek(tp, FetchPosition(at, -1, self.leaders[tp]))
 
     def plan(self) -> list[PlannedFetch]:
-        self.planner.on_changed(self.subscriptions.take_changed(), self.now)
+        changed = self.subscriptions.take_changed()
+        if changed:
+            self.planner.on_changed(changed, self.now)
         return self.planner.plan(self.now)
 
     def asked(self) -> dict[int, list[TopicPartition]]:
@@ -328,3 +335,21 @@ def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
     budget.held -= KIB
     (other,) = world.plan()
     assert other.node_id != fetch.node_id, "the others have their turn"
+
+
+def test_the_end_of_a_pause_is_found_though_nobody_tells_of_it() -> None:
+    world = World()
+    world.unavailable[2] = world.now + 5
+    world.assign(T0, T1)
+    assert world.asked() == {1: [T0]}
+    assert world.asked() == {}
+
+    world.unavailable.clear()  # earlier than it was said
+    assert world.asked() == {2: [T1]}
+    world.looks = 0
+    assert world.asked() == {}
+    assert world.looks == 0
+
+    world.done(1)
+    assert world.planner.next_due_at() == float("inf")
+    assert [fetch.node_id for fetch in world.plan()] == [1]

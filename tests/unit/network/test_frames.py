@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pyconsumer.errors import ProtocolError
 from pyconsumer.network import frames
-from pyconsumer.network.frames import FrameReader
+from pyconsumer.network.frames import FrameReader, looks_like_tls
 
 
 def stream_of(bodies: list[bytes]) -> bytes:
@@ -126,3 +126,10 @@ def test_memory_that_is_much_too_large_or_small_is_not_kept(sizes: tuple[int, in
     first, second = (read_frame(reader, bytes(size)) for size in sizes)
     assert second is not first
     assert (len(first), len(second)) == sizes
+
+
+def test_what_tls_looks_like() -> None:
+    assert looks_like_tls(b"\x15\x03\x03")
+    assert looks_like_tls(b"\x16\x03\x01")
+    assert not looks_like_tls(b"\x15")
+    assert not looks_like_tls(b"HTTP")

@@ -12,7 +12,7 @@ import pytest
 
 from pyconsumer.errors import AuthenticationError, ConfigurationError, KafkaConnectionError
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.tls import TlsSession, looks_like_tls, make_context
+from pyconsumer.network.tls import TlsSession, make_context
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
@@ -242,13 +242,6 @@ def test_a_session_works_on_bytes_alone(certificates: Certificates) -> None:
     session.feed(b"\x17\x03\x03\x00\x05nonse")
     with pytest.raises((AuthenticationError, EOFError)):
         session.read_into(memoryview(buffer))
-
-
-def test_what_tls_looks_like() -> None:
-    assert looks_like_tls(b"\x15\x03\x03")
-    assert looks_like_tls(b"\x16\x03\x01")
-    assert not looks_like_tls(b"\x15")
-    assert not looks_like_tls(b"HTTP")
 
 
 # -- contexts ----------------------------------------------------------------------------------------------------------
