@@ -155,7 +155,7 @@ class Fetcher:
             for state in list(self._subscriptions.states()):
                 self._subscriptions.on_leader(state.topic_partition, self._leader(state.topic_partition))
                 self._subscriptions.note_changed(state.topic_partition)
-            self.offsets.on_metadata()
+            self._subscriptions.on_leaders(self._leader)
         # Dropping a buffered answer is itself a change: twice is enough, as the second round drops nothing.
         for _ in range(2):
             changed = self._subscriptions.take_changed()

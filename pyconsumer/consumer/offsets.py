@@ -151,7 +151,6 @@ class OffsetFetcher:
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000
         self._error: KafkaError | None = None
-        self._leaderless: set[TopicPartition] = set()  # postponed, and for no other reason
 
     def raise_error(self) -> None:
         """Raise what a reset or validation in the background failed with, once."""
@@ -277,7 +276,7 @@ class OffsetFetcher:
         wall_ms = self._clock.wall_ms()
         timestamps = {tp: policy.timestamp(wall_ms) for tp, policy in wanted.items()}
         groups, leaderless = group_by_leader(wanted, self._leader)
-        self._await_leaders(wanted, leaderless, now)
+        self._postpone(leaderless, now, awaits_leader=True)
         for node_id, group in groups.items():
             self._subscriptions.retry_later(group, now + self._request_timeout)
             future = self._send_list_offsets(node_id, group, timestamps)
@@ -323,8 +322,7 @@ class OffsetFetcher:
         """Ask leaders whether their logs still contain the positions that wait for it and are due. Returns at once."""
         positions: dict[int, dict[TopicPartition, FetchPosition]] = {}
         leaderless: set[TopicPartition] = set()
-        due = self._subscriptions.needing_validation(now)
-        for state in due:
+        for state in self._subscriptions.needing_validation(now):
             position = state.fetch_position
             if position is None:
                 continue
@@ -332,7 +330,7 @@ class OffsetFetcher:
                 leaderless.add(state.topic_partition)
                 continue
             positions.setdefault(position.leader.leader, {})[state.topic_partition] = position
-        self._await_leaders([state.topic_partition for state in due], leaderless, now)
+        self._postpone(leaderless, now, awaits_leader=True)
         for node_id, group in positions.items():
             self._subscriptions.retry_later(group, now + self._request_timeout)
             future = self._client.send(
@@ -389,24 +387,11 @@ class OffsetFetcher:
         if not error.retriable:
             self._keep_error(error)
 
-    def _await_leaders(self, due: Iterable[TopicPartition], leaderless: set[TopicPartition], now: float) -> None:
-        """Of what is due, postpone what has no leader that can be asked, until metadata names one."""
-        self._leaderless.difference_update(due)
-        self._leaderless |= leaderless
-        self._postpone(leaderless, now)
-
-    def on_metadata(self) -> None:
-        """Metadata is new: what waited for a leader alone is due, if it has one now."""
-        waiting = {tp for tp in self._leaderless if self._subscriptions.get(tp) is not None}
-        found = {tp for tp in waiting if self._leader(tp).leader >= 0}
-        self._leaderless = waiting - found
-        self._subscriptions.retry_later(found, 0.0)
-
-    def _postpone(self, partitions: Iterable[TopicPartition], now: float) -> None:
-        """Retry after the backoff, with new metadata."""
+    def _postpone(self, partitions: Iterable[TopicPartition], now: float, *, awaits_leader: bool = False) -> None:
+        """Retry after the backoff, with new metadata; as soon as these name a leader if that is all that is missing."""
         postponed = list(partitions)
         if postponed:
-            self._subscriptions.retry_later(postponed, now + self._retry_backoff)
+            self._subscriptions.retry_later(postponed, now + self._retry_backoff, awaits_leader=awaits_leader)
             self._metadata.request_update()
 
     def _keep_error(self, error: KafkaError) -> None:

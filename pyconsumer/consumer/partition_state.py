@@ -41,6 +41,7 @@ class PartitionState:
         buffered_fetches: how many answers wait to be handed out.
         buffered_bytes: their size.
         retry_at: no reset or validation before this time (seconds).
+        awaits_leader: that is so only because it has no leader that could be asked.
         fetch_blocked: an error of it waits to be raised, and fetching more would only bring it again.
         fetch_not_before: no fetch before this time (seconds), after an error that passes.
         preferred_replica: node to read from instead of the leader (KIP-392) until ``preferred_until``, or -1.
@@ -48,6 +49,7 @@ class PartitionState:
     """
 
     __slots__ = (
+        "awaits_leader",
         "buffered_bytes",
         "buffered_fetches",
         "end_offset_asked",
@@ -88,6 +90,7 @@ class PartitionState:
         self.log_start_offset = -1
         self.reset_policy: ResetPolicy | None = None
         self.retry_at = 0.0
+        self.awaits_leader = False
         self.fetch_not_before = 0.0
         self.fetch_blocked = False
         self.preferred_replica = -1

@@ -353,6 +353,14 @@ class SubscriptionState:
         """Let every reset and validation that is wanted be due."""
         for state in self._not_fetching.values():
             state.retry_at = 0.0
+            state.awaits_leader = False
+
+    def on_leaders(self, leader: MetadataLookup) -> None:
+        """Metadata is new: what waited for a leader alone is due, if it has one now."""
+        for tp, state in self._not_fetching.items():
+            if state.awaits_leader and leader(tp).leader >= 0:
+                state.retry_at = 0.0
+                state.awaits_leader = False
 
     def _in(self, wanted: FetchState) -> list[TopicPartition]:
         return [tp for tp, state in self._not_fetching.items() if state.state is wanted]
@@ -401,12 +409,15 @@ class SubscriptionState:
         self.seek(tp, position)
         return True
 
-    def retry_later(self, partitions: Iterable[TopicPartition], retry_at: float) -> None:
-        """No reset or validation of these before ``retry_at``."""
+    def retry_later(
+        self, partitions: Iterable[TopicPartition], retry_at: float, *, awaits_leader: bool = False
+    ) -> None:
+        """No reset or validation of these before ``retry_at``, or before they have a leader if they lack only that."""
         for tp in partitions:
             state = self._assignment.get(tp)
             if state is not None:
                 state.retry_at = retry_at
+                state.awaits_leader = awaits_leader
 
     # -- validation (KIP-320) ----------------------------------------------------------------------------------------
 
@@ -509,6 +520,7 @@ class SubscriptionState:
             self._not_fetching[tp] = state
         state.restart_fetching(next(self._epochs))
         state.retry_at = 0.0  # the pause after an earlier question is not one before the next
+        state.awaits_leader = False
         self._changed[tp] = None
         return True
 

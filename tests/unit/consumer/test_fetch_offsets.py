@@ -65,6 +65,9 @@ class World:
     def lead(self, leaders: dict[int, tuple[int, int]]) -> None:
         self.metadata.update(metadata_response(leaders), 12, self.clock.now())
 
+    def notice_leaders(self) -> None:
+        self.subscriptions.on_leaders(lambda tp: current_leader(self.metadata, tp))
+
     def reset(self, *partitions: TopicPartition, policy: ResetPolicy = EARLIEST) -> dict[int, Sent]:
         for tp in partitions:
             self.subscriptions.request_reset(tp, policy)
@@ -244,13 +247,13 @@ def test_what_waits_for_a_leader_alone_is_asked_as_soon_as_metadata_names_it() -
     assert world.reset(T0, T1) == {}
 
     world.lead({0: (2, 5), 1: (-1, 4)})
-    world.offsets.on_metadata()
+    world.notice_leaders()
 
     assert {node_id: asked(sent) for node_id, sent in world.again().items()} == {2: {0: -2}}
     assert world.again() == {}
     # It is under way now: news of leaders do not ask it twice.
     world.lead({0: (1, 6), 1: (-1, 4)})
-    world.offsets.on_metadata()
+    world.notice_leaders()
     assert world.again() == {}
 
 
@@ -263,7 +266,7 @@ def test_a_pause_for_another_reason_outlasts_new_metadata() -> None:
     world.again()[2].answer(listed((T0, -1, 6)))
 
     world.lead({0: (1, 6)})
-    world.offsets.on_metadata()
+    world.notice_leaders()
 
     assert world.again() == {}
     world.clock.advance(0.1)
