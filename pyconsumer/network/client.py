@@ -17,7 +17,6 @@ What is not obvious
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
 import math
@@ -27,6 +26,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyconsumer import __version__
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
@@ -102,7 +102,7 @@ class NetworkClient:
         sockets: dict[str, Any] = {} if open_socket is None else {"open_socket": open_socket}
         settings = LinkSettings(
             client_id=config.client_id,
-            software_version=_version(),
+            software_version=__version__,
             tls=_tls(config),
             sasl=sasl or _sasl(config),
             send_buffer_bytes=config.send_buffer_bytes,
@@ -457,16 +457,6 @@ def _sasl(config: ClientConfig) -> Callable[[], SaslMechanism] | None:
     from pyconsumer.network.sasl import mechanism_factory
 
     return mechanism_factory(config)
-
-
-@functools.cache
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # slow to import
-
-    try:
-        return version("pyconsumer")
-    except PackageNotFoundError:  # run from a zip, as in a Spark worker
-        return "unknown"
 
 
 _clients: weakref.WeakSet[NetworkClient] = weakref.WeakSet()
