@@ -28,6 +28,8 @@ __all__ = ["Server", "Setup", "installed"]
 
 _HERE = Path(__file__).parent
 _NUMBERS = itertools.count(1)
+_FEW = 100
+_INDEX_BYTES = 256 << 10  # enough for segments of 128 MiB
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class Server:
     def create_topic(self, partitions: int) -> str:
         """A topic with a name of its own."""
         name = f"bench-{uuid.uuid4().hex[:6]}-{next(_NUMBERS)}"
+        # Kafka maps 20 MB of indexes for each partition: of a thousand they would fill the memory of a small machine.
+        config = {"segment.index.bytes": _INDEX_BYTES} if partitions > _FEW else None
         with closing(RawClient(self.bootstrap_servers, timeout_s=120)) as client:
-            client.create_topic(name, partitions)
+            client.create_topic(name, partitions, config=config)
         return name
 
     def delete_topic(self, name: str) -> None:
