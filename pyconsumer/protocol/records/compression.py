@@ -13,7 +13,9 @@ snappy, lz4 and zstd come from ``cramjam``, or from ``pyarrow`` where a Spark wo
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
 from struct import Struct
@@ -136,6 +138,25 @@ def _too_large(max_bytes: int) -> DamageError:
     return DamageError(f"more than {max_bytes} bytes would come out of its compressed records")
 
 
+# Frames of streams, as Java writes them, tell only a bound far above what comes out. To get that much fresh memory for
+# each batch, zeroed and page by page, takes nearly as long as to decompress it.
+_kept: Final = threading.local()
+_KEPT_BYTES: Final = 4 << 20
+
+
+def _written(decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, bound: int) -> bytes:
+    """What a library's function writes into a buffer of ``bound`` bytes; each thread keeps one of up to 4 MiB."""
+    keeps = bound <= _KEPT_BYTES
+    buffer = _kept.__dict__.pop("buffer", None) if keeps else None  # taken out: what may run meanwhile gets another one
+    if buffer is None or len(buffer) < bound:
+        buffer = bytearray(bound)
+    output = memoryview(buffer)[:bound]
+    size = decompress_into(data, output)
+    if keeps:
+        _kept.buffer = buffer
+    return bytes(output[:size])
+
+
 # --- gzip
 
 
@@ -194,9 +215,7 @@ def _snappy_block(name: str, module: Any, block: memoryview, room: int, max_byte
     if size > 64 * len(block):  # the longest copy is 64 bytes and takes 2: the header lies
         raise DamageError("a snappy block claims more bytes than it can hold")
     if name == "cramjam":
-        output = bytearray(size)
-        module.snappy.decompress_raw_into(block, output)
-        return bytes(output)
+        return _written(module.snappy.decompress_raw_into, block, size)
     return bytes(module.Codec("snappy").decompress(block, decompressed_size=size, asbytes=True))
 
 
@@ -218,14 +237,12 @@ def _compress_snappy(name: str, module: Any, view: memoryview) -> bytes:
 
 def _decompress_frames(name: str, module: Any, kind: str, data: Buffer, bound: int, max_bytes: int) -> bytes:
     if name == "cramjam":
-        output = bytearray(min(bound, max_bytes))
         try:
-            size = getattr(module, kind).decompress_into(data, output)
+            return _written(getattr(module, kind).decompress_into, data, min(bound, max_bytes))
         except module.DecompressionError as exc:
             if bound > max_bytes and "whole buffer" in str(exc):
                 raise _too_large(max_bytes) from None
             raise
-        return bytes(memoryview(output)[:size])
     with module.CompressedInputStream(module.BufferReader(module.py_buffer(data)), kind) as stream:
         content = stream.read(min(bound, max_bytes) + 1)
         if len(content) > max_bytes:

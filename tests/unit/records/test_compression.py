@@ -9,6 +9,7 @@ import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import cramjam
@@ -220,6 +221,29 @@ def test_the_bound_itself_is_allowed(library: str, codec: Codec) -> None:
     assert len(decompress(codec, packed, 500_000)) == 500_000
     with pytest.raises(DamageError):
         decompress(codec, packed, 499_999)
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_what_an_earlier_batch_left_in_memory_is_neither_seen_nor_room_for_a_later_one(codec: Codec) -> None:
+    large, small = b"secret" * 20_000, b"small"
+    assert decompress(codec, compress(codec, large)) == large
+
+    assert decompress(codec, compress(codec, small)) == small
+    assert decompress(codec, compress(codec, b"")) == b""
+    with pytest.raises(DamageError, match="more than 100 bytes"):
+        decompress(codec, compress(codec, large), 100)
+    with pytest.raises(DamageError):
+        decompress(codec, compress(codec, large)[:-9])
+    assert decompress(codec, compress(codec, large)) == large
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_threads_that_decompress_at_once_do_not_share_memory(codec: Codec) -> None:
+    texts = [bytes([65 + number]) * 30_000 + random.Random(number).randbytes(30_000) for number in range(4)]
+    packed = [compress(codec, text) for text in texts]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda number: decompress(codec, packed[number % 4]), range(400)))
+    assert found == texts * 100
 
 
 def test_headers_that_claim_much_allocate_little() -> None:
