@@ -56,6 +56,9 @@ class Codec(IntEnum):
             ) from None
 
 
+_BY_NUMBER: Final[dict[int, Codec]] = {int(codec): codec for codec in Codec}
+
+
 @cache
 def _library() -> tuple[str, Any]:
     try:
@@ -91,7 +94,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         DamageError: the data is damaged, or more than ``max_bytes`` would come out.
         UnsupportedCodecError: unknown codec, or its library is missing.
     """
-    kind = Codec.of(codec)
+    kind = _BY_NUMBER.get(codec) or Codec.of(codec)
     if kind is Codec.NONE:
         return bytes(data)
     if kind is Codec.GZIP:
