@@ -14,6 +14,7 @@ without topics), and generations in user data (Kafka 2.4 to 3.1) count for both 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Collection, Mapping, Sequence
 
@@ -35,6 +36,7 @@ __all__ = ["Claims", "CooperativeStickyAssignor", "changing_hands", "even_shares
 
 _GENERATION = struct.Struct(">i")
 _NONE = -1  # "no generation"
+_REJOIN = b"rejoin"  # in an assignment: whichever process has it by now is to ask for a rebalance
 
 
 class CooperativeStickyAssignor(Assignor):
@@ -45,6 +47,7 @@ class CooperativeStickyAssignor(Assignor):
 
     def __init__(self) -> None:
         self._generation = _NONE
+        self._rejoins = False
 
     @property
     def name(self) -> str:
@@ -59,6 +62,14 @@ class CooperativeStickyAssignor(Assignor):
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
         self._generation = metadata.generation_id
+        self._rejoins = assignment.user_data == _REJOIN
+
+    def on_voted_out(self) -> None:
+        self._rejoins = False
+
+    def rebalance_due_in(self) -> float:
+        """0 if a static member was to give something up: it may be its next process that was told, see the module."""
+        return 0.0 if self._rejoins else math.inf
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         topics = subscribed_topics(cluster, subscriptions)
@@ -66,7 +77,15 @@ class CooperativeStickyAssignor(Assignor):
         if not members:
             return {}
         shares, withheld = even_shares(cluster, topics, members)
-        return {member: Assignment(tuple(p for p in shares[member] if p not in withheld)) for member in subscriptions}
+        return {
+            member: _assignment(subscription, tuple(p for p in shares[member] if p not in withheld))
+            for member, subscription in subscriptions.items()
+        }
+
+
+def _assignment(subscription: Subscription, given: tuple[TopicPartition, ...]) -> Assignment:
+    gives_up = subscription.group_instance_id is not None and not set(subscription.owned_partitions).issubset(given)
+    return Assignment(given, _REJOIN if gives_up else None)
 
 
 def even_shares(
