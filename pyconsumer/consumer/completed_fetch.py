@@ -5,13 +5,16 @@ Rules
 1. Answers are handed out in the order in which they came; those of one partition never overtake each other.
 2. An answer counts only while its partition is in the fetch epoch that it was asked for in. When that changes, the
    answer and its memory are dropped at once.
-3. Answers of a paused partition are put aside, without their big neighbours' memory, and come first after ``resume``.
+3. Answers of a paused partition are put aside and come first after ``resume``.
 4. The position moves to what :meth:`CompletedFetch.take` has gone past, hidden records included, and to nothing else.
 5. After a position has moved nothing may raise before the records are returned: errors wait at their place in the
    queue and are raised only when nothing was collected; Ctrl-C takes the move back. An error with data stays until a
    seek (its partition's turn passes to the others meanwhile); one without data goes when it was raised.
 6. Iteration may take the records decoded ahead by itself, without a call of ours for each (:meth:`FetchBuffer.lend`).
    Positions are right again after :meth:`FetchBuffer.settle`, and nothing else may be done before that.
+7. What one request brought is one piece of memory, that of its frame, however many partitions it is for. So it is
+   charged to the budget whole, and until the last of them has gone past its part. Those that stay behind, paused or
+   with an error, take a copy of their part along.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class CompletedFetch:
         error: called at this answer's turn: returns what to raise, or None if there is nothing to raise any more.
 
     Attributes:
+        frame: what its record set is a part of, while it is in a :class:`FetchBuffer`; None if that is all its own.
         blocks: whether nothing more is to be fetched before it is gone.
         parked: whether it was put aside (rule 3).
         raw: records decoded and not converted yet.
@@ -62,6 +66,7 @@ class CompletedFetch:
         "dropped",
         "error",
         "fetch_epoch",
+        "frame",
         "parked",
         "raw",
         "ready",
@@ -83,6 +88,7 @@ class CompletedFetch:
         self.topic_partition = state.topic_partition
         self.fetch_epoch = state.fetch_epoch
         self.error = error
+        self.frame: _Frame | None = None
         self.charged = 0
         self.charged_decompressed = 0
         self.dropped = False
@@ -112,9 +118,22 @@ class CompletedFetch:
         return self.cursor.next_offset
 
     @property
+    def memory(self) -> bytearray | None:
+        """The frame's memory, of which its record set is a view; None if it is no view."""
+        return self._buffer.obj if isinstance(self._buffer, memoryview) else None  # type: ignore[return-value]
+
+    @property
     def size_bytes(self) -> int:
-        """Memory that it holds: its part of the answer and the batch that is decompressed."""
-        return 0 if self.dropped else len(self._buffer) + self.cursor.decompressed_bytes
+        """Memory that it alone holds: its record set, if that is not a part of a ``frame``, and the open batch."""
+        if self.dropped:
+            return 0
+        own = 0 if self.frame is not None else len(self.memory or self._buffer)
+        return own + self.cursor.decompressed_bytes
+
+    @property
+    def record_set_bytes(self) -> int:
+        """Size of its record set."""
+        return len(self._buffer)
 
     @property
     def exhausted(self) -> bool:
@@ -172,11 +191,9 @@ class CompletedFetch:
 
     def detach(self) -> None:
         """Keep only this partition's bytes of the frame that it came in."""
-        buffer = self._buffer
-        if isinstance(buffer, memoryview) and buffer.nbytes * 2 < memoryview(buffer.obj).nbytes and not self.exhausted:
-            offset = self.next_offset
-            self._buffer = bytes(buffer)
-            self._restart(offset)
+        offset = self.next_offset
+        self._buffer = bytes(self._buffer)
+        self._restart(offset)
 
     def _restart(self, offset: int) -> None:
         """Begin again at an offset; records decoded ahead are dropped."""
@@ -195,6 +212,16 @@ class CompletedFetch:
         self.cursor.close()
 
 
+class _Frame:
+    """Memory that record sets share: its size in bytes, and how many of them are left."""
+
+    __slots__ = ("parts", "size_bytes")
+
+    def __init__(self, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.parts = 0
+
+
 class FetchBuffer:
     """Answers that wait to be handed out.
 
@@ -211,6 +238,7 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._frames: dict[int, _Frame] = {}  # by the id of their memory, which is there as long as they are
         self._moved: list[tuple[PartitionState, int, int, LeaderAndEpoch]] = []
         self._lent: tuple[CompletedFetch, int] | None = None
 
@@ -229,6 +257,7 @@ class FetchBuffer:
         fetch.state.buffered_fetches += 1
         if fetch.error is not None or fetch.is_damaged:
             fetch.blocks = fetch.state.fetch_blocked = True
+        self._enter_frame(fetch)
         self._charge(fetch)
         if fetch.topic_partition in self._parked:
             self._put_aside(fetch)
@@ -375,9 +404,10 @@ class FetchBuffer:
         self._queue.clear()
         self._parked.clear()
         self._of.clear()
+        self._frames.clear()
         self._budget.held = self._budget.parked = 0
         for state in self._subscriptions.states():
-            state.buffered_fetches = state.buffered_bytes = 0
+            state.buffered_fetches = 0
             state.fetch_blocked = False
 
     def _head(self, collected: bool) -> CompletedFetch | None:
@@ -410,8 +440,7 @@ class FetchBuffer:
             self._put_aside(fetch)
 
     def _put_aside(self, fetch: CompletedFetch) -> None:
-        fetch.detach()
-        self._charge(fetch)
+        self._detach(fetch)
         fetch.parked = True
         self._budget.parked += fetch.charged
 
@@ -426,7 +455,10 @@ class FetchBuffer:
         """An answer with data raised: it stays, and the other partitions have their turn before it comes again."""
         if fetch.dropped:
             return
-        self._queue.extend(self._take_out(fetch.topic_partition))
+        stay = self._take_out(fetch.topic_partition)
+        for other in stay:
+            self._detach(other)
+        self._queue.extend(stay)
 
     def _raise_error(self, fetch: CompletedFetch) -> None:
         """It is the turn of an answer without data: it goes, and what it has to say is raised."""
@@ -461,12 +493,47 @@ class FetchBuffer:
             self._charge(fetch)
         return True
 
+    # -- memory ------------------------------------------------------------------------------------------------------
+
     def _charge(self, fetch: CompletedFetch) -> None:
         size = fetch.size_bytes
         fetch.charged_decompressed = fetch.cursor.decompressed_bytes
         self._budget.held += size - fetch.charged
-        fetch.state.buffered_bytes += size - fetch.charged
         fetch.charged = size
+
+    def _enter_frame(self, fetch: CompletedFetch) -> None:
+        memory = fetch.memory
+        if memory is None:
+            return
+        frame = self._frames.get(id(memory))
+        if frame is None:
+            frame = self._frames[id(memory)] = _Frame(len(memory))
+            self._budget.held += frame.size_bytes
+        frame.parts += 1
+        fetch.frame = frame
+
+    def _leave_frame(self, fetch: CompletedFetch) -> None:
+        """Its part is not needed any more."""
+        frame, fetch.frame = fetch.frame, None
+        if frame is None:
+            return
+        frame.parts -= 1
+        if not frame.parts:
+            del self._frames[id(fetch.memory)]
+            self._budget.held -= frame.size_bytes
+
+    def _detach(self, fetch: CompletedFetch) -> None:
+        """It is going to stay: let it have its memory for itself, by a copy if that is only a part of something."""
+        frame = fetch.frame
+        if frame is None:
+            return
+        is_most = frame.parts == 1 and 2 * fetch.record_set_bytes >= frame.size_bytes
+        self._leave_frame(fetch)
+        if not is_most:
+            fetch.detach()
+        self._charge(fetch)
+
+    # ----------------------------------------------------------------------------------------------------------------
 
     def _drop(self, fetch: CompletedFetch) -> None:
         if fetch.dropped:
@@ -481,9 +548,9 @@ class FetchBuffer:
             self._budget.parked -= fetch.charged
         if fetch.fetch_epoch == fetch.state.fetch_epoch:
             fetch.state.buffered_fetches -= 1
-            fetch.state.buffered_bytes -= fetch.charged
             if fetch.blocks:
                 fetch.state.fetch_blocked = False
+        self._leave_frame(fetch)
         fetch.charged = 0
         fetch.drop()
         self._subscriptions.note_changed(tp)

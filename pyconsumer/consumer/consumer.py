@@ -563,6 +563,7 @@ class KafkaConsumer(Consumer):
         finally:
             self._guard.closed = True
             self._client.close()
+            self._core.fetcher.buffer.clear()
             self._interceptors.close()
 
     def __enter__(self) -> Self:

@@ -39,7 +39,6 @@ class PartitionState:
         fetch_epoch: changes whenever what is buffered or under way becomes worthless. A response counts only if it
             was asked for in the same epoch.
         buffered_fetches: how many answers wait to be handed out.
-        buffered_bytes: their size.
         retry_at: no reset or validation before this time (seconds).
         awaits_leader: that is so only because it has no leader that could be asked.
         fetch_blocked: an error of it waits to be raised, and fetching more would only bring it again.
@@ -50,7 +49,6 @@ class PartitionState:
 
     __slots__ = (
         "awaits_leader",
-        "buffered_bytes",
         "buffered_fetches",
         "end_offset_asked",
         "fetch_blocked",
@@ -82,7 +80,6 @@ class PartitionState:
         self.fetch_offset = -1
         self.fetch_epoch = fetch_epoch
         self.buffered_fetches = 0
-        self.buffered_bytes = 0
         self.paused = False
         self.pending_revocation = False
         self.high_watermark = -1
@@ -143,6 +140,5 @@ class PartitionState:
         self.fetch_epoch = fetch_epoch
         self.fetch_offset = -1 if self.position is None else self.position
         self.buffered_fetches = 0
-        self.buffered_bytes = 0
         self.fetch_blocked = False
         self.fetch_not_before = 0.0

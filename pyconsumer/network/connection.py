@@ -219,7 +219,7 @@ class Connection:
             stage=self.stage,
             address=self.address,
         )
-        self.state = State.CLOSED
+        self._end()
         return error
 
     def close(self) -> None:
@@ -227,7 +227,11 @@ class Connection:
         if self._tls is not None and self.state not in (State.CONNECTING, State.TLS_HANDSHAKE, State.CLOSED):
             self._tls.close()
             self._take_encrypted()
+        self._end()
+
+    def _end(self) -> None:
         self.state = State.CLOSED
+        self._reader.close()
 
     # -- requests ----------------------------------------------------------------------------------------------------
 

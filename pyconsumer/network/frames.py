@@ -18,7 +18,7 @@ _SMALL = 4096
 # A size is believed only so far before its bytes arrive: a lie costs this much memory, not 2 GiB.
 _TRUSTED = 64 << 20
 # Sizes of frames whose memory is kept: smaller ones cost nothing, larger ones would be too much for a client at rest.
-_KEPT = range(1 << 16, 8 << 20)
+_KEPT = range(1 << 16, 9 << 20)
 
 
 class FrameReader:
@@ -86,6 +86,10 @@ class FrameReader:
             return []
         self._frame = None
         return [frame]
+
+    def close(self) -> None:
+        """Let go of the memory of frames: no more bytes come."""
+        self._frame = self._frame_view = self._last = None
 
     def _cut(self) -> list[bytearray]:
         frames: list[bytearray] = []

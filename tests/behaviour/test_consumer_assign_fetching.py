@@ -200,6 +200,16 @@ def test_memory_is_bounded_by_fetch_buffer_bytes(
     assert max(f.max_bytes for f in fetches(proxy)) <= limit
 
 
+def test_a_closed_consumer_holds_no_records(cluster: Cluster, topic: str) -> None:
+    fill(cluster, topic, 400, size=1000, each=50)
+    with consuming(cluster, TopicPartition(topic, 0), max_poll_records=10) as consumer:
+        read(consumer, 10)
+        budget = consumer._core.fetcher.planner.budget
+        assert budget.held > 100_000
+        consumer.close()  # whoever made it may keep it
+        assert budget.held == 0
+
+
 def test_partitions_take_fair_turns(cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(4)
     partitions = [TopicPartition(topic, n) for n in range(4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -103,6 +104,41 @@ def test_user_data_is_the_generation_of_the_last_assignment() -> None:
     assert assignor.subscription_user_data(frozenset("t")) == b"\xff\xff\xff\xff"
     assignor.on_assignment(Assignment(), ConsumerGroupMetadata("g", 7, "m"))
     assert assignor.subscription_user_data(frozenset("t")) == b"\0\0\0\7"
+
+
+def test_a_static_member_that_is_to_give_something_up_owes_a_rebalance_whichever_process_it_is() -> None:
+    # KIP-345: the next process of an instance is handed what the last one was given, without a rebalance
+    cluster = FakeCluster({"t": 4})
+    everything = tuple(parse("tp0 tp1 tp2 tp3"))
+    subscriptions = {
+        "a": Subscription(("t",), None, everything, 1, group_instance_id="one"),
+        "b": Subscription(("t",), None, (), 1, group_instance_id="two"),
+        "c": Subscription(("t",)),
+    }
+    given = CooperativeStickyAssignor().assign(cluster, subscriptions)
+    owing = {}
+    for member, assignment in given.items():
+        fresh = CooperativeStickyAssignor()
+        fresh.on_assignment(assignment, ConsumerGroupMetadata("g", 2, member))
+        owing[member] = fresh.rebalance_due_in()
+    assert owing == {"a": 0.0, "b": math.inf, "c": math.inf}
+
+    member = CooperativeStickyAssignor()
+    member.on_assignment(given["a"], ConsumerGroupMetadata("g", 2, "a"))
+    member.on_voted_out()
+    assert member.rebalance_due_in() == math.inf
+    member.on_assignment(given["a"], ConsumerGroupMetadata("g", 3, "a"))
+    member.on_assignment(Assignment(everything), ConsumerGroupMetadata("g", 4, "a"))
+    assert member.rebalance_due_in() == math.inf
+
+
+def test_a_member_without_instance_id_is_told_nothing_but_its_share() -> None:
+    # it is another member when it comes back, so the next rebalance is certain
+    situation = Situation({"a": ("t",), "b": ("t",)}, {"t": 4})
+    everything = tuple(parse("tp0 tp1 tp2 tp3"))
+    subscriptions = with_owned(situation.subscriptions, {"a": (everything, 1)})
+    given = CooperativeStickyAssignor().assign(situation.cluster, subscriptions)
+    assert {assignment.user_data for assignment in given.values()} == {None}
 
 
 def test_a_partition_that_moves_is_withheld_until_its_owner_gave_it_up() -> None:

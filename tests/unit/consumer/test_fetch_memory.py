@@ -55,9 +55,13 @@ class Broker:
             room -= min(len(records), room)
             if records or request.session_epoch <= 0:
                 found[tp] = PartitionData(records=records)
+        frame = bytearray(b"".join(data.records or b"" for data in found.values()))
+        place = 0
         for tp, data in found.items():
             if data.records:
                 self._session[tp] = self._session.pop(tp)
+                data.records = memoryview(frame)[place : place + len(data.records)]
+                place += len(data.records)
         sent.answer(response(found, session_id=0 if request.session_epoch < 0 else 5))
 
     def _read(self, offset: int, room: int, *, whole: bool) -> bytes:
@@ -128,7 +132,8 @@ class Reading:
 
     def check(self) -> None:
         buffered = [fetch for fetches in self.world.fetcher.buffer._of.values() for fetch in fetches]
-        assert self.budget.held == sum(fetch.size_bytes for fetch in buffered)
+        frames = {id(fetch.memory): len(fetch.memory or b"") for fetch in buffered if fetch.frame is not None}
+        assert self.budget.held == sum(fetch.size_bytes for fetch in buffered) + sum(frames.values())
         self.highest = max(self.highest, self.budget.held + self.budget.reserved)
         assert self.highest <= self._most
 

@@ -266,17 +266,31 @@ def test_a_request_reserves_what_it_may_bring() -> None:
 
     (fetch,) = world.plan()
 
-    assert fetch.max_bytes == 50 * KIB
+    assert fetch.max_bytes == 8 * KIB
     assert fetch.reserved == world.planner.budget.reserved == 3 * KIB
     world.done(1)
     assert world.planner.budget.reserved == 0
 
 
 def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
-    world = World(buffer=40 * KIB)
+    world = World(buffer=20 * KIB)
     world.assign(T0, T1)
 
-    assert {fetch.max_bytes for fetch in world.plan()} == {10 * KIB}
+    assert {fetch.max_bytes for fetch in world.plan()} == {5 * KIB}
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [({}, 8 * KIB), ({"partition": 3 * KIB}, 24 * KIB), ({"partition": 9 * KIB}, 50 * KIB), ({"max_bytes": 600}, 600)],
+    ids=["default", "large partitions", "larger than the whole", "small answers"],
+)
+def test_a_request_asks_for_what_eight_partitions_may_bring(limits: dict[str, int], expected: int) -> None:
+    world = World(**limits)
+    world.assign(*(tp for tp in PARTITIONS if world.leaders[tp].leader == 1))
+
+    (fetch,) = world.plan()
+
+    assert fetch.max_bytes == expected
 
 
 def test_nothing_is_asked_for_beyond_the_bound() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,6 +128,22 @@ def test_memory_that_is_much_too_large_or_small_is_not_kept(sizes: tuple[int, in
     first, second = (read_frame(reader, bytes(size)) for size in sizes)
     assert second is not first
     assert (len(first), len(second)) == sizes
+
+
+def test_a_closed_reader_has_no_memory_of_frames() -> None:
+    reader = FrameReader()
+    frame = read_frame(reader, bytes(100_000))
+    view = reader.buffer()
+    view[:4] = (100_000).to_bytes(4, "big")
+    view.release()
+    reader.advance(4)
+    references = sys.getrefcount(frame)
+    assert reader.inside_frame
+
+    reader.close()
+
+    assert not reader.inside_frame
+    assert sys.getrefcount(frame) < references
 
 
 def test_what_tls_looks_like() -> None:
