@@ -32,13 +32,15 @@ from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["MAX_BUFFERED_FETCHES", "MOST_FULL_PARTITIONS", "ByteBudget", "FetchPlanner", "PlannedFetch"]
+__all__ = ["LARGEST_ANSWER", "MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
 
 MAX_BUFFERED_FETCHES = 2
 """Answers of one partition that may wait; with more it is left out of requests."""
 
-MOST_FULL_PARTITIONS = 8
-"""A request asks for at most as much as so many partitions may bring, 8 MiB by default, however many it names."""
+LARGEST_ANSWER = 8 << 20
+"""A request asks for no more bytes however many partitions it names, unless eight of them may bring more."""
+
+_FULL_PARTITIONS = 8
 
 
 class ByteBudget:
@@ -115,6 +117,7 @@ class FetchPlanner:
         self._unavailable_until = unavailable_until
         self._max_partition_bytes = max_partition_bytes
         self._max_bytes = max_bytes
+        self._largest = max(LARGEST_ANSWER, _FULL_PARTITIONS * max_partition_bytes)
         self._incremental = incremental
         self._nodes: dict[int, _Node] = {}
         self._node_of: dict[TopicPartition, int] = {}
@@ -225,7 +228,7 @@ class FetchPlanner:
         """Limit of one request: what leaves room for one more of each node's to be held meanwhile, and not too much."""
         active = sum(1 for node in self._nodes.values() if node.wanted) or 1
         share = max(self.budget.limit // (2 * active), self._max_partition_bytes)
-        return min(self._max_bytes, share, MOST_FULL_PARTITIONS * self._max_partition_bytes)
+        return min(self._max_bytes, share, self._largest)
 
     def _session_request(self, node: _Node) -> SessionRequest:
         changed: dict[TopicPartition, SessionPartition] = {}

@@ -242,7 +242,7 @@ def first(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def memory(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Peaks of memory while the topic is read several times, with one consumer each time."""
+    """Peaks of memory while the topic is read several times, with one consumer each time, of a new group if wanted."""
     from tests.benchmarks import clients  # all is imported before the first look
 
     assert clients
@@ -252,10 +252,14 @@ def memory(arguments: dict[str, Any]) -> dict[str, Any]:
     before, peaks = peak_bytes(), []
     for _ in range(arguments["passes"]):
         tally = Tally(arguments["partitions"], arguments["records"])
-        client = _open(arguments, **arguments["settings"])
+        subscribe = arguments.get("subscribe", False)
+        client = _open(arguments, **arguments["settings"], **(_in_group(200) if subscribe else {}))
         try:
             client.connect()
-            client.assign()
+            if subscribe:
+                client.subscribe()
+            else:
+                client.assign()
             while tally.more:
                 count = tally.count
                 for got in client.poll(1.0):

@@ -20,9 +20,10 @@ _MIB = 1 << 20
 #: Beyond ``fetch_buffer_bytes``, as the target says.
 _ALLOWED_MB = 50
 
-#: Of ours: its client, its settings, and what ``fetch_buffer_bytes`` is.
+#: Of ours: its client, its settings or that it is in a group, and what ``fetch_buffer_bytes`` is.
 _OURS: dict[str, tuple[str, dict[str, Any], int]] = {
     "pyconsumer": ("pyconsumer", {}, 100 * _MIB),
+    "pyconsumer, in a group": ("pyconsumer", {"subscribe": True}, 100 * _MIB),
     "pyconsumer, 16 MiB": ("pyconsumer", {"fetch_buffer_bytes": 16 * _MIB}, 16 * _MIB),
     "pyconsumer, columns": ("pyconsumer, columns", {}, 100 * _MIB),
 }
@@ -55,10 +56,11 @@ def _contenders(setup: Setup, topic: Topic | None) -> list[Contender]:
         return Run("", values={"growth": max(peaks) - before, "peak": max(peaks), "first": peaks[0], "last": peaks[-1]})
 
     def python(client: str, settings: dict[str, Any]) -> Run:
+        more = {"subscribe": True} if "subscribe" in settings else {"settings": settings}
         return run(
             child(
                 client_program.__name__,
-                {"program": "memory", "client": client, "passes": _PASSES, "settings": settings, **arguments},
+                {"program": "memory", "client": client, "passes": _PASSES, "settings": {}, **more, **arguments},
             )
         )
 

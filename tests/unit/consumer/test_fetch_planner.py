@@ -11,6 +11,7 @@ from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.structs import TopicPartition
 
 KIB = 1024
+MIB = 1024 * KIB
 PARTITIONS = [TopicPartition("t", n) for n in range(6)]
 T0, T1, T2, T3, T4, T5 = PARTITIONS
 
@@ -266,7 +267,7 @@ def test_a_request_reserves_what_it_may_bring() -> None:
 
     (fetch,) = world.plan()
 
-    assert fetch.max_bytes == 8 * KIB
+    assert fetch.max_bytes == 50 * KIB
     assert fetch.reserved == world.planner.budget.reserved == 3 * KIB
     world.done(1)
     assert world.planner.budget.reserved == 0
@@ -281,12 +282,18 @@ def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
 
 @pytest.mark.parametrize(
     ("limits", "expected"),
-    [({}, 8 * KIB), ({"partition": 3 * KIB}, 24 * KIB), ({"partition": 9 * KIB}, 50 * KIB), ({"max_bytes": 600}, 600)],
-    ids=["default", "large partitions", "larger than the whole", "small answers"],
+    [
+        ({}, 8 * MIB),
+        ({"partition": 10 * KIB}, 8 * MIB),
+        ({"partition": 3 * MIB}, 24 * MIB),
+        ({"partition": 9 * MIB}, 50 * MIB),
+        ({"max_bytes": 2 * MIB}, 2 * MIB),
+    ],
+    ids=["default", "small partitions", "large partitions", "very large partitions", "small answers"],
 )
-def test_a_request_asks_for_what_eight_partitions_may_bring(limits: dict[str, int], expected: int) -> None:
-    world = World(**limits)
-    world.assign(*(tp for tp in PARTITIONS if world.leaders[tp].leader == 1))
+def test_a_request_asks_for_8_mib_or_what_eight_partitions_may_bring(limits: dict[str, int], expected: int) -> None:
+    world = World(**{"buffer": 100 * MIB, "max_bytes": 50 * MIB, "partition": MIB, **limits})
+    world.assign(*PARTITIONS[::2])
 
     (fetch,) = world.plan()
 
