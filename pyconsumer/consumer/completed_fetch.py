@@ -366,7 +366,7 @@ class FetchBuffer:
         collected: list[tuple[TopicPartition, int]] = []
         self._moved.clear()
         first = len(columns)
-        columns.expect(min(self._budget.held, max_bytes))
+        columns.expect(self._waiting_bytes(max_bytes))
         while len(columns) - first < max_records and columns.weight < max_bytes:
             fetch = self._head(bool(collected))
             if fetch is None:
@@ -383,6 +383,15 @@ class FetchBuffer:
             if count:
                 collected.append((fetch.topic_partition, count))
         return collected
+
+    def _waiting_bytes(self, most: int) -> int:
+        """Size of the record sets in the queue, or ``most`` if that is less."""
+        size = 0
+        for fetch in self._queue:
+            size += fetch.record_set_bytes
+            if size >= most:
+                return most
+        return size
 
     def note_delivered(self) -> None:
         """What was collected until now has reached the application: :meth:`roll_back` does not touch it."""

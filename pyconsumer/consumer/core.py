@@ -58,6 +58,9 @@ T = TypeVar("T")
 
 #: Iteration takes records that are decoded for so long (seconds) without a look at anything else.
 LOOK_AROUND_S: Final = 0.01
+#: While the group awaits an answer, polls that have records look for it so often (seconds): a look costs as much as to
+#: decode some hundred records.
+_LOOK_FOR_ANSWER_S: Final = 0.002
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 
@@ -110,6 +113,7 @@ class ConsumerCore:
         self._looked_up: frozenset[TopicPartition] = frozenset()
         self._looked_up_for = -1  # the assignment
         self._lookup_not_before = 0.0
+        self._look_at = 0.0
         self._interrupted = False
 
     # -- poll --------------------------------------------------------------------------------------------------------
@@ -122,7 +126,9 @@ class ConsumerCore:
         coordinator = self.coordinator
         if coordinator is not None:
             coordinator.note_poll(now)
-            if now >= coordinator.next_due_at or coordinator.has_user_output or coordinator.awaits_answer:
+            if now >= coordinator.next_due_at or coordinator.has_user_output:
+                return None
+            if now >= self._look_at and coordinator.awaits_answer:
                 return None
         fetcher = self.fetcher
         if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
@@ -154,6 +160,7 @@ class ConsumerCore:
                         looked = True
                         self._interrupted = False
                         yield Wait(None, self.clock.now())
+                        self._look_at = self.clock.now() + _LOOK_FOR_ANSWER_S
                         continue
                     sent = True
                 if sent:

@@ -318,7 +318,7 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
     assert world.coordinator.polls_at[-1] == 107.0
 
 
-def test_while_the_group_awaits_an_answer_each_poll_looks_once_although_records_are_buffered() -> None:
+def test_while_the_group_awaits_an_answer_a_poll_looks_once_although_records_are_buffered() -> None:
     world = buffered()
     coordinator = world.coordinator
     coordinator.awaits_answer = True
@@ -333,6 +333,23 @@ def test_while_the_group_awaits_an_answer_each_poll_looks_once_although_records_
     next(steps)
     coordinator.awaits_answer = False
     assert finish(steps).count() == 499
+
+
+def test_looks_for_an_answer_are_some_milliseconds_apart_while_there_are_records() -> None:
+    world = buffered()
+    now = world.clock.now()
+    world.coordinator.awaits_answer = True
+    assert world.core.poll_buffered(now, 10) is None
+    steps = world.poll(10.0)
+    next(steps)
+    finish(steps)
+
+    found = world.core.poll_buffered(now + 0.001, 10)
+    assert found is not None and found.count() == 10
+    world.coordinator.has_user_output = True
+    assert world.core.poll_buffered(now + 0.001, 10) is None, "what the application has to hear of waits for nothing"
+    world.coordinator.has_user_output = False
+    assert world.core.poll_buffered(now + 0.003, 10) is None
 
 
 def test_iteration_has_the_same_short_path() -> None:

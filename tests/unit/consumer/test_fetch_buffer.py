@@ -372,6 +372,26 @@ def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
     assert (desk.budget.held, is_free(frame)) == (0, True)
 
 
+def test_columns_are_told_to_expect_what_waits_and_not_what_is_held() -> None:
+    expected: list[int] = []
+
+    class Columns(ColumnsBuilder):
+        def expect(self, size_bytes: int) -> None:
+            expected.append(size_bytes)
+            super().expect(size_bytes)
+
+    desk = Desk()
+    _, views = frame_of(batch(0, 200), batch(0, 10))
+    sizes = [len(view) for view in views]
+    desk.add(A, views.pop(0))
+    desk.add(B, views.pop(0))
+    for most in (200, 100):
+        desk.buffer.collect_columns(Columns(), most, 1 << 20)
+    desk.buffer.collect_columns(Columns(), 100, 1 << 20)
+
+    assert expected == [sum(sizes), sizes[1], 0]
+
+
 @pytest.mark.parametrize("place", ["first", "last"])
 def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
     desk = Desk()
