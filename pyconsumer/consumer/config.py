@@ -222,8 +222,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "fetch_max_bytes",
             52_428_800,
             Integer(0),
-            "Most bytes in one answer; a single larger first batch is returned all the same. No more than 8 MiB, or eight"
-            " times `max_partition_fetch_bytes`, are asked for at once.",
+            "Most bytes in one answer; a single larger first batch is returned all the same. No more than 8 MiB, or"
+            " eight times `max_partition_fetch_bytes`, are asked for at once.",
         ),
         Setting(
             "fetch_max_wait_ms",

@@ -345,7 +345,8 @@ def test_looks_for_an_answer_are_some_milliseconds_apart_while_there_are_records
     finish(steps)
 
     found = world.core.poll_buffered(now + 0.001, 10)
-    assert found is not None and found.count() == 10
+    assert found is not None
+    assert found.count() == 10
     world.coordinator.has_user_output = True
     assert world.core.poll_buffered(now + 0.001, 10) is None, "what the application has to hear of waits for nothing"
     world.coordinator.has_user_output = False

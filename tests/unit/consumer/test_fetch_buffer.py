@@ -349,6 +349,7 @@ def frame_of(*sets: bytes, overhead: int = 50) -> tuple[bytearray, list[memoryvi
 
 def is_free(frame: bytearray) -> bool:
     """Whether nobody has a view of it."""
+    gc.collect()  # an error's traceback may have one
     try:
         frame.append(0)
     except BufferError:
@@ -365,7 +366,8 @@ def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
     assert desk.budget.held == len(frame)
 
     assert desk.collect(15) == {A: list(range(10)), B: [0, 1, 2, 3, 4]}
-    assert (desk.budget.held, is_free(frame)) == (len(frame), False)
+    assert desk.budget.held >= len(frame)  # and what decoding takes
+    assert not is_free(frame)
     desk.subscriptions.seek(B, FetchPosition(3))
     desk.apply()
 
@@ -373,23 +375,34 @@ def test_an_answer_is_held_whole_until_its_last_partition_is_taken() -> None:
 
 
 def test_columns_are_told_to_expect_what_waits_and_not_what_is_held() -> None:
-    expected: list[int] = []
+    class Columns:
+        """Notes what it is told to expect."""
 
-    class Columns(ColumnsBuilder):
+        expected = -1
+        weight = 0
+
         def expect(self, size_bytes: int) -> None:
-            expected.append(size_bytes)
-            super().expect(size_bytes)
+            self.expected = size_bytes
+
+        def __len__(self) -> int:
+            return 0
 
     desk = Desk()
     _, views = frame_of(batch(0, 200), batch(0, 10))
     sizes = [len(view) for view in views]
     desk.add(A, views.pop(0))
     desk.add(B, views.pop(0))
-    for most in (200, 100):
-        desk.buffer.collect_columns(Columns(), most, 1 << 20)
-    desk.buffer.collect_columns(Columns(), 100, 1 << 20)
 
-    assert expected == [sum(sizes), sizes[1], 0]
+    def expected(most: int = 1 << 20) -> int:
+        columns = Columns()
+        desk.buffer.collect_columns(columns, 0, most)  # type: ignore[arg-type]
+        return columns.expected
+
+    assert (expected(), expected(100)) == (sum(sizes), 100)
+    desk.collect(200)
+    assert expected() == sizes[1]
+    desk.collect()
+    assert expected() == 0
 
 
 @pytest.mark.parametrize("place", ["first", "last"])
