@@ -6,7 +6,7 @@ What must hold in the end, whatever happened to the members and the brokers (:me
 2. What is committed is the end of the log: nobody waits for anything.
 3. In the log of ``__consumer_offsets`` no offset of a partition ever goes back. kafka-python's members may do that: a
    commit that a rebalance has refused they send once more in the next generation. What is read again for that is held
-   against nobody.
+   against nobody. Nor is what the partition's new owner has begun to read before such a commit comes.
 4. Every commit that a member was told had succeeded is in that log.
 5. A record is written once: its number is found at one place, where its writer was told that it is.
 6. No member failed.
@@ -197,20 +197,32 @@ class Ledger:
 
     def rewinds(self) -> list[str]:
         """See the module."""
-        committed: dict[int, tuple[int, str]] = {}
+        committed: dict[int, list[tuple[int, str, float]]] = defaultdict(list)
         found = []
         for event in sorted(self._events, key=lambda event: float(event["at"])):
             if event["what"] == "committed":
                 for partition, offset in event["offsets"]:
-                    committed[partition] = max(committed.get(partition, (0, "")), (offset, event["member"]))
+                    committed[partition].append((offset, event["member"], float(event["at"])))
             elif event["what"] == "processed":
+                limits = {}
+                for partition in {partition for partition, *_ in event["records"]}:
+                    since = self._assigned_at(event["member"], partition, event["at"])
+                    known = [(end, by) for end, by, at in committed[partition] if at <= since or not _repeats(by)]
+                    limits[partition] = max(known, default=(0, ""))
                 for partition, offset, _ in event["records"]:
-                    limit, by = committed.get(partition, (0, ""))
+                    limit, by = limits[partition]
                     if offset >= limit or (partition, offset) in self._set_back:
                         continue
                     if not self._was_expelled(event["member"], partition, event["at"]):
                         found.append(f"{event['member']} processed {partition}@{offset} after {by} committed {limit}")
         return found
+
+    def _assigned_at(self, name: str, partition: int, at: float) -> float:
+        """When a member that has a partition at that time was given it."""
+        calls = self.members[name].calls
+        return max(
+            (when for what, new, when in calls if what == "assigned" and when <= at and partition in new), default=at
+        )
 
     def _was_expelled(self, name: str, partition: int, at: float) -> bool:
         """Whether a member heard later that it lost the partition, or was killed and heard nothing."""
@@ -241,7 +253,7 @@ class Ledger:
         for commit in log.commits:
             before = last.get(commit.partition)
             if before is not None and commit.offset < before.offset:
-                assert commit.member.startswith("kafka-python"), f"went back: {before} -> {commit}\n{self.state()}"
+                assert _repeats(commit.member), f"went back: {before} -> {commit}\n{self.state()}"
                 self._set_back |= {(commit.partition, offset) for offset in range(commit.offset, before.offset)}
             last[commit.partition] = commit
 
@@ -252,6 +264,11 @@ class Ledger:
         for member in self.members.values():
             lost = set(member.committed) - stored[member.name]
             assert not lost, f"commits of {member.name} that were acknowledged are not in the log: {sorted(lost)}"
+
+
+def _repeats(member: str) -> bool:
+    """Whether a member may send a commit once more in the next generation."""
+    return member.startswith("kafka-python")
 
 
 def _places(numbers: list[int], places: Mapping[int, tuple[int, int]]) -> str:

@@ -72,6 +72,25 @@ def test_what_a_late_commit_of_kafka_python_has_read_again_is_nobodys_fault() ->
     assert (ledger.repeated, ledger.rewinds()) == ({"a": 1}, ["b processed 0@3 after a committed 5"])
 
 
+@pytest.mark.parametrize(("member", "rewinds"), [("kafka-python-7", 0), ("a", 2)])
+def test_a_late_commit_of_kafka_python_is_not_held_against_the_next_owner(member: str, rewinds: int) -> None:
+    ledger = Ledger()
+    records = [[0, number, number] for number in range(6)]
+    told(
+        ledger,
+        (member, "processed", records[:5]),
+        (member, "committed", [[0, 3]]),
+        ("b", "assigned", [0]),
+        (member, "committed", [[0, 5]]),
+        ("b", "processed", records[3:]),
+        ("c", "assigned", [0]),
+        ("c", "processed", records[4:5]),
+    )
+    who_came_later = f"c processed 0@4 after {member} committed 5"
+    assert len(ledger.rewinds()) == rewinds + 1
+    assert who_came_later in ledger.rewinds()
+
+
 def test_an_acknowledged_commit_that_is_not_in_the_log_is_found() -> None:
     ledger = Ledger()
     told(ledger, ("a", "committed", [[0, 5], [1, 6]]))
