@@ -10,6 +10,11 @@ long as the counts stay even.
 As Java 4.3.1, with sorted member ids where Java follows the order of a hash map, and these faults left out: an owned
 partition beyond the end of its topic is ignored, nobody gets what it did not subscribe to (a former owner; a member
 without topics), and generations in user data (Kafka 2.4 to 3.1) count for both sides of a double claim.
+
+One gap of Java's is closed. The member that gave something up asks for the second rebalance; but a static one (KIP-345)
+may end before it does. Its next process is handed the same assignment without a rebalance and knows nothing of it, so
+what was given up would stay without owner until something else moves the group. So the assignment of a static member
+that has to give something up says so in its user data, which other clients leave unread.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from pyconsumer.assignors.equal_subscriptions import EqualSubscriptions
 from pyconsumer.assignors.racks import Racks
 from pyconsumer.structs import ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
-__all__ = ["Claims", "CooperativeStickyAssignor", "changing_hands", "even_shares"]
+__all__ = ["Claims", "CooperativeStickyAssignor", "changing_hands", "even_shares", "gives_up"]
 
 _GENERATION = struct.Struct(">i")
 _NONE = -1  # "no generation"
@@ -84,8 +89,13 @@ class CooperativeStickyAssignor(Assignor):
 
 
 def _assignment(subscription: Subscription, given: tuple[TopicPartition, ...]) -> Assignment:
-    gives_up = subscription.group_instance_id is not None and not set(subscription.owned_partitions).issubset(given)
-    return Assignment(given, _REJOIN if gives_up else None)
+    rejoins = subscription.group_instance_id is not None and gives_up(subscription, given)
+    return Assignment(given, _REJOIN if rejoins else None)
+
+
+def gives_up(subscription: Subscription, given: Collection[TopicPartition]) -> bool:
+    """Whether a member owns something that is not in its new share, and so has to join again."""
+    return not set(subscription.owned_partitions).issubset(given)
 
 
 def even_shares(

@@ -57,7 +57,7 @@ from pyconsumer.assignors.base import (
     sorted_members,
     subscribed_topics,
 )
-from pyconsumer.assignors.cooperative_sticky import Claims, changing_hands, even_shares
+from pyconsumer.assignors.cooperative_sticky import Claims, changing_hands, even_shares, gives_up
 from pyconsumer.assignors.delayed_data import PRESENT, Memory, Share, decode, encode
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.settings import Config
@@ -269,7 +269,7 @@ def _messages(
     return {
         member: Memory(
             shares=(*waiting, *circle[place : place + span]),
-            owes=not set(members[member].owned_partitions).issubset(given.get(member, ())),
+            owes=gives_up(members[member], given.get(member, ())),
         )
         for place, member in enumerate(order)
     }

@@ -105,9 +105,8 @@ class World:
         self.rebalance_delay = self.random.choice([3.0, 10.0, 30.0]) if protocol == "delayed" else 0.0
         self.mixed = protocol == "delayed" and self.random.random() < 0.2
         self.static = protocol == "static" or (protocol == "delayed" and self.random.random() < 0.5)
-        if (
-            self._assignor is CooperativeStickyAssignor
-        ):  # a cooperative assignor of one's own has a gap there, as Java's
+        # A cooperative assignor of one's own leaves static members the gap that this one closes.
+        if self._assignor is CooperativeStickyAssignor:
             self.static = self.random.random() < 0.3
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.longest_work = 0.8  # of a member on what a poll gave, seconds

@@ -274,10 +274,10 @@ def test_a_request_reserves_what_it_may_bring() -> None:
 
 
 def test_each_node_has_its_share_so_that_one_more_of_each_may_be_held() -> None:
-    world = World(buffer=20 * KIB)
+    world = World(buffer=40 * KIB)
     world.assign(T0, T1)
 
-    assert {fetch.max_bytes for fetch in world.plan()} == {5 * KIB}
+    assert {fetch.max_bytes for fetch in world.plan()} == {10 * KIB}
 
 
 @pytest.mark.parametrize(
