@@ -253,7 +253,7 @@ def memory(arguments: dict[str, Any]) -> dict[str, Any]:
     for _ in range(arguments["passes"]):
         tally = Tally(arguments["partitions"], arguments["records"])
         subscribe = arguments.get("subscribe", False)
-        client = _open(arguments, **arguments["settings"], **(_in_group(200) if subscribe else {}))
+        client = _open(arguments, **arguments.get("settings", {}), **(_in_group(200) if subscribe else {}))
         try:
             client.connect()
             if subscribe:

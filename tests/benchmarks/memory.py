@@ -20,11 +20,11 @@ _MIB = 1 << 20
 #: Beyond ``fetch_buffer_bytes``, as the target says.
 _ALLOWED_MB = 50
 
-#: Of ours: its client, its settings or that it is in a group, and what ``fetch_buffer_bytes`` is.
+#: Of ours: its client, what its program is told besides, and what ``fetch_buffer_bytes`` is.
 _OURS: dict[str, tuple[str, dict[str, Any], int]] = {
     "pyconsumer": ("pyconsumer", {}, 100 * _MIB),
     "pyconsumer, in a group": ("pyconsumer", {"subscribe": True}, 100 * _MIB),
-    "pyconsumer, 16 MiB": ("pyconsumer", {"fetch_buffer_bytes": 16 * _MIB}, 16 * _MIB),
+    "pyconsumer, 16 MiB": ("pyconsumer", {"settings": {"fetch_buffer_bytes": 16 * _MIB}}, 16 * _MIB),
     "pyconsumer, columns": ("pyconsumer, columns", {}, 100 * _MIB),
 }
 _OTHERS = ("confluent-kafka, defaults", "aiokafka", "kafka-python")
@@ -55,19 +55,14 @@ def _contenders(setup: Setup, topic: Topic | None) -> list[Contender]:
         peaks, before = [peak / 1e6 for peak in found["peaks_bytes"]], found["before_bytes"] / 1e6
         return Run("", values={"growth": max(peaks) - before, "peak": max(peaks), "first": peaks[0], "last": peaks[-1]})
 
-    def python(client: str, settings: dict[str, Any]) -> Run:
-        more = {"subscribe": True} if "subscribe" in settings else {"settings": settings}
-        return run(
-            child(
-                client_program.__name__,
-                {"program": "memory", "client": client, "passes": _PASSES, "settings": {}, **more, **arguments},
-            )
-        )
+    def python(client: str, more: dict[str, Any]) -> Run:
+        told = {"program": "memory", "client": client, "passes": _PASSES, **more, **arguments}
+        return run(child(client_program.__name__, told))
 
     found = []
-    for name, (client, settings, buffer) in _OURS.items():
+    for name, (client, more, buffer) in _OURS.items():
         note = f"{installed('pyconsumer')}, `fetch_buffer_bytes` {buffer / 1e6:.0f} MB; target: {_bound(buffer):.0f}"
-        found.append(Contender(name, lambda client=client, settings=settings: python(client, settings), note))  # type: ignore[misc]
+        found.append(Contender(name, lambda client=client, more=more: python(client, more), note))  # type: ignore[misc]
     java = {"passes": _PASSES, **arguments}
     found.append(
         Contender("Java", lambda: run(setup.run_java("memory", **java)), f"Apache Kafka {setup.tools.version}")
