@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyconsumer.broker.host import ClusterOptions
+from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.errors import ConfigurationError, IllegalStateError
@@ -82,6 +83,7 @@ class EmbeddedCluster:
         self._ports: list[dict[str, int]] = list(map(dict, self._options.ports))
         self._down: set[int] = set()
         self._killed = False
+        self._held_ports: list[HeldPorts] = []  # while all brokers are killed
         #: Faults that the brokers are to commit.
         self.faults = ClusterFaults(self)
 
@@ -103,8 +105,23 @@ class EmbeddedCluster:
     def _run(self) -> None:
         self._options.ports = self._ports
         runner: Runner = ThreadRunner() if self._in_thread else ProcessRunner(remove_folder=self._own_folder)
-        self._ports = runner.start(self._options)
+        held, self._held_ports = self._held_ports, []
+        try:
+            self._ports = runner.start(self._options, held)
+        except BaseException:
+            if self._killed:
+                self._hold_ports()
+            raise
         self._runner = runner
+
+    def _hold_ports(self) -> None:
+        self._held_ports = [hold_ports(self._options.host, ports) for ports in self._ports]
+
+    def _release_ports(self) -> None:
+        held, self._held_ports = self._held_ports, []
+        for ports in held:
+            for sock in ports.values():
+                sock.close()
 
     def stop(self) -> None:
         """Stop in good order, and remove a temporary folder. Nothing happens if it does not run."""
@@ -115,6 +132,7 @@ class EmbeddedCluster:
             if runner is not None:
                 runner.stop()
         finally:
+            self._release_ports()
             self._remove_folder()
 
     def _remove_folder(self) -> None:
@@ -204,6 +222,8 @@ class EmbeddedCluster:
     def kill(self) -> None:
         """End the process of all brokers with ``kill -9``.
 
+        Until :meth:`restart` or :meth:`stop` their ports are kept for them: clients are refused.
+
         Raises:
             IllegalStateError: the cluster is in memory, so it could not come back; or it does not run.
         """
@@ -212,6 +232,7 @@ class EmbeddedCluster:
         runner.kill()
         self._runner = None
         self._killed = True
+        self._hold_ports()
 
     def restart(self) -> None:
         """Start all brokers again after :meth:`kill`. ``IllegalStateError`` if they were not killed."""

@@ -10,7 +10,6 @@ import asyncio
 import fcntl
 import logging
 import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
@@ -80,9 +80,15 @@ class ClusterOptions:
 
 
 class ClusterHost:
-    """Runs a cluster in ``loop``, in whose thread all methods are called."""
+    """Runs a cluster in ``loop``, in whose thread all methods are called.
 
-    def __init__(self, options: ClusterOptions, loop: asyncio.AbstractEventLoop) -> None:
+    Args:
+        held: per broker, sockets that hold its ports; they are the host's from now on.
+    """
+
+    def __init__(
+        self, options: ClusterOptions, loop: asyncio.AbstractEventLoop, held: Sequence[HeldPorts] = ()
+    ) -> None:
         options.check()
         self.options = options
         self.faults = Faults()
@@ -94,8 +100,8 @@ class ClusterHost:
         self._timer = Timer(self._on_earlier)
         self._wake: asyncio.TimerHandle | None = None
         self._upkeep = Upkeep(self.brokers, self._config, self._clock, self._timer, loop)
-        #: Ports of brokers that were killed, by listener: bound and not listening, so that nobody else gets them.
-        self._kept_ports: dict[int, dict[str, socket.socket]] = {}
+        #: Ports of brokers that were killed and have not come back.
+        self._held_ports: dict[int, HeldPorts] = dict(enumerate(held))
         self._known_ports: dict[int, dict[str, int]] = {}
         self._running = False
         self._lock: IO[str] | None = None
@@ -110,9 +116,9 @@ class ClusterHost:
             BrokerStartError: a port or the data folder cannot be had; the message says which and why.
         """
         options = self.options
-        if options.data_dir is not None:
-            self._lock_folder(options.data_dir)
         try:
+            if options.data_dir is not None:
+                self._lock_folder(options.data_dir)
             self._start_brokers()
         except OSError as error:
             self.abandon()
@@ -166,12 +172,12 @@ class ClusterHost:
         )
         server = BrokerServer(broker, self._loop, options.security)
         ports = options.ports[node_id] if node_id < len(options.ports) else {}
-        kept, known = self._kept_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
+        held, known = self._held_ports.pop(node_id, {}), self._known_ports.pop(node_id, {})
         try:
             for name in options.listeners:
                 port = known.get(name) or ports.get(name, 0)
                 try:
-                    server.open(name, options.host, port, kept.pop(name, None))
+                    server.open(name, options.host, port, held.pop(name, None))
                 except OSError as error:
                     reason = error.strerror or str(error)
                     raise BrokerStartError(f"cannot listen on {options.host}:{port}: {reason}") from error
@@ -180,7 +186,7 @@ class ClusterHost:
             self._known_ports[node_id] = known  # for another try
             raise
         finally:
-            for unused in kept.values():
+            for unused in held.values():
                 unused.close()
         self.servers[node_id] = server
         self.brokers[node_id] = broker
@@ -204,7 +210,7 @@ class ClusterHost:
         del self.brokers[broker.node_id]
         server = self.servers.pop(broker.node_id)
         self._known_ports[broker.node_id] = {name: port for name, (_, port) in server.addresses.items()}
-        self._kept_ports[broker.node_id] = server.close_and_keep_ports()
+        self._held_ports[broker.node_id] = server.close_and_hold_ports()
         self._upkeep.forget(broker.node_id)
         broker.abandon()
 
@@ -267,10 +273,10 @@ class ClusterHost:
             self._wake = None
         for server in self.servers.values():
             server.close(reset=reset)
-        for kept in self._kept_ports.values():
-            for sock in kept.values():
+        for held in self._held_ports.values():
+            for sock in held.values():
                 sock.close()
-        self._kept_ports.clear()
+        self._held_ports.clear()
         self._upkeep.stop()
 
     def _release(self) -> None:

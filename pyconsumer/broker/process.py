@@ -11,6 +11,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -161,11 +162,14 @@ class _Child:
     def _start(self, message: dict[str, Any]) -> list[dict[str, int]]:
         if message.pop("remove_folder"):
             self._folder = message["data_dir"]
+        held = [
+            {name: socket.socket(fileno=number) for name, number in handles.items()} for handles in message.pop("held")
+        ]
         folder = message.pop("data_dir")
         security = SecurityConfig(**message.pop("security"))
         options = ClusterOptions(data_dir=None if folder is None else Path(folder), security=security, **message)
         _prepare()
-        host = ClusterHost(options, asyncio.get_running_loop())
+        host = ClusterHost(options, asyncio.get_running_loop(), held)
         host.start()
         self._host = host
         return host.ports()

@@ -12,12 +12,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
+from pyconsumer.broker.ports import HeldPorts
 from pyconsumer.errors import BrokerStartError
 
 __all__ = ["ProcessRunner", "Runner", "ThreadRunner"]
@@ -28,7 +29,9 @@ _STOP_TIMEOUT_S: Final = 20.0
 
 
 class Runner(Protocol):
-    def start(self, options: ClusterOptions) -> list[dict[str, int]]: ...
+    def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
+        """Return the ports of each broker by listener. ``held`` are the runner's, as of :class:`ClusterHost`."""
+        ...
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any: ...
 
@@ -45,13 +48,13 @@ class ThreadRunner:
         self._host: ClusterHost
         self._thread: threading.Thread
 
-    def start(self, options: ClusterOptions) -> list[dict[str, int]]:
+    def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
         started: Future[list[dict[str, int]]] = Future()
         self._loop = asyncio.new_event_loop()
 
         def run() -> None:
             try:
-                self._host = ClusterHost(options, self._loop)
+                self._host = ClusterHost(options, self._loop, held)
                 self._host.start()
             except BaseException as error:
                 self._loop.close()
@@ -113,7 +116,23 @@ class ProcessRunner:
         self._log: IO[bytes]
         self._received = b""
 
-    def start(self, options: ClusterOptions) -> list[dict[str, int]]:
+    def start(self, options: ClusterOptions, held: Sequence[HeldPorts]) -> list[dict[str, int]]:
+        handles = [{name: sock.fileno() for name, sock in ports.items()} for ports in held]
+        try:
+            self._launch([number for ports in handles for number in ports.values()])
+        finally:
+            for ports in held:
+                for sock in ports.values():
+                    sock.close()  # the child has its own handles of them
+        try:
+            message = _options_to_json(options) | {"held": handles, "remove_folder": self._remove_folder}
+            answer = self._exchange(message, _START_TIMEOUT_S)
+        except BaseException:
+            self.kill()
+            raise
+        return [dict(ports) for ports in answer]
+
+    def _launch(self, handles: Sequence[int]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 (read until the end)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pyconsumer.broker", "--control"],
@@ -121,14 +140,9 @@ class ProcessRunner:
             stdout=subprocess.PIPE,
             stderr=self._log,
             bufsize=0,
+            pass_fds=handles,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        try:
-            answer = self._exchange(_options_to_json(options, self._remove_folder), _START_TIMEOUT_S)
-        except BaseException:
-            self.kill()
-            raise
-        return [dict(ports) for ports in answer]
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
         return self._exchange({"command": name, "arguments": dict(arguments)}, _COMMAND_TIMEOUT_S)
@@ -197,7 +211,7 @@ class ProcessRunner:
         return os.pread(self._log.fileno(), size, 0).decode("utf-8", "replace")
 
 
-def _options_to_json(options: ClusterOptions, remove_folder: bool) -> dict[str, Any]:
+def _options_to_json(options: ClusterOptions) -> dict[str, Any]:
     security = options.security
     return {
         "brokers": options.brokers,
@@ -214,5 +228,4 @@ def _options_to_json(options: ClusterOptions, remove_folder: bool) -> dict[str, 
             "sasl_users": dict(security.sasl_users),
         },
         "flush_at_stop": options.flush_at_stop,
-        "remove_folder": remove_folder,
     }

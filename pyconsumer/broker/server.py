@@ -12,6 +12,7 @@ from typing import Final
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.connection import Connection
+from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsLayer
 
 __all__ = ["BrokerServer"]
@@ -49,20 +50,20 @@ class BrokerServer:
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
 
-    def open(self, name: str, host: str, port: int, kept: socket.socket | None = None) -> int:
+    def open(self, name: str, host: str, port: int, held: socket.socket | None = None) -> int:
         """Open a listener and return its port; 0 picks a free one. ``OSError`` if it cannot be had.
 
         Args:
-            kept: a socket of :meth:`close_and_keep_ports` that holds the port.
+            held: a socket that holds the port, of :func:`.ports.hold_ports`; the listener from now on.
         """
         if name.endswith("SSL") and self._tls is None:
             self._tls = self._security.ssl_context()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         backlog = max(128, self.broker.config.integer("socket.listen.backlog.size"))
-        if kept is None:
+        if held is None:
             listener = socket.create_server((host, port), family=family, backlog=backlog)
         else:
-            listener = kept
+            listener = held
             listener.listen(backlog)
         listener.setblocking(False)
         self._listeners.append(listener)
@@ -126,24 +127,13 @@ class BrokerServer:
                 connection.close()
         self._schedule_idle_check()
 
-    def close_and_keep_ports(self) -> dict[str, socket.socket]:
-        """End as if the process had been killed, but keep the ports: clients are refused, and nobody else gets them.
-
-        Returns:
-            a bound socket for each listener, by name; without those that somebody else was faster to get.
-        """
+    def close_and_hold_ports(self) -> HeldPorts:
+        """End as if the process had been killed, but hold the ports: see :func:`.ports.hold_ports`."""
         self.close(reset=True)
-        kept = {}
+        held: HeldPorts = {}
         for name, (host, port) in self.addresses.items():
-            sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                sock.bind((host, port))
-                kept[name] = sock
-            except OSError as error:
-                _log.warning("port %d cannot be kept: %s", port, error)
-                sock.close()
-        return kept
+            held |= hold_ports(host, {name: port})
+        return held
 
     def close(self, *, reset: bool = False) -> None:
         """Close listeners and connections; with ``reset`` as if the process had been killed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -257,6 +258,46 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").exists() else True
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+class TestPortsOfAKilledCluster:
+    def test_nobody_else_is_given_them_and_clients_are_refused(self, tmp_path: Path, in_thread: bool) -> None:
+        with EmbeddedCluster(2, tmp_path / "data", in_thread=in_thread) as cluster:
+            addresses = cluster.bootstrap_servers
+            ports = [int(address.rsplit(":", 1)[1]) for address in addresses.split(",")]
+            for _ in range(2):
+                cluster.kill()
+                for port in ports:
+                    with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+                        other.bind(("127.0.0.1", port))
+                    with pytest.raises(ConnectionRefusedError):
+                        socket.create_connection(("127.0.0.1", port), 5)
+                cluster.restart()
+                assert cluster.bootstrap_servers == addresses
+                for address in addresses.split(","):
+                    with RawClient(address) as client:
+                        assert sorted(client.brokers()) == [0, 1]
+
+    def test_they_are_free_when_it_is_given_up(self, tmp_path: Path, in_thread: bool) -> None:
+        with EmbeddedCluster(data_dir=tmp_path / "data", in_thread=in_thread) as cluster:
+            port = int(cluster.bootstrap_servers.rsplit(":", 1)[1])
+            cluster.kill()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", port))
+
+    def test_they_are_kept_if_it_cannot_come_back_yet(self, tmp_path: Path, in_thread: bool) -> None:
+        with EmbeddedCluster(data_dir=tmp_path / "data", in_thread=in_thread) as cluster:
+            address = cluster.bootstrap_servers
+            cluster.kill()
+            with EmbeddedCluster(data_dir=tmp_path / "data"):
+                with pytest.raises(BrokerStartError, match="in use by another broker"):
+                    cluster.restart()
+                with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+                    other.bind(("127.0.0.1", int(address.rsplit(":", 1)[1])))
+            cluster.restart()
+            with RawClient(address) as client:
+                assert client.brokers() == {0: address}
 
 
 class TestMistakes:

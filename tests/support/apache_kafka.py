@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import socket
+import sys
 import tempfile
 import time
 import uuid
@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyconsumer.broker.ports import HeldPorts, hold_port
 from tests.support.certificates import Certificates
 from tests.support.java import KafkaTools, properties, tools
 from tests.support.process import GuardedProcess
@@ -71,6 +72,7 @@ class ApacheKafka:
         self.log_file = self.folder / "server.log"
         self.data_folder = self.folder / "data"
         self.ports: dict[str, int] = {}
+        self._held_ports: HeldPorts = {}
         self._log_start = 0
         self._process: GuardedProcess | None = None
 
@@ -96,7 +98,7 @@ class ApacheKafka:
             raise RuntimeError("it runs already")
         for attempt in range(5):
             if not self.ports:
-                self.ports = self._free_ports()
+                self.choose_ports()
             try:
                 self._start()
                 return
@@ -168,6 +170,7 @@ class ApacheKafka:
     def stop(self) -> None:
         """Stop in good order and remove a folder of its own. A second call changes nothing."""
         self.pause()
+        self.release_ports()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -188,13 +191,23 @@ class ApacheKafka:
         if self._process is not None:
             self._process.signal(number)
 
-    def _free_ports(self) -> dict[str, int]:
+    def choose_ports(self) -> None:
+        """Choose free ports, and on Linux hold them to the end, so that no other process is given them.
+
+        There Java may listen on a port that a socket holds which allows it and does not listen itself.
+        """
+        self.release_ports()
         names = [*self.listeners, "CONTROLLER"]
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in names]
-        ports = [sock.getsockname()[1] for sock in sockets]
-        for sock in sockets:
+        self._held_ports = {name: hold_port("127.0.0.1", 0) for name in names}
+        self.ports = {name: sock.getsockname()[1] for name, sock in self._held_ports.items()}
+        if sys.platform != "linux":
+            self.release_ports()
+
+    def release_ports(self) -> None:
+        """Let others have its ports."""
+        for sock in self._held_ports.values():
             sock.close()
-        return dict(zip(names, ports, strict=True))
+        self._held_ports.clear()
 
     @property
     def listeners(self) -> tuple[str, ...]:
@@ -335,7 +348,7 @@ class ApacheKafkaNodes:
     def _start(self) -> None:
         controllers = {}
         for number, node in self.nodes.items():
-            node.ports = node._free_ports()
+            node.choose_ports()
             controllers[number] = f"localhost:{node.ports['CONTROLLER']}"
         voters = ",".join(f"{number}@{address}:{_fresh_id()}" for number, address in controllers.items())
         quorum = _Quorum(_fresh_id(), ",".join(controllers.values()), f"--initial-controllers={voters}")
@@ -360,6 +373,8 @@ class ApacheKafkaNodes:
     def stop(self) -> None:
         """End it. Nobody reads its data afterwards, so in no good order; a folder of its own is removed."""
         self.kill()
+        for node in self.nodes.values():
+            node.release_ports()
         if self._own_folder:
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -28,6 +28,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyconsumer.broker.ports import hold_port
 from pyconsumer.protocol.api import ApiKey, decode_request_header, decode_response, encode_request, encode_response
 from pyconsumer.protocol.api_keys import API
 from pyconsumer.protocol.messages import load
@@ -98,6 +99,7 @@ class KafkaProxy(RuleBook):
         self._thread = threading.Thread(target=self._loop.run_forever, name="kafka-proxy", daemon=True)
         self._ports: dict[Address, int] = {}
         self._listeners: dict[Address, socket.socket] = {}
+        self._held: dict[Address, socket.socket] = {}  # ports that refuse
         self._connections: set[_Connection] = set()
         self._serving: set[asyncio.Task[None]] = set()
         self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
@@ -206,14 +208,19 @@ class KafkaProxy(RuleBook):
             listener = self._listeners.pop(known)
             self._loop.remove_reader(listener)
             listener.close()
+            self._held[known] = hold_port("127.0.0.1", self._ports[known])
         await self._cut_all(address, reset=False)
 
     async def _accept(self) -> None:
         for address in self._ports.keys() - self._listeners.keys():
-            self._listen(address, socket.create_server(("127.0.0.1", self._ports[address])))
+            listener = self._held.pop(address)
+            listener.listen()
+            self._listen(address, listener)
 
     async def _close_all(self) -> None:
         await self._refuse(None)
+        for held in self._held.values():
+            held.close()
         while self._serving:
             for task in self._serving:
                 task.cancel()

@@ -92,7 +92,7 @@ def test_a_broker_that_cannot_come_back_may_try_again_on_its_port(
         patch.setattr(Broker, "start", burn)
         with pytest.raises(BrokerStartError, match="broker 1 cannot start: the disk is on fire"):
             host.restart_broker(1)
-    host._kept_ports.pop(1)["PLAINTEXT"].close()
+    host._held_ports.pop(1)["PLAINTEXT"].close()
     with socket.create_server(("127.0.0.1", port)), pytest.raises(BrokerStartError, match=f"127.0.0.1:{port}"):
         host.restart_broker(1)
     assert sorted(host.servers) == [0]
