@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.java import KafkaTools, need_jars, tools
+from tests.support.ports import unused_address
 from tests.support.process import descendants
 
 pytest_plugins = ["tests.spec.plugin", "pytester"]
@@ -52,6 +53,13 @@ def _broker_of(item: pytest.Item) -> str | None:
     if kinds & {"apache", "apache_old"}:
         return "apache"
     return "embedded" if "embedded" in kinds or "new_cluster" in fixtures else None
+
+
+@pytest.fixture
+def dead_address() -> Iterator[str]:
+    """``host:port`` on which nobody listens."""
+    with unused_address() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -32,12 +32,12 @@ from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["LARGEST_ANSWER", "MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
+__all__ = ["MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
 
 MAX_BUFFERED_FETCHES = 2
 """Answers of one partition that may wait; with more it is left out of requests."""
 
-LARGEST_ANSWER = 8 << 20
+_LARGEST_ANSWER = 8 << 20
 """A request asks for no more bytes however many partitions it names, unless eight of them may bring more."""
 
 _FULL_PARTITIONS = 8
@@ -117,7 +117,7 @@ class FetchPlanner:
         self._unavailable_until = unavailable_until
         self._max_partition_bytes = max_partition_bytes
         self._max_bytes = max_bytes
-        self._largest = max(LARGEST_ANSWER, _FULL_PARTITIONS * max_partition_bytes)
+        self._largest = max(_LARGEST_ANSWER, _FULL_PARTITIONS * max_partition_bytes)
         self._incremental = incremental
         self._nodes: dict[int, _Node] = {}
         self._node_of: dict[TopicPartition, int] = {}

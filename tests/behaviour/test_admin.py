@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -322,12 +321,6 @@ def test_lost_connections_and_moved_coordinators_are_repeated(
         assert admin.list_group_offsets(group_id)[tp].offset == 5
 
 
-def _dead_address() -> str:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{sock.getsockname()[1]}"
-
-
 CALLS: dict[str, Callable[[KafkaAdminClient], object]] = {
     "list_topics": lambda admin: admin.list_topics(timeout_ms=600),
     "describe_cluster": lambda admin: admin.describe_cluster(timeout_ms=600),
@@ -354,12 +347,11 @@ CALLS: dict[str, Callable[[KafkaAdminClient], object]] = {
 
 @pytest.mark.concurrent
 @pytest.mark.parametrize("call", CALLS)
-def test_with_every_broker_dead_a_call_ends_in_time_and_says_who_was_tried(call: str) -> None:
-    address = _dead_address()
+def test_with_every_broker_dead_a_call_ends_in_time_and_says_who_was_tried(call: str, dead_address: str) -> None:
     started = time.monotonic()
     with (
-        KafkaAdminClient(bootstrap_servers=address) as admin,
-        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=f"TCP.*{address}"),
+        KafkaAdminClient(bootstrap_servers=dead_address) as admin,
+        pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=f"TCP.*{dead_address}"),
     ):
         CALLS[call](admin)
     assert time.monotonic() - started < 25

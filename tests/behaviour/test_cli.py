@@ -45,12 +45,6 @@ def here(capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 Here = Callable[..., tuple[int, str, str]]
 
 
-def dead_address() -> str:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{sock.getsockname()[1]}"
-
-
 # ---------------------------------------------------------------- topics
 
 
@@ -268,22 +262,20 @@ def test_wrong_usage_has_status_2_and_says_what_is_wrong(arguments: list[str], t
 
 
 @pytest.mark.parametrize("arguments", [["topics", "list"], ["groups", "list"], ["groups", "describe", "g"]])
-def test_a_cluster_that_is_not_there_is_one_line(arguments: list[str]) -> None:
-    address = dead_address()
+def test_a_cluster_that_is_not_there_is_one_line(arguments: list[str], dead_address: str) -> None:
     started = time.monotonic()
-    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "2000")
+    done = pyconsumer(*arguments, "-b", dead_address, "--timeout-ms", "2000")
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("Error: ")
-    assert address in done.stderr
+    assert dead_address in done.stderr
     assert "Connection refused" in done.stderr
     assert time.monotonic() - started < 40
 
 
 @pytest.mark.parametrize("arguments", [["consume", "t"], ["produce", "t"]])
-def test_a_reader_and_a_writer_say_so_too(arguments: list[str]) -> None:
-    address = dead_address()
-    done = pyconsumer(*arguments, "-b", address, "--timeout-ms", "2000", stdin="x\n")
+def test_a_reader_and_a_writer_say_so_too(arguments: list[str], dead_address: str) -> None:
+    done = pyconsumer(*arguments, "-b", dead_address, "--timeout-ms", "2000", stdin="x\n")
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith("Error: ")

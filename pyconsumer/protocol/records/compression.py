@@ -48,12 +48,13 @@ class Codec(IntEnum):
         Raises:
             UnsupportedCodecError: there is no such compression type.
         """
-        try:
-            return cls[name.upper()] if isinstance(name, str) else cls(name)
-        except (KeyError, ValueError):
+        # Not by cls(name): a batch asks, and that is slow.
+        found = cls.__members__.get(name.upper()) if isinstance(name, str) else _BY_NUMBER.get(name)
+        if found is None:
             raise UnsupportedCodecError(
                 f"compression type {name!r} is not known; there are none, gzip, snappy, lz4 and zstd"
-            ) from None
+            )
+        return found
 
 
 _BY_NUMBER: Final[dict[int, Codec]] = {int(codec): codec for codec in Codec}
@@ -94,7 +95,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         DamageError: the data is damaged, or more than ``max_bytes`` would come out.
         UnsupportedCodecError: unknown codec, or its library is missing.
     """
-    kind = _BY_NUMBER.get(codec) or Codec.of(codec)
+    kind = Codec.of(codec)
     if kind is Codec.NONE:
         return bytes(data)
     if kind is Codec.GZIP:

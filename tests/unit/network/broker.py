@@ -245,14 +245,6 @@ class AutoSelector:
 
 
 @contextlib.contextmanager
-def unused_port() -> Iterator[str]:
-    """An address on which nobody listens (its port is taken, so nobody else will)."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        yield f"127.0.0.1:{sock.getsockname()[1]}"
-
-
-@contextlib.contextmanager
 def silent_port() -> Iterator[str]:
     """An address that never completes a connection: a listener whose queue is full."""
     with socket.socket() as listener, contextlib.ExitStack() as stack:

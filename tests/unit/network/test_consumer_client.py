@@ -26,7 +26,8 @@ from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.metadata import MetadataResponseTopic
 from pyconsumer.structs import BrokerMetadata
-from tests.unit.network.broker import SILENCE, ScriptedBroker, unused_port
+from tests.support.ports import unused_address
+from tests.unit.network.broker import SILENCE, ScriptedBroker
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -237,7 +238,7 @@ def test_a_node_is_disconnected_at_the_start_of_the_next_poll_before_anything_is
 def test_what_is_not_sent_in_time_fails_by_a_timeout(
     silent: ConsumerNetworkClient, clock: ManualClock, cleanup: ExitStack
 ) -> None:
-    host, _, port = cleanup.enter_context(unused_port()).rpartition(":")
+    host, _, port = cleanup.enter_context(unused_address()).rpartition(":")
     nowhere = BrokerMetadata(7, host, int(port))
     first = heartbeat(silent, nowhere)
     silent.poll(math.inf, first)
@@ -326,7 +327,7 @@ def test_a_node_that_was_lost_is_unavailable_for_a_while(
     client: ConsumerNetworkClient, silent: ConsumerNetworkClient, cleanup: ExitStack
 ) -> None:
     assert not silent.is_unavailable(0)
-    host, _, port = cleanup.enter_context(unused_port()).rpartition(":")
+    host, _, port = cleanup.enter_context(unused_address()).rpartition(":")
     future = heartbeat(silent, BrokerMetadata(7, host, int(port)))
     silent.poll(math.inf, future)
     assert silent.is_unavailable(7)

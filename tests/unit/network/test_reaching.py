@@ -19,7 +19,8 @@ from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
-from tests.unit.network.broker import SILENCE, AutoSelector, ScriptedBroker, silent_port, unused_port
+from tests.support.ports import unused_address
+from tests.unit.network.broker import SILENCE, AutoSelector, ScriptedBroker, silent_port
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -73,7 +74,7 @@ def test_canonical_names_are_asked_for_bootstrap_addresses_if_so_set(
 
 
 def test_all_addresses_of_a_name_are_tried(broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack) -> None:
-    dead = cleanup.enter_context(unused_port())
+    dead = cleanup.enter_context(unused_address())
     client = make_client("kafka.example:1", resolver=lambda *_: [at(dead), at(dead), at(broker.address)])
     wait_metadata(client)
     assert client.stats.connections_failed == 0
@@ -96,7 +97,7 @@ def test_a_silent_address_of_a_name_costs_its_timeout_then_the_next_is_tried(
 
 
 def test_when_every_address_fails_each_cause_is_told(make_client: MakeClient, cleanup: ExitStack) -> None:
-    dead = cleanup.enter_context(unused_port())
+    dead = cleanup.enter_context(unused_address())
     client = make_client(metadata=None, resolver=lambda *_: [at(dead), at("127.0.0.1:1")])
     future = client.send(BrokerMetadata(1, "kafka.example", 9092), HeartbeatRequest, HEARTBEAT)
     client.poll(client.clock.now() + 20, future)
@@ -153,7 +154,7 @@ def test_a_name_server_that_hangs_holds_up_nothing(make_client: MakeClient, brok
 def test_a_first_address_that_refuses_costs_nothing(
     broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
 ) -> None:
-    dead = cleanup.enter_context(unused_port())
+    dead = cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
     client = make_client(dead, broker.address, clock=clock, selector=AutoSelector(clock), random=lambda: 0.0)
     wait_metadata(client)
@@ -173,7 +174,7 @@ def test_a_first_address_that_is_silent_costs_a_quarter_of_a_second(
 def test_a_request_for_any_node_waits_until_one_is_ready(
     broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
 ) -> None:
-    dead = cleanup.enter_context(unused_port())
+    dead = cleanup.enter_context(unused_address())
     broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
     client = make_client(dead, broker.address)
     future = client.send_any(HeartbeatRequest, HEARTBEAT)
@@ -185,7 +186,7 @@ def test_a_request_for_any_node_waits_until_one_is_ready(
 
 @pytest.mark.spec("client:CC-36")
 def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
-    one, two = cleanup.enter_context(unused_port()), cleanup.enter_context(unused_port())
+    one, two = cleanup.enter_context(unused_address()), cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
     client = make_client(one, two, clock=clock, selector=AutoSelector(clock))
     future = client.send_any(HeartbeatRequest, HEARTBEAT, timeout=10.0)
@@ -287,7 +288,7 @@ def test_a_broker_that_does_not_answer_api_versions_is_given_up(
 def test_one_cause_is_logged_once(
     make_client: MakeClient, cleanup: ExitStack, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dead = cleanup.enter_context(unused_port())
+    dead = cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
     client = make_client(dead, clock=clock, selector=AutoSelector(clock))
     with caplog.at_level(logging.INFO, "pyconsumer.network"):
@@ -299,7 +300,7 @@ def test_one_cause_is_logged_once(
 
 
 def test_attempts_at_a_dead_cluster_get_rare(make_client: MakeClient, cleanup: ExitStack) -> None:
-    dead = cleanup.enter_context(unused_port())
+    dead = cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
     selector = AutoSelector(clock, real_wait_s=0.01)
     client = make_client(dead, clock=clock, selector=selector)

@@ -1,0 +1,17 @@
+"""Addresses at which nobody answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from pyconsumer.broker.ports import hold_port
+
+__all__ = ["unused_address"]
+
+
+@contextlib.contextmanager
+def unused_address() -> Iterator[str]:
+    """An address on which nobody listens (its port is taken, so nobody else will)."""
+    with hold_port("127.0.0.1", 0) as sock:
+        yield f"127.0.0.1:{sock.getsockname()[1]}"
