@@ -11,9 +11,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, Final, Generic, NoReturn, Self, TypeVar
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.structs import Address
 
 __all__ = [
     "REQUIRED",
@@ -41,16 +42,6 @@ REQUIRED: Final[Any] = object()
 """Default of a setting that must be given."""
 
 _MAX_INT32 = 0x7FFFFFFF
-
-
-class Address(NamedTuple):
-    """Where a broker may be asked first: host name or IP address, and port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = [
+    "Address",
     "BrokerMetadata",
     "ConsumerGroupMetadata",
     "OffsetAndMetadata",
@@ -14,6 +15,16 @@ __all__ = [
     "RecordMetadata",
     "TopicPartition",
 ]
+
+
+class Address(NamedTuple):
+    """Where something listens: host name or IP address, and port. As text an IPv6 address is in brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class TopicPartition(NamedTuple):
@@ -53,8 +64,13 @@ class BrokerMetadata(NamedTuple):
     port: int
     rack: str | None = None
 
+    @property
+    def address(self) -> Address:
+        """Host and port."""
+        return Address(self.host, self.port)
+
     def __str__(self) -> str:
-        return f"{self.host}:{self.port} (node {self.node_id})"
+        return f"{self.address} (node {self.node_id})"
 
 
 class PartitionMetadata(NamedTuple):

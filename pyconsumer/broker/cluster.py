@@ -20,6 +20,7 @@ from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.runners import ProcessRunner, Runner, ThreadRunner
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.errors import ConfigurationError, IllegalStateError
+from pyconsumer.structs import Address
 
 __all__ = ["ClusterFaults", "EmbeddedCluster"]
 
@@ -162,7 +163,7 @@ class EmbeddedCluster:
             raise ConfigurationError(f"the cluster has no listener {listener}")
         if not self._ports or listener not in self._ports[0]:
             raise IllegalStateError("the cluster was not started")
-        return ",".join(f"{self._options.host}:{ports[listener]}" for ports in self._ports)
+        return ",".join(str(Address(self._options.host, ports[listener])) for ports in self._ports)
 
     @property
     def data_dir(self) -> Path | None:

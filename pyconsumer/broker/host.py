@@ -27,7 +27,7 @@ from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.upkeep import Upkeep
 from pyconsumer.clock import SystemClock
 from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
-from pyconsumer.structs import BrokerMetadata
+from pyconsumer.structs import Address, BrokerMetadata
 
 __all__ = ["ClusterHost", "ClusterOptions"]
 
@@ -180,7 +180,7 @@ class ClusterHost:
                     server.open(name, options.host, port, held.pop(name, None))
                 except OSError as error:
                     reason = error.strerror or str(error)
-                    raise BrokerStartError(f"cannot listen on {options.host}:{port}: {reason}") from error
+                    raise BrokerStartError(f"cannot listen on {Address(options.host, port)}: {reason}") from error
         except BaseException:
             server.close(reset=True)
             self._known_ports[node_id] = known  # for another try

@@ -21,9 +21,12 @@ HeldPorts = dict[str, socket.socket]
 
 def hold_port(host: str, port: int) -> socket.socket:
     """Hold a port on which nobody listens; 0: a free one. ``OSError`` if it cannot be had."""
-    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    is_v6 = ":" in host
+    sock = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_v6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # as socket.create_server does
         sock.bind((host, port))
     except BaseException:
         sock.close()

@@ -83,7 +83,7 @@ async def _run_until_signal(options: ClusterOptions, announce: Callable[[str], N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     try:
-        announce(",".join(f"{node.host}:{node.port}" for node in host.endpoints(options.listeners[0])))
+        announce(",".join(str(node.address) for node in host.endpoints(options.listeners[0])))
         await ended.wait()
     finally:
         host.stop()

@@ -141,7 +141,7 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "coordinator": group.coordinator.node_id,
-        "coordinator_address": f"{group.coordinator.host}:{group.coordinator.port}",
+        "coordinator_address": str(group.coordinator.address),
         "members": [
             {
                 "member_id": member.member_id,
@@ -180,7 +180,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
             kind += f" (assignment of {group.assignment_epoch})"
     out.print(
         f"group {group.group_id}: {group.state}, {group.size}, {kind}, "
-        f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.host}:{node.port})"
+        f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.address})"
     )
     if group.members:
         out.print(_members(group))

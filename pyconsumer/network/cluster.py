@@ -28,7 +28,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata, MetadataQuery
 from pyconsumer.network.peer import ClientResponse, Peer, Request
-from pyconsumer.network.pool import Pool, broker_address
+from pyconsumer.network.pool import Pool
 from pyconsumer.network.selection import Candidate, Standing, least_loaded
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.structs import BrokerMetadata
@@ -256,7 +256,7 @@ class Cluster:
         assert self._metadata is not None
         pool = self._pool
         for broker in self._metadata.brokers():
-            same = peer.link is not None and peer.link.address == broker_address(broker)
+            same = peer.link is not None and peer.link.address == str(broker.address)
             if same and pool.find(broker.node_id) is None:
                 pool.rename(peer, broker.node_id)
                 break

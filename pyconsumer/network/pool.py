@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from pyconsumer.config import Address
 from pyconsumer.errors import (
     AuthenticationError,
     KafkaConnectionError,
@@ -30,7 +29,7 @@ from pyconsumer.network.selector import Selector
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["Pool", "broker_address"]
+__all__ = ["Pool"]
 
 log = logging.getLogger("pyconsumer.network")
 
@@ -283,7 +282,7 @@ class Pool:
         self._touched = peer
         peer.health.attempt(now)
         peer.last_used = now
-        address = broker_address(broker)
+        address = str(broker.address)
         log.debug("connecting to node %s at %s", peer.node_id, address)
         canonical = self._canonical_bootstrap and peer.node_id < 0
         lookup = self._names.start(broker.host, broker.port, peer, canonical=canonical)
@@ -448,11 +447,6 @@ class Pool:
         for peer in self.peers.values():
             if peer.link is not None:
                 peer.link.abandon()
-
-
-def broker_address(broker: BrokerMetadata) -> str:
-    """``host:port``, with brackets round an IPv6 address."""
-    return str(Address(broker.host, broker.port))
 
 
 def _unsent_too_long(peer: Peer, request: Request) -> KafkaError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.broker.ports import hold_port
 from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError, TopicAlreadyExistsError
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -258,6 +261,47 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").exists() else True
+
+
+def _has_ipv6() -> bool:
+    try:
+        hold_port("::1", 0).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no ::1")
+class TestIPv6:
+    def test_clients_find_a_cluster_and_again_after_a_kill(self, tmp_path: Path) -> None:
+        with EmbeddedCluster(2, tmp_path / "data", host="::1") as cluster:
+            addresses = cluster.bootstrap_servers
+            assert re.fullmatch(r"\[::1\]:\d+,\[::1\]:\d+", addresses)
+            with KafkaProducer(bootstrap_servers=addresses) as producer:
+                producer.send("t", b"x", partition=0).get(30)
+                cluster.kill()
+                cluster.restart()
+                producer.send("t", b"y", partition=0).get(30)
+            assert cluster.bootstrap_servers == addresses
+            with KafkaConsumer(
+                "t", bootstrap_servers=addresses, group_id="g", auto_offset_reset="earliest"
+            ) as consumer:
+                assert [next(consumer).value for _ in range(2)] == [b"x", b"y"]
+
+    def test_the_program_and_the_commands_tell_addresses_that_can_be_pasted(self) -> None:
+        command = [sys.executable, "-m", "pyconsumer.broker", "--host", "::1", "--port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[2]
+            again = subprocess.run(
+                [*command[:-1], address.rpartition(":")[2]], capture_output=True, text=True, timeout=60, check=False
+            )
+            listed = subprocess.run(
+                [sys.executable, "-m", "pyconsumer", "topics", "list", "-b", address], timeout=60, check=False
+            )
+            process.terminate()
+        assert (again.returncode, listed.returncode) == (1, 0)
+        assert f"cannot listen on {address}: Address already in use" in again.stderr
 
 
 @pytest.mark.parametrize("in_thread", [False, True])
