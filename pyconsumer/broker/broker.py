@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
@@ -29,6 +30,9 @@ from pyconsumer.structs import BrokerMetadata, TopicPartition
 __all__ = ["Broker", "Endpoints"]
 
 _log = logging.getLogger(__name__)
+
+#: Pause before logs that could not be opened are tried again.
+_RETRY_S: Final = 1.0
 
 #: Addresses of all brokers that are alive, by listener name.
 Endpoints = Callable[[str], list[BrokerMetadata]]
@@ -92,6 +96,7 @@ class Broker:
         )
         self._peers = peers
         self._partition_counts: dict[str, int] = {}
+        self._behind: set[str] = set()  # topics of which not all logs could be opened
         self._wanted_isrs: dict[TopicPartition, IsrChange] = {}
         self._producer_ids = iter(range(0))
 
@@ -106,7 +111,7 @@ class Broker:
             if self.node_id in state.replicas
         }
         self.logs.remove_strays(known)
-        self.controller.on_change.append(self.apply_topic)
+        self.controller.on_change.append(self._on_change)
         self.controller.on_broker_config.append(self._apply_broker_config)
         self._apply_broker_config()
         self.group_coordinator.start()
@@ -128,8 +133,8 @@ class Broker:
 
     def _leave(self) -> None:
         # It may not have got as far as start(), as when the port of a later broker is taken.
-        if self.apply_topic in self.controller.on_change:
-            self.controller.on_change.remove(self.apply_topic)
+        if self._on_change in self.controller.on_change:
+            self.controller.on_change.remove(self._on_change)
         if self._apply_broker_config in self.controller.on_broker_config:
             self.controller.on_broker_config.remove(self._apply_broker_config)
         self.fetcher.stop()
@@ -145,8 +150,28 @@ class Broker:
 
     # --- partitions
 
+    def _on_change(self, name: str) -> None:
+        """The controller has changed a topic. What a disk refuses (it may be full for a while) is tried again."""
+        try:
+            self.apply_topic(name)
+        except OSError as error:
+            _log.error("node %d: a log of the topic %s cannot be opened yet: %s", self.node_id, name, error)
+            if not self._behind:
+                self.timer.schedule(self.clock.now() + _RETRY_S, self._catch_up)
+            self._behind.add(name)
+
+    def _catch_up(self) -> None:
+        behind, self._behind = self._behind, set()
+        if self._on_change in self.controller.on_change:  # it has not ended meanwhile
+            for name in behind:
+                self._on_change(name)
+
     def apply_topic(self, name: str) -> None:
-        """Bring this node's replicas of a topic in line with what the controller says."""
+        """Bring this node's replicas of a topic in line with what the controller says.
+
+        Raises:
+            OSError: a log could not be opened; the other partitions of the topic were.
+        """
         topic = self.controller.topics.get(name)
         if topic is None:
             gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
@@ -159,20 +184,31 @@ class Broker:
             return
         self._partition_counts[name] = len(topic.partitions)
         config = TopicConfig.of(topic.config, self.config)
+        failure: OSError | None = None
         for index, state in enumerate(topic.partitions):
             if self.node_id not in state.replicas:
                 continue
             tp = TopicPartition(name, index)
             partition = self.partitions.get(tp)
             if partition is None:
-                log = self.logs.open(tp, topic.topic_id, config)
-                partition = self.partitions[tp] = Partition(self.node_id, tp, topic.topic_id, log)
-                known = self.logs.high_watermarks.get(tp, 0)
-                partition.high_watermark = min(max(known, log.log_start_offset), log.log_end_offset)
-                partition.on_isr = self._want_isr
+                try:
+                    partition = self._open(tp, topic.topic_id, config)
+                except OSError as error:
+                    failure = failure or error
+                    continue
             partition.log.config = config
             if (state.leader_epoch, state.isr) != (partition.leader_epoch, partition.isr):
                 self._apply_state(partition, state)
+        if failure is not None:
+            raise failure
+
+    def _open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Partition:
+        log = self.logs.open(tp, topic_id, config)
+        partition = self.partitions[tp] = Partition(self.node_id, tp, topic_id, log)
+        known = self.logs.high_watermarks.get(tp, 0)
+        partition.high_watermark = min(max(known, log.log_start_offset), log.log_end_offset)
+        partition.on_isr = self._want_isr
+        return partition
 
     def _apply_state(self, partition: Partition, state: PartitionState) -> None:
         was_leader, is_new_epoch = partition.is_leader, state.leader_epoch != partition.leader_epoch

@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.broker.context import RequestContext, drive
-from pyconsumer.broker.error_answers import error_answer
+from pyconsumer.broker.error_answers import code_and_text, error_answer
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.handlers.api_versions import unsupported_version_answer
@@ -26,6 +26,7 @@ from pyconsumer.broker.security import Session, TlsLayer
 from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response
 from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.schema import Message
 
 if TYPE_CHECKING:
@@ -278,7 +279,7 @@ class Connection:
         drive(
             coroutine,
             lambda response: self._on_response(response, header, rule),
-            lambda error: self._on_error(error, header),
+            lambda error: self._on_error(error, request, header),
         )
 
     def _may(self, api_key: int) -> bool:
@@ -305,10 +306,15 @@ class Connection:
         _log.warning("closing the connection from %s: %s", self.client_host, reason)
         self.close()
 
-    def _on_error(self, error: BaseException, header: RequestHeader) -> None:
+    def _on_error(self, error: BaseException, request: Message, header: RequestHeader) -> None:
+        """A handler could not go on; the client is told, as by Java's ``KafkaApis.handleError``."""
         self._coroutine = None
         _log.error("a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
-        self.close()
+        if isinstance(request, ProduceRequest) and request.acks == 0:
+            self.close()  # no answer is expected
+            return
+        code, _ = code_and_text(error)
+        self._answer(error_answer(request, header.api_version, code), header.api_version, header.correlation_id)
 
     def _on_response(self, response: Message | None, header: RequestHeader, rule: FaultRule | None) -> None:
         self._coroutine = None

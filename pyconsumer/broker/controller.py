@@ -143,7 +143,8 @@ class Controller:
         """Write the file after a change in memory, which is undone if that fails."""
         try:
             self._write()
-        except OSError:
+        except OSError as error:
+            _log.error("a change of the cluster is refused: its file cannot be written: %s", error)
             undo()
             raise
 

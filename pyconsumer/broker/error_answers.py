@@ -1,15 +1,16 @@
-"""An answer to a request that was not carried out, with an error code wherever the protocol has room for one."""
+"""What a client is told of a request that failed."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+from pyconsumer.errors import BrokerResponseError, KafkaStorageError, UnknownServerError
 from pyconsumer.protocol.messages import response_type
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.schema import Message, Struct, WireType
 
-__all__ = ["error_answer"]
+__all__ = ["code_and_text", "error_answer"]
 
 #: Where a request's list has another name than the response's, by the response's message and field.
 _SOURCES = {
@@ -43,8 +44,21 @@ _SESSION_ERRORS = frozenset({70, 71, 106})
 _NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "session_id"})
 
 
+def code_and_text(error: BaseException) -> tuple[int, str | None]:
+    """The protocol's code of an error, and what is said of it where there is room for a text.
+
+    A disk that refuses is KAFKA_STORAGE_ERROR, which clients try again after. What the protocol has no code for is
+    UNKNOWN_SERVER_ERROR; its text may be anything and is not for clients (Java's ``ApiError.fromThrowable``).
+    """
+    if isinstance(error, BrokerResponseError):
+        return error.errno, str(error.args[0]) if error.args else None
+    if isinstance(error, OSError):
+        return KafkaStorageError.errno, f"The broker cannot write or read its files: {error.strerror or error}"
+    return UnknownServerError.errno, "The broker has failed to serve this request; its log says why."
+
+
 def error_answer(request: Message, version: int, error_code: int) -> Message:
-    """The response to ``request`` in which everything has failed with ``error_code``."""
+    """The response to ``request`` in which everything has failed: ``error_code`` wherever there is room for one."""
     response = response_type(request.API_KEY)()
     _fill(response, request, version, error_code)
     if isinstance(response, FetchResponse) and response.responses and error_code not in _SESSION_ERRORS:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -30,7 +31,7 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
             if not request.validate_only:
                 broker.controller.create_partitions(topic.name, added)
             results.append(CreatePartitionsTopicResult(topic.name))
-        except BrokerResponseError as error:
-            text = str(error.args[0]) if error.args else None
-            results.append(CreatePartitionsTopicResult(topic.name, error.errno, text))
+        except (BrokerResponseError, OSError) as error:
+            code, text = code_and_text(error)
+            results.append(CreatePartitionsTopicResult(topic.name, code, text))
     return CreatePartitionsResponse(results=results)

@@ -8,6 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import TopicState
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.settings import format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.create_topics import (
@@ -32,13 +33,15 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
                 raise InvalidRequestError("Duplicate topic name.")
             plan = _plan(broker, topic)
         except BrokerResponseError as error:
-            text = str(error.args[0]) if error.args else None
-            results.append(CreatableTopicResult(topic.name, error_code=error.errno, error_message=text, configs=None))
+            results.append(_refused(topic.name, error))
             continue
         planned.append(plan)
         results.append(_created(broker, plan))
     if planned and not request.validate_only:
-        broker.controller.create_topics(planned)
+        try:
+            broker.controller.create_topics(planned)
+        except OSError as error:  # none of them was created
+            results = [result if result.error_code else _refused(result.name, error) for result in results]
     return CreateTopicsResponse(topics=results)
 
 
@@ -46,6 +49,11 @@ def _plan(broker: Broker, topic: CreatableTopic) -> TopicState:
     config = {item.name: item.value for item in topic.configs if item.value is not None}
     assignments = {item.partition_index: item.broker_ids for item in topic.assignments}
     return broker.controller.plan_topic(topic.name, topic.num_partitions, topic.replication_factor, config, assignments)
+
+
+def _refused(name: str, error: Exception) -> CreatableTopicResult:
+    code, text = code_and_text(error)
+    return CreatableTopicResult(name, error_code=code, error_message=text, configs=None)
 
 
 def _created(broker: Broker, plan: TopicState) -> CreatableTopicResult:

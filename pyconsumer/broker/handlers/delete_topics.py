@@ -6,6 +6,7 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
@@ -37,9 +38,9 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
                 raise TopicDeletionDisabledError("Topic deletion is disabled.")
             broker.controller.delete_topic(name)
             results.append(DeletableTopicResult(name, topic_id))
-        except BrokerResponseError as error:
-            text = str(error.args[0]) if error.args else None
-            results.append(DeletableTopicResult(topic.name, topic.topic_id, error.errno, text))
+        except (BrokerResponseError, OSError) as error:
+            code, text = code_and_text(error)
+            results.append(DeletableTopicResult(topic.name, topic.topic_id, code, text))
     return DeleteTopicsResponse(responses=results)
 
 

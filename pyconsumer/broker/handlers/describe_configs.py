@@ -8,6 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.settings import ConfigSource, Setting, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.describe_configs import (
@@ -34,8 +35,7 @@ async def handle(broker: Broker, request: DescribeConfigsRequest, context: Reque
         try:
             result.configs = _describe(broker, resource, request)
         except BrokerResponseError as error:
-            result.error_code = error.errno
-            result.error_message = str(error.args[0]) if error.args else None
+            result.error_code, result.error_message = code_and_text(error)
         results.append(result)
     return DescribeConfigsResponse(results=results)
 

@@ -37,7 +37,10 @@ def _find(broker: GroupBroker, key: str, key_type: int, context: RequestContext)
         return _error(key, InvalidRequestError.errno, "this broker does not coordinate transactions")
     if key_type != _GROUP:
         return _error(key, InvalidRequestError.errno, f"there are no coordinators of type {key_type}")
-    node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
+    try:
+        node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
+    except OSError:  # the internal topic could not be created
+        node = None
     if node is None:
         return _error(key, codes.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)

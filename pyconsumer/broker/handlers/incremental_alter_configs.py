@@ -8,6 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.handlers.describe_configs import BROKER, TOPIC
 from pyconsumer.broker.settings import ConfigType, nearest
 from pyconsumer.errors import (
@@ -41,9 +42,8 @@ async def handle(
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
             _alter(broker, resource, validate_only=request.validate_only)
-        except BrokerResponseError as error:
-            response.error_code = error.errno
-            response.error_message = str(error.args[0]) if error.args else None
+        except (BrokerResponseError, OSError) as error:
+            response.error_code, response.error_message = code_and_text(error)
         except ConfigurationError as error:
             response.error_code = InvalidConfigError.errno
             response.error_message = str(error)

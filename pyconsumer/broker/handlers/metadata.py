@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
@@ -73,8 +74,9 @@ def _asked(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, versi
     if topic is None:
         try:
             topic = _create(broker, name, may_create)
-        except BrokerResponseError as error:
-            return MetadataResponseTopic(error.errno, name, is_internal=name in INTERNAL_TOPICS)
+        except (BrokerResponseError, OSError) as error:
+            code, _ = code_and_text(error)
+            return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
     return _topic(broker, topic)
 
 

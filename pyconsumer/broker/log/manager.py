@@ -113,17 +113,17 @@ class LogManager:
         return log
 
     def remove(self, tp: TopicPartition) -> None:
-        """Remove a log with its folder."""
+        """Remove a log with its folder; if the disk refuses that, :meth:`remove_strays` does so later."""
         log = self.logs.pop(tp, None)
         if log is None:
             return
         log.abandon()
         if self.folder is not None:
-            self._discard(self._folder_of(tp))
             try:
+                self._discard(self._folder_of(tp))
                 self._forget({tp})
             except OSError as error:
-                _log.warning("%s is not struck out of the checkpoints yet: %s", tp, error)
+                _log.warning("%s is not removed from the disk, or not from the checkpoints, yet: %s", tp, error)
 
     def _folder_of(self, tp: TopicPartition) -> Path:
         assert self.folder is not None

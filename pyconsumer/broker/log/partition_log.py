@@ -6,9 +6,10 @@ or deleted. Single-threaded; only the calls returned by :meth:`PartitionLog.flus
 
 from __future__ import annotations
 
+import itertools
 import random
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from pyconsumer.broker.config import TopicConfig
@@ -324,33 +325,69 @@ class PartitionLog:
         return None
 
     def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The first record with the greatest timestamp of the log, None if it is empty (KIP-734)."""
+        """The first record with the greatest timestamp of the log, None if it is empty (KIP-734).
+
+        Records before the log start offset don't count. (Java's broker, which looks at whole segments only, may name
+        one of them, which nobody can read.)
+        """
         live = [
             segment for segment in self._segments if segment.next_offset > self.log_start_offset and segment.size_bytes
         ]
-        if not live:
-            return None
-        segment = max(live, key=lambda each: each.max_timestamp)  # the first of equals
-        start = segment.locate(segment.max_timestamp_offset)
+        best: FoundOffset | None = None
+        # Of equals the first. A second segment is looked into only if the best of the first is hidden.
+        for segment in sorted(live, key=lambda each: -each.max_timestamp):
+            if best is not None and segment.max_timestamp <= best.timestamp:
+                break
+            found = self._latest_record(segment)
+            if found is not None and (best is None or found.timestamp > best.timestamp):
+                best = found
+        return best
+
+    def _latest_record(self, segment: Segment) -> FoundOffset | None:
+        """The first record with the greatest timestamp of those in ``segment`` that are not hidden."""
+        hidden = segment.max_timestamp_offset < self.log_start_offset
+        start = segment.locate(self.log_start_offset if hidden else segment.max_timestamp_offset)
+        best: FoundOffset | None = None
         for info in segment.headers(start[0] if start is not None else 0):
-            if info.record_count and info.max_timestamp >= segment.max_timestamp:
-                return self._first_record(segment, info, info.max_timestamp)
-        return None
+            if not info.record_count or info.last_offset < self.log_start_offset:
+                continue
+            if best is not None and info.max_timestamp <= best.timestamp:
+                continue
+            found = self._first_record(segment, info, info.max_timestamp)
+            if found is None:  # it is hidden, and others of its batch are not
+                found = self._greatest_record(segment, info)
+            if found is not None and (best is None or found.timestamp > best.timestamp):
+                best = found
+            if best is not None and best.timestamp >= segment.max_timestamp:
+                break
+        return best
 
     def _first_record(self, segment: Segment, info: BatchInfo, timestamp: int) -> FoundOffset | None:
-        epoch, start = info.partition_leader_epoch, self.log_start_offset
-        if info.is_control:  # it has one record
-            return FoundOffset(info.base_offset, info.max_timestamp, epoch) if info.base_offset >= start else None
-        data = segment.read(info.position, info.size_bytes)
+        """The first record of a batch that is not hidden and has ``timestamp`` or a greater one."""
         try:
-            for piece in pieces(data, info.base_offset, with_keys=False, check_crc=True):
-                for offset, found in zip(piece.offsets, piece.timestamps, strict=True):
-                    if found >= timestamp and offset >= start:
-                        return FoundOffset(offset, found, epoch)
+            for offset, found in self._records(segment, info):
+                if found >= timestamp:
+                    return FoundOffset(offset, found, info.partition_leader_epoch)
         except CorruptRecordError:
             # The header promised it; a client that reads on finds the damage.
-            return FoundOffset(max(info.base_offset, start), timestamp, epoch)
+            return FoundOffset(max(info.base_offset, self.log_start_offset), timestamp, info.partition_leader_epoch)
         return None
+
+    def _greatest_record(self, segment: Segment, info: BatchInfo) -> FoundOffset | None:
+        found = max(self._records(segment, info), key=lambda record: record[1], default=None)
+        return None if found is None else FoundOffset(*found, info.partition_leader_epoch)
+
+    def _records(self, segment: Segment, info: BatchInfo) -> Iterator[tuple[int, int]]:
+        """Offset and timestamp of each record of a batch that is not hidden; ``CorruptRecordError`` if damaged."""
+        if info.is_control:  # it has one record
+            records: Iterable[tuple[int, int]] = [(info.base_offset, info.max_timestamp)]
+        else:
+            data = segment.read(info.position, info.size_bytes)
+            records = itertools.chain.from_iterable(
+                zip(piece.offsets, piece.timestamps, strict=True)
+                for piece in pieces(data, info.base_offset, with_keys=False, check_crc=True)
+            )
+        return ((offset, timestamp) for offset, timestamp in records if offset >= self.log_start_offset)
 
     # --- removing
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.connection import Connection
+from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.security import Session
-from pyconsumer.protocol.api import encode_request
+from pyconsumer.protocol.api import decode_response, encode_request
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
+from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
+from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.schema import Message
 from tests.unit.group.support import World
 
@@ -36,16 +39,21 @@ class NoLoop:
 class Sink:
     """A socket that takes everything at once, or with ``full`` nothing."""
 
-    full = False
+    full = closed = False
 
     def __init__(self) -> None:
         self.answers = 0
+        self.last = b""
 
     def sendmsg(self, buffers: list[bytes]) -> int:
         if self.full:
             raise BlockingIOError
         self.answers += 1
-        return sum(map(len, buffers))
+        self.last = b"".join(buffers)
+        return len(self.last)
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Client:
@@ -55,6 +63,7 @@ class Client:
         self.sink = Sink()
         broker = SimpleNamespace(clock=world.clock, timer=world.timer, faults=None, group_coordinator=world.coordinator)
         server: Any = SimpleNamespace(loop=NoLoop(), broker=broker, max_request_bytes=1 << 20, max_login_bytes=1 << 20)
+        server.forget = lambda connection: None
         self.connection = Connection(server, self.sink, "PLAINTEXT", "/h", Session(), None)  # type: ignore[arg-type]
 
     def send(self, *requests: tuple[Message, int]) -> None:
@@ -102,3 +111,34 @@ def test_a_client_that_does_not_read_is_idle() -> None:
     client.connection._on_writable()
     assert client.sink.answers == 2
     assert client.connection.last_active == before + 60
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(OSError(28, "No space left on device"), 56), (ZeroDivisionError(), -1)],
+    ids=["disk", "mistake"],
+)
+class TestAHandlerThatCannotGoOn:
+    @pytest.fixture(autouse=True)
+    def broken(self, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def handle(*_: Any) -> None:
+            raise error
+
+        known = handler_of
+        monkeypatch.setattr(
+            "pyconsumer.broker.connection.handler_of", lambda api_key: known(api_key)._replace(handle=handle)
+        )
+
+    def test_the_client_is_told(self, code: int) -> None:
+        client = Client(World())
+        client.send((InitProducerIdRequest(None), 4))
+        answer = decode_response(InitProducerIdRequest.API_KEY, 4, client.sink.last[4:])[1]
+        assert answer.error_code == code
+        assert not client.connection.busy
+        client.send((InitProducerIdRequest(None), 4))
+        assert (client.sink.answers, client.sink.closed) == (2, False)
+
+    def test_without_acks_the_connection_is_closed(self, code: int) -> None:
+        client = Client(World())
+        client.send((ProduceRequest(acks=0), 9))
+        assert (client.sink.answers, client.sink.closed) == (0, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -351,6 +352,27 @@ class TestByTime:
         found = log.offset_of_max_timestamp()
         assert found is not None
         assert found[:2] == (2, 9)
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_the_greatest_timestamp_of_what_is_not_hidden(self, new_log: Opener, seed: int) -> None:
+        chance = random.Random(seed)
+        log = new_log(segment_bytes=chance.choice((150, 400, 5000)), index_interval_bytes=chance.choice((0, 4096)))
+        times: list[int] = []
+        while len(times) < 40:
+            some = [chance.randrange(30) for _ in range(chance.randint(1, 4))]
+            builder = BatchBuilder(chance.choice(("none", "gzip")))
+            for time in some:
+                builder.try_append(time, None, b"v")
+            log.append(bytearray(builder.build()), 0)
+            times += some
+        for start in range(len(times)):
+            log.advance_log_start_offset(start)
+            found = log.offset_of_max_timestamp()
+            latest = max(times[start:])
+            assert found is not None
+            assert found[:2] == (times.index(latest, start), latest)
+        log.advance_log_start_offset(len(times))
+        assert log.offset_of_max_timestamp() is None
 
     def test_hidden_records_are_not_found(self, new_log: Opener) -> None:
         log = new_log()

@@ -1,0 +1,146 @@
+"""A disk that refuses for a while: clients are told, nothing half done is seen, and brokers make up for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyconsumer.broker.log.manager import LogManager
+from pyconsumer.errors import InvalidTopicError, KafkaStorageError, TopicAlreadyExistsError
+from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.unit.broker.brokers import Brokers
+from tests.unit.broker.support import batch, records_of
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Brokers]:
+    made = Brokers(tmp_path)
+    yield made
+    made.stop()
+
+
+def no_space(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+class TestTheClusterFile:
+    """Of every change that cannot be written the client is told, and of no other."""
+
+    @pytest.fixture(autouse=True)
+    def full(self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+        brokers.controller.create_topic("there", 1)
+        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+
+    @staticmethod
+    def ask(brokers: Brokers, request: Any, version: int) -> Any:
+        answers = brokers.request(0, request, version)
+        brokers.run()
+        return answers[0]
+
+    def test_create_topics(self, brokers: Brokers) -> None:
+        wanted = [CreatableTopic(name, 1, 1) for name in ("a", "there", "b", "not/legal")]
+        answer = self.ask(brokers, CreateTopicsRequest(wanted), 7)
+        assert {topic.name: topic.error_code for topic in answer.topics} == {
+            "a": KafkaStorageError.errno,
+            "there": TopicAlreadyExistsError.errno,
+            "b": KafkaStorageError.errno,
+            "not/legal": InvalidTopicError.errno,
+        }
+        assert "No space left" in answer.topics[0].error_message
+        assert list(brokers.controller.topics) == ["there"]
+
+    def test_delete_topics(self, brokers: Brokers) -> None:
+        answer = self.ask(brokers, DeleteTopicsRequest(topic_names=["there"]), 5)
+        assert answer.responses[0].error_code == KafkaStorageError.errno
+        assert list(brokers.controller.topics) == ["there"]
+
+    def test_create_partitions(self, brokers: Brokers) -> None:
+        answer = self.ask(brokers, CreatePartitionsRequest([CreatePartitionsTopic("there", 5, None)]), 3)
+        assert answer.results[0].error_code == KafkaStorageError.errno
+        assert len(brokers.controller.topics["there"].partitions) == 1
+
+    def test_settings(self, brokers: Brokers) -> None:
+        change = AlterConfigsResource(2, "there", [AlterableConfig("retention.ms", 0, "5")])
+        answer = self.ask(brokers, IncrementalAlterConfigsRequest([change]), 1)
+        assert answer.responses[0].error_code == KafkaStorageError.errno
+        assert brokers.controller.topics["there"].config == {}
+
+    def test_a_topic_that_metadata_would_create(self, brokers: Brokers) -> None:
+        wanted = [MetadataRequestTopic(name=name) for name in ("new", "there")]
+        answer = self.ask(brokers, MetadataRequest(wanted, allow_auto_topic_creation=True), 9)
+        assert [topic.error_code for topic in answer.topics] == [KafkaStorageError.errno, 0]
+        assert len(answer.brokers) == 3
+
+    def test_the_topic_of_the_coordinators(self, brokers: Brokers) -> None:
+        answer = self.ask(brokers, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+        assert answer.coordinators[0].error_code == 15
+
+
+class TestLogs:
+    def test_a_log_that_cannot_be_opened_is_tried_again(self, brokers: Brokers, tmp_path: Path) -> None:
+        in_the_way = tmp_path / "broker-0" / "t-1"
+        in_the_way.write_bytes(b"")
+        brokers.controller.create_topic("t", 3, 3)
+        brokers.run()
+        here = brokers.alive[0].partitions
+        assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 2]
+        brokers.advance(5.0)
+        assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 2]
+        in_the_way.unlink()
+        brokers.advance(1.0)
+        assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 1, 2]
+        for index in range(3):
+            brokers.leader("t", index).append(batch(b"a"))
+        brokers.advance(5.0)
+        for index in range(3):
+            assert [record.value for record in records_of(brokers.replica(0, "t", index).log)] == [b"a"]
+
+    def test_a_broker_that_ended_meanwhile_opens_nothing(self, brokers: Brokers, tmp_path: Path) -> None:
+        in_the_way = tmp_path / "broker-0" / "t-1"
+        in_the_way.write_bytes(b"")
+        brokers.controller.create_topic("t", 3, 3)
+        brokers.kill(0)
+        in_the_way.unlink()
+        brokers.advance(5.0)
+        assert not in_the_way.exists()
+
+    def test_a_folder_that_cannot_be_removed_is_so_at_the_next_start(
+        self, brokers: Brokers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        brokers.controller.create_topic("t", 2, 3)
+        brokers.run()
+        with monkeypatch.context() as patch:
+            patch.setattr(LogManager, "_discard", no_space)
+            brokers.controller.delete_topic("t")
+            brokers.run()
+        assert not any(tp.topic == "t" for tp in brokers.alive[0].partitions)
+        assert (tmp_path / "broker-0" / "t-0").exists()
+        brokers.kill(0)
+        brokers.restart(0)
+        assert not (tmp_path / "broker-0" / "t-0").exists()
+
+    def test_a_topic_made_anew_waits_for_the_old_folder_to_go(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        brokers.controller.create_topic("t", 1, 3)
+        brokers.leader().append(batch(b"old"))
+        with monkeypatch.context() as patch:
+            patch.setattr(LogManager, "_discard", no_space)
+            brokers.controller.delete_topic("t")
+            brokers.controller.create_topic("t", 1, 3)
+            brokers.advance(3.0)
+            assert not any(tp.topic == "t" for tp in brokers.alive[0].partitions)
+        brokers.advance(1.0)
+        assert [len(records_of(brokers.replica(node).log)) for node in range(3)] == [0, 0, 0]
