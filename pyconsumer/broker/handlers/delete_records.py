@@ -5,12 +5,12 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedStart
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidTopicError,
-    KafkaStorageError,
     NotLeaderOrFollowerError,
     OffsetOutOfRangeError,
     PolicyViolationError,
@@ -77,8 +77,7 @@ def _delete(
             raise OffsetOutOfRangeError(f"offset {offset} is not in {topic}-{wanted.partition_index}")
         partition.start_at(offset)
         starts.append((partition, offset))
-    except BrokerResponseError as error:
-        return DeleteRecordsPartitionResult(wanted.partition_index, -1, error.errno)
-    except OSError:
-        return DeleteRecordsPartitionResult(wanted.partition_index, -1, KafkaStorageError.errno)
+    except (BrokerResponseError, OSError) as error:
+        code, _ = code_and_text(error)
+        return DeleteRecordsPartitionResult(wanted.partition_index, -1, code)
     return DeleteRecordsPartitionResult(wanted.partition_index, partition.log.log_start_offset, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.access import GroupBroker
 from pyconsumer.errors import InvalidRequestError
@@ -39,12 +40,12 @@ def _find(broker: GroupBroker, key: str, key_type: int, context: RequestContext)
         return _error(key, InvalidRequestError.errno, f"there are no coordinators of type {key_type}")
     try:
         node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
-    except OSError:  # the internal topic could not be created
-        node = None
+    except OSError as error:  # the internal topic could not be created
+        return _error(key, codes.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
     if node is None:
         return _error(key, codes.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 
 
-def _error(key: str, error_code: int, message: str) -> Coordinator:
+def _error(key: str, error_code: int, message: str | None) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=message)

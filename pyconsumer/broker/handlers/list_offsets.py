@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.partition import Partition
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
-    KafkaStorageError,
     LeaderNotAvailableError,
     OffsetNotAvailableError,
     UnsupportedVersionError,
@@ -60,10 +60,9 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
             except OffsetNotAvailableError:
                 code = OffsetNotAvailableError.errno if context.api_version >= 5 else LeaderNotAvailableError.errno
                 answers.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
-            except BrokerResponseError as error:
-                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
-            except OSError:
-                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, KafkaStorageError.errno))
+            except (BrokerResponseError, OSError) as error:
+                code, _ = code_and_text(error)
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(topics=topics)
 

@@ -7,6 +7,7 @@ import logging
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.purgatory import Appended, DelayedProduce
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -129,7 +130,8 @@ def _append(
 def _failed(
     index: int, error: BrokerResponseError, topic: str | None, broker: Broker, version: int
 ) -> PartitionProduceResponse:
-    answer = PartitionProduceResponse(index, error.errno, -1, error_message=error.args[0] if error.args else None)
+    code, text = code_and_text(error)
+    answer = PartitionProduceResponse(index, code, -1, error_message=text)
     if isinstance(error, InvalidRecordError):
         answer.record_errors = [BatchIndexAndErrorMessage(0, answer.error_message)]
     if topic is not None:

@@ -335,7 +335,7 @@ class PartitionLog:
         ]
         best: FoundOffset | None = None
         # Of equals the first. A second segment is looked into only if the best of the first is hidden.
-        for segment in sorted(live, key=lambda each: -each.max_timestamp):
+        for segment in sorted(live, key=lambda each: each.max_timestamp, reverse=True):
             if best is not None and segment.max_timestamp <= best.timestamp:
                 break
             found = self._latest_record(segment)
@@ -353,9 +353,8 @@ class PartitionLog:
                 continue
             if best is not None and info.max_timestamp <= best.timestamp:
                 continue
-            found = self._first_record(segment, info, info.max_timestamp)
-            if found is None:  # it is hidden, and others of its batch are not
-                found = self._greatest_record(segment, info)
+            # The one that the header promises may be hidden while others of its batch are not.
+            found = self._first_record(segment, info, info.max_timestamp) or self._greatest_record(segment, info)
             if found is not None and (best is None or found.timestamp > best.timestamp):
                 best = found
             if best is not None and best.timestamp >= segment.max_timestamp:

@@ -13,11 +13,16 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.records import BatchBuilder, SimpleRecord, iter_records, scan
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["NOW_MS", "TP", "FailingStorage", "batch", "keyed", "log_in", "records_of", "topic_config"]
+__all__ = ["NOW_MS", "TP", "FailingStorage", "batch", "keyed", "log_in", "no_space", "records_of", "topic_config"]
 
 TP = TopicPartition("t", 0)
 #: Wall time at which every :class:`ManualClock` here begins.
 NOW_MS = 1_700_000_000_000
+
+
+def no_space(*_: object, **__: object) -> None:
+    """In place of a function that writes a file."""
+    raise OSError(28, "No space left on device")
 
 
 class FailingStorage(FileStorage):

@@ -25,6 +25,7 @@ from pyconsumer.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from tests.unit.broker.support import no_space
 
 
 def controller(folder: Path | None = None, brokers: int = 1, **config: object) -> Controller:
@@ -229,10 +230,6 @@ class TestAFileThatCannotBeWritten:
         monkeypatch.undo()
         made.unregister([1])
         assert (made.topics["t"].partitions[0].leader, made.topics["t"].partitions[0].isr) == (2, (2,))
-
-
-def no_space(*_: object, **__: object) -> None:
-    raise OSError(28, "No space left on device")
 
 
 def test_a_broker_that_cannot_follow_a_change_does_not_keep_it_from_others(caplog: pytest.LogCaptureFixture) -> None:

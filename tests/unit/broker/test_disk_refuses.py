@@ -21,7 +21,7 @@ from pyconsumer.protocol.messages.incremental_alter_configs import (
 )
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.unit.broker.brokers import Brokers
-from tests.unit.broker.support import batch, records_of
+from tests.unit.broker.support import batch, no_space, records_of
 
 
 @pytest.fixture
@@ -29,10 +29,6 @@ def brokers(tmp_path: Path) -> Iterator[Brokers]:
     made = Brokers(tmp_path)
     yield made
     made.stop()
-
-
-def no_space(*_: object, **__: object) -> None:
-    raise OSError(28, "No space left on device")
 
 
 class TestTheClusterFile:
@@ -86,6 +82,7 @@ class TestTheClusterFile:
     def test_the_topic_of_the_coordinators(self, brokers: Brokers) -> None:
         answer = self.ask(brokers, FindCoordinatorRequest(coordinator_keys=["g"]), 4)
         assert answer.coordinators[0].error_code == 15
+        assert "No space left" in answer.coordinators[0].error_message
 
 
 class TestLogs:
