@@ -309,6 +309,13 @@ _BROKER_TABLE = (
         between(1),
     ),
     Setting("producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)),
+    Setting(
+        "pyconsumer.validate.records",
+        _BOOLEAN,
+        True,
+        "Whether records inside a produced batch are checked, as Kafka does; that costs some time, above all of "
+        "compressed batches, and most without the compiled decoder. Not a setting of Kafka.",
+    ),
     Setting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
     Setting("queued.max.requests", _INT, 500, "Waiting requests.", between(1), used=False),
     Setting(
@@ -482,6 +489,7 @@ class TopicConfig:
     segment_index_bytes: int = 10 * 2**20
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * _DAY_MS
+    validate_records: bool = True
 
     @classmethod
     def of(cls, own: Mapping[str, str], broker: BrokerConfig) -> TopicConfig:
@@ -516,6 +524,7 @@ class TopicConfig:
             segment_index_bytes=get("segment.index.bytes"),
             segment_jitter_ms=get("segment.jitter.ms"),
             segment_ms=get("segment.ms"),
+            validate_records=broker.boolean("pyconsumer.validate.records"),
         )
 
 

@@ -8,6 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
 from pyconsumer.broker.purgatory import Appended, DelayedProduce
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -132,8 +133,8 @@ def _failed(
 ) -> PartitionProduceResponse:
     code, text = code_and_text(error)
     answer = PartitionProduceResponse(index, code, -1, error_message=text)
-    if isinstance(error, InvalidRecordError):
-        answer.record_errors = [BatchIndexAndErrorMessage(0, answer.error_message)]
+    if isinstance(error, InvalidRecordsError | InvalidTimestampsError):
+        answer.record_errors = [BatchIndexAndErrorMessage(*each) for each in error.record_errors]
     if topic is not None:
         _name_leader(answer, broker, topic, version)
     return answer

@@ -19,7 +19,7 @@ from pyconsumer.broker.log.producer_recovery import load_producers, remove_snaps
 from pyconsumer.broker.log.producer_state import ProducerState
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_name
-from pyconsumer.broker.log.validation import check_batches, place, recompress
+from pyconsumer.broker.log.validation import check_batches, correct_timestamps, place, recompress
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
 from pyconsumer.protocol.records.batch import BatchInfo, check_crc, scan
@@ -131,13 +131,15 @@ class PartitionLog:
             known = self.producers.check(batches)
             if known is not None:
                 return AppendResult(known.first_offset, known.last_offset, self._append_time(known.timestamp), True, 0)
+        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
+            records = bytearray(records)
+        if from_client and not config.log_append_time:
+            batches = correct_timestamps(records, batches)
         if config.compression_type != "producer":
             changed = recompress(records, batches, config)
             if changed is not None:
                 records = changed
                 batches = check_batches(records, config, now_ms, from_client=False)
-        if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
-            records = bytearray(records)
         first_offset = self.log_end_offset
         append_time_ms = now_ms if config.log_append_time else None
         placed = place(records, batches, first_offset, leader_epoch, append_time_ms)

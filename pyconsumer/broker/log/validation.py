@@ -1,13 +1,16 @@
 """What a log accepts: the checks of a batch before it is appended, and the place that is then written into it.
 
-Nothing here looks at single records, except where a setting asks for it: keys on a compacted topic, and a bound for old
-timestamps. Errors carry Kafka's codes; their text goes to the producer.
+As by Java's ``LogValidator`` the records inside a client's batch are checked too, decompressed if need be. The broker
+setting ``pyconsumer.validate.records`` turns that off; then only keys on a compacted topic and a bound for old
+timestamps make it look at records. Errors carry Kafka's codes; their text goes to the producer.
 """
 
 from __future__ import annotations
 
+import struct
+from typing import Final
+
 from pyconsumer.broker.config import TopicConfig
-from pyconsumer.broker.log.pieces import pieces
 from pyconsumer.errors import (
     CorruptMessageError,
     CorruptRecordError,
@@ -19,20 +22,30 @@ from pyconsumer.errors import (
     UnsupportedCodecError,
     UnsupportedCompressionTypeError,
 )
-from pyconsumer.protocol.records import compression
+from pyconsumer.protocol.records import check_records, compression
+from pyconsumer.protocol.records._pure import check_count
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import (
     BATCH_OVERHEAD,
     CODEC_MASK,
     CRC_START,
+    TIMESTAMP_TYPE_FLAG,
     BatchInfo,
     check_crc,
     patch_batch,
     scan,
 )
+from pyconsumer.protocol.records.checking import Problem, RecordProblem, record_problems
 from pyconsumer.protocol.records.crc import crc32c
 
-__all__ = ["check_batches", "place", "recompress"]
+__all__ = [
+    "InvalidRecordsError",
+    "InvalidTimestampsError",
+    "check_batches",
+    "correct_timestamps",
+    "place",
+    "recompress",
+]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -40,6 +53,38 @@ _HIGHEST_CODEC = compression.Codec.ZSTD
 _CODEC_NAMES = {"uncompressed": compression.Codec.NONE} | {
     codec.name.lower(): codec for codec in compression.Codec if codec is not compression.Codec.NONE
 }
+
+
+_LONG_MIN: Final = -(2**63)
+_LONG_MAX: Final = 2**63 - 1
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_MAX_TIMESTAMP_AT: Final = 35
+#: Problems of so many records are in an error's own text, as in Java.
+_NAMED_IN_TEXT: Final = 3
+
+
+class _RefusedRecordsError:
+    """Mixed into an error: what is wrong with which record.
+
+    Attributes:
+        record_errors: index in the batch and text, for the answer to the producer (KIP-467).
+    """
+
+    record_errors: list[tuple[int, str]]
+
+    def __init__(self, record_errors: list[tuple[int, str]]) -> None:
+        named = "; ".join(f"record {index}: {text}" for index, text in record_errors[:_NAMED_IN_TEXT])
+        more = len(record_errors) - _NAMED_IN_TEXT
+        super().__init__(f"the batch is refused: {named}" + (f"; and {more} more records" if more > 0 else ""))
+        self.record_errors = record_errors
+
+
+class InvalidRecordsError(_RefusedRecordsError, InvalidRecordError):
+    """Records of a batch are damaged, or have no key on a compacted topic."""
+
+
+class InvalidTimestampsError(_RefusedRecordsError, InvalidTimestampError):
+    """Timestamps of records in a batch are out of bounds."""
 
 
 def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_client: bool = True) -> list[BatchInfo]:
@@ -50,7 +95,8 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
         now_ms: wall time, which timestamps are compared with.
 
     Returns:
-        their headers, with the offsets that the sender gave them.
+        their headers, with the offsets that the sender gave them. ``max_timestamp`` is that of the records, whatever
+        the header says, if they were looked at: see :func:`correct_timestamps`.
 
     Raises:
         CorruptMessageError: bytes that are no batch, or a wrong checksum.
@@ -67,11 +113,13 @@ def check_batches(records: Buffer, config: TopicConfig, now_ms: int, *, from_cli
     if from_client and len(batches) != 1:
         raise InvalidRecordError("a produce request must hold exactly one record batch for each partition")
     for batch in batches:
-        _check_batch(records, batch, config, now_ms, from_client)
+        _check_batch(records, batch, config)
+    if from_client:
+        batches[0] = _check_client_batch(records, batches[0], config, now_ms)
     return batches
 
 
-def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int, from_client: bool) -> None:
+def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig) -> None:
     if batch.magic != 2:
         raise InvalidRecordError(f"record batches must have format version 2, not {batch.magic}")
     if batch.size_bytes > config.max_message_bytes:
@@ -86,8 +134,10 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms:
         raise CorruptMessageError("the checksum of the record batch is wrong")
     if batch.codec > _HIGHEST_CODEC:
         raise UnsupportedCompressionTypeError(f"compression type {batch.codec} is not known")
-    if not from_client:
-        return
+
+
+def _check_client_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
+    """Check what only clients can do wrong; return the header with the records' greatest timestamp."""
     if batch.record_count <= 0:
         raise InvalidRecordError(f"the record batch claims {batch.record_count} records")
     if batch.last_offset_delta + 1 != batch.record_count:
@@ -98,30 +148,77 @@ def _check_batch(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms:
         raise InvalidRecordError("clients are not allowed to write control records")
     if batch.has_producer_id and batch.base_sequence < 0:
         raise InvalidRecordError(f"producer {batch.producer_id} sent a batch without a sequence number")
+    if config.validate_records or config.compact or config.timestamp_before_max_ms < now_ms:
+        return _check_records(records, batch, config, now_ms)
     if not config.log_append_time and batch.max_timestamp - now_ms > config.timestamp_after_max_ms:
-        raise InvalidTimestampError(
-            f"timestamp {batch.max_timestamp} is more than message.timestamp.after.max.ms="
-            f"{config.timestamp_after_max_ms} ahead of the broker's time {now_ms}"
-        )
-    if config.compact or config.timestamp_before_max_ms < now_ms:
-        _check_records(records, batch, config, now_ms)
+        raise InvalidTimestampError(_out_of_bounds(batch.max_timestamp, config, now_ms))
+    return batch
 
 
-def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> None:
-    earliest = -1 if config.log_append_time else now_ms - config.timestamp_before_max_ms
+def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_ms: int) -> BatchInfo:
+    data, start, end = records, batch.position + BATCH_OVERHEAD, batch.end_position
+    if batch.codec:
+        try:
+            data = compression.decompress(batch.codec, memoryview(records)[start:end])
+        except (DamageError, MemoryError) as error:
+            raise InvalidRecordError(f"the records of the batch cannot be decompressed: {error}") from None
+        except UnsupportedCodecError as error:
+            raise UnsupportedCompressionTypeError(str(error)) from None
+        start, end = 0, len(data)
     try:
-        for piece in pieces(records, batch.base_offset, with_keys=config.compact, check_crc=False):
-            if piece.keys is not None and piece.keys.null_count:
-                raise InvalidRecordError("a compacted topic does not take records without a key")
-            if earliest > 0 and min(piece.timestamps, default=earliest) < earliest:
-                for timestamp in piece.timestamps:
-                    if 0 <= timestamp < earliest:
-                        raise InvalidTimestampError(
-                            f"timestamp {timestamp} is more than message.timestamp.before.max.ms="
-                            f"{config.timestamp_before_max_ms} behind the broker's time {now_ms}"
-                        )
-    except (CorruptRecordError, UnsupportedCodecError) as error:
-        raise InvalidRecordError(str(error)) from None
+        check_count(batch.record_count, end - start)
+    except DamageError as error:
+        raise InvalidRecordError(f"the record batch is damaged: {error}") from None
+    earliest, latest = _LONG_MIN, _LONG_MAX
+    if config.log_append_time:
+        if batch.attributes & TIMESTAMP_TYPE_FLAG:
+            raise InvalidTimestampError("the producer must not set the timestamp type to LogAppendTime")
+    else:
+        earliest = max(now_ms - config.timestamp_before_max_ms, earliest)
+        latest = min(now_ms + config.timestamp_after_max_ms, latest)
+    bad, max_timestamp = check_records(data, start, end, batch, config.compact, earliest, latest)
+    if bad >= 0:
+        raise _refusal(record_problems(data, start, end, batch, config.compact, earliest, latest), config, now_ms)
+    return batch if max_timestamp == batch.max_timestamp else batch._replace(max_timestamp=max_timestamp)
+
+
+def _refusal(problems: list[RecordProblem], config: TopicConfig, now_ms: int) -> KafkaError:
+    """The error for a batch with these records; damage counts more than what is wrong with others, as in Java."""
+    if problems[-1].kind == Problem.DAMAGE:
+        return InvalidRecordsError([(problems[-1].index, problems[-1].reason)])
+    texts = []
+    for problem in problems:
+        if problem.kind == Problem.TIMESTAMP:
+            texts.append((problem.index, _out_of_bounds(problem.timestamp, config, now_ms)))
+        else:
+            texts.append((problem.index, "a compacted topic does not take records without a key"))
+    if any(problem.kind == Problem.TIMESTAMP for problem in problems):
+        return InvalidTimestampsError(texts)
+    return InvalidRecordsError(texts)
+
+
+def _out_of_bounds(timestamp: int, config: TopicConfig, now_ms: int) -> str:
+    if timestamp > now_ms:
+        name, limit, side = "message.timestamp.after.max.ms", config.timestamp_after_max_ms, "ahead of"
+    else:
+        name, limit, side = "message.timestamp.before.max.ms", config.timestamp_before_max_ms, "behind"
+    return f"timestamp {timestamp} is more than {name}={limit} {side} the broker's time {now_ms}"
+
+
+def correct_timestamps(records: bytearray | memoryview, batches: list[BatchInfo]) -> list[BatchInfo]:
+    """Write the greatest timestamp that :func:`check_batches` found into headers that say otherwise.
+
+    The type becomes CreateTime, as of all records that keep their producer's timestamps. Both are in the checksum.
+    Indexes by time rely on the header, so that a wrong one would hide records (Java: ``setMaxTimestamp``).
+    """
+    corrected = []
+    for batch in batches:
+        (said,) = _MAX_TIMESTAMP.unpack_from(records, batch.position + _MAX_TIMESTAMP_AT)
+        if said != batch.max_timestamp or batch.attributes & TIMESTAMP_TYPE_FLAG:
+            patch_batch(records, position=batch.position, max_timestamp=batch.max_timestamp)
+            batch = batch._replace(attributes=batch.attributes & ~TIMESTAMP_TYPE_FLAG)
+        corrected.append(batch)
+    return corrected
 
 
 def place(

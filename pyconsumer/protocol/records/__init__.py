@@ -32,6 +32,7 @@ from pyconsumer.protocol.records.decoder import (
     ColumnsBuilder,
     ConsumerRecord,
     Cursor,
+    check_records,
     convert,
     describe,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "SimpleRecord",
     "build_end_transaction_marker",
     "check_crc",
+    "check_records",
     "convert",
     "decode_control_type",
     "decode_end_transaction_marker",

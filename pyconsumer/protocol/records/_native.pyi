@@ -1,5 +1,6 @@
 """The compiled decoder, see ``native/_native.pyx``: the names of the pure one, with the same meaning."""
 
+from pyconsumer.protocol.records.checking import check_records as check_records
 from pyconsumer.protocol.records.columns import ColumnsBuilder as ColumnsBuilder
 from pyconsumer.protocol.records.conversion import convert as convert
 from pyconsumer.protocol.records.cursor import Cursor as Cursor
@@ -13,6 +14,7 @@ __all__ = [
     "ConsumerRecord",
     "Cursor",
     "TrackedRecord",
+    "check_records",
     "convert",
     "crc32c",
     "make_record",

@@ -278,11 +278,13 @@ def patch_batch(
     base_offset: int | None = None,
     leader_epoch: int | None = None,
     log_append_time_ms: int | None = None,
+    max_timestamp: int | None = None,
 ) -> None:
     """Give the v2 batch at ``position`` its place in a log, in place; what is None stays.
 
     Offset and leader epoch lie outside the checksum. A log append time (ms since the epoch) changes the timestamp
-    type and the maximal timestamp, so it makes a new checksum: check the old one first.
+    type and the maximal timestamp, so it makes a new checksum: check the old one first. ``max_timestamp`` sets the
+    latter and makes the type CreateTime; give one of the two.
 
     Raises:
         ValueError: not a whole batch of format v2.
@@ -293,12 +295,15 @@ def patch_batch(
         _BASE_OFFSET.pack_into(buffer, position, base_offset)
     if leader_epoch is not None:
         _LEADER_EPOCH.pack_into(buffer, position + 12, leader_epoch)
-    if log_append_time_ms is not None:
+    greatest = log_append_time_ms if max_timestamp is None else max_timestamp
+    if greatest is not None:
         end = position + LOG_OVERHEAD + _OFFSET_LENGTH.unpack_from(buffer, position)[1]
         if not position + BATCH_OVERHEAD <= end <= len(buffer):
             raise ValueError("not a whole record batch")
-        attributes = _ATTRIBUTES.unpack_from(buffer, position + CRC_START)[0] | TIMESTAMP_TYPE_FLAG
+        attributes = _ATTRIBUTES.unpack_from(buffer, position + CRC_START)[0] & ~TIMESTAMP_TYPE_FLAG
+        if max_timestamp is None:
+            attributes |= TIMESTAMP_TYPE_FLAG
         _ATTRIBUTES.pack_into(buffer, position + CRC_START, attributes)
-        _I64.pack_into(buffer, position + 35, log_append_time_ms)
+        _I64.pack_into(buffer, position + 35, greatest)
         with memoryview(buffer) as view, view[position + CRC_START : end] as covered:
             _CRC.pack_into(buffer, position + 17, crc32c(covered))

@@ -9,10 +9,18 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-__all__ = ["IMPLEMENTATION", "ColumnsBuilder", "ConsumerRecord", "Cursor", "convert", "describe"]
+__all__ = [
+    "IMPLEMENTATION",
+    "ColumnsBuilder",
+    "ConsumerRecord",
+    "Cursor",
+    "check_records",
+    "convert",
+    "describe",
+]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 2
+_REVISION: Final = 3
 
 
 def _compiled() -> tuple[Any, str]:
@@ -41,6 +49,7 @@ _native, _why_not = _compiled()
 IMPLEMENTATION: Final = "pure" if _native is None else "native"
 
 if TYPE_CHECKING or _native is None:
+    from pyconsumer.protocol.records.checking import check_records
     from pyconsumer.protocol.records.columns import ColumnsBuilder
     from pyconsumer.protocol.records.conversion import convert
     from pyconsumer.protocol.records.cursor import Cursor
@@ -49,6 +58,7 @@ else:
     ColumnsBuilder = _native.ColumnsBuilder
     ConsumerRecord = _native.ConsumerRecord
     Cursor = _native.Cursor
+    check_records = _native.check_records
     convert = _native.convert
 
 

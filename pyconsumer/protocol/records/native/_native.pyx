@@ -7,6 +7,7 @@ Its parts, one file each:
 * ``parse.pxi``: headers and records of format v2. Touches no Python object, allocates nothing, reads only what it was
   given. Whatever is here decides whether bytes are a record; *what* is wrong with others the pure decoder says, so that
   both have the same words.
+* ``check.pxi``: ``check_records``.
 * ``record.pxi``: ``ConsumerRecord`` and its tracked subclass.
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
@@ -40,7 +41,7 @@ from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, rec
 from pyconsumer.structs import TopicPartition
 
 #: Changes with what the Python modules expect of this one: a build of an older source is not used.
-REVISION = 2
+REVISION = 3
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -60,6 +61,7 @@ def crc32c(data, uint32_t before=0, *, bint by_tables=False):
 
 
 include "parse.pxi"
+include "check.pxi"
 include "record.pxi"
 include "memory.pxi"
 include "columns.pxi"

@@ -1,0 +1,110 @@
+"""Checks of the records of a batch that is stored and not read: what a broker demands before it accepts one.
+
+:func:`check_records` has a compiled twin with the same results; :func:`record_problems`, which gives the reasons too,
+is called only for a batch that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pyconsumer.protocol.records._pure import decode_records
+from pyconsumer.protocol.records.batch import CREATE_TIME, BatchInfo, Buffer
+from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin
+
+__all__ = ["Problem", "RecordProblem", "check_records", "record_problems"]
+
+_NO_TIMESTAMP: Final = -1
+_CHUNK: Final = 1000
+_ORIGIN: Final = RecordOrigin("", -1, -1, CREATE_TIME)
+_LEFT_OVER: Final = "bytes are left over after the last record"
+
+
+class Problem:
+    """Kinds of :class:`RecordProblem`."""
+
+    DAMAGE: Final = "damage"
+    NO_KEY: Final = "no key"
+    TIMESTAMP: Final = "timestamp"
+
+
+class RecordProblem(NamedTuple):
+    """What is wrong with the record at ``index`` of its batch: one of :class:`Problem`, its timestamp, the damage."""
+
+    index: int
+    kind: str
+    timestamp: int
+    reason: str
+
+
+def check_records(
+    data: Buffer, position: int, end: int, info: BatchInfo, needs_keys: bool, earliest: int, latest: int
+) -> tuple[int, int]:
+    """Check all records of a v2 batch.
+
+    They have to fill ``data[position:end]``, be as many as the header says, and have rising offsets within its range.
+
+    Args:
+        data: where the records are, decompressed.
+        needs_keys: whether each must have a key.
+        earliest, latest: bounds of the timestamps in ms, both included; a record without one (-1) is always good.
+
+    Returns:
+        the index of the first bad record, -1 if all are good (the number of records if bytes are left over after
+        them), and the greatest timestamp of those before it, -1 if none has one.
+    """
+    greatest = _NO_TIMESTAMP
+    index = 0
+    for records, damage in _chunks(data, position, end, info):
+        for record in records:
+            timestamp = record.timestamp
+            if needs_keys and record.key is None:
+                return index, greatest
+            if timestamp != _NO_TIMESTAMP and not earliest <= timestamp <= latest:
+                return index, greatest
+            if timestamp > greatest:
+                greatest = timestamp
+            index += 1
+        if damage is not None:
+            return index, greatest
+    return -1, greatest
+
+
+def record_problems(
+    data: Buffer, position: int, end: int, info: BatchInfo, needs_keys: bool, earliest: int, latest: int
+) -> list[RecordProblem]:
+    """Everything that is wrong with the records of a batch, one entry for a record; damage is the last one.
+
+    Arguments as of :func:`check_records`.
+    """
+    found = []
+    index = 0
+    for records, damage in _chunks(data, position, end, info):
+        for record in records:
+            if needs_keys and record.key is None:
+                found.append(RecordProblem(index, Problem.NO_KEY, record.timestamp, ""))
+            elif record.timestamp != _NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
+                found.append(RecordProblem(index, Problem.TIMESTAMP, record.timestamp, ""))
+            index += 1
+        if damage is not None:
+            found.append(RecordProblem(index, Problem.DAMAGE, _NO_TIMESTAMP, damage))
+    return found
+
+
+def _chunks(
+    data: Buffer, position: int, end: int, info: BatchInfo
+) -> Iterator[tuple[list[ConsumerRecord], str | None]]:
+    """The records, a bounded number at a time, and in the end what is wrong with the next one."""
+    payload = bytes(memoryview(data)[position:end])
+    at, lowest, left = 0, info.base_offset, info.record_count
+    while left:
+        records: list[ConsumerRecord] = []
+        count = min(left, _CHUNK)
+        at, lowest, damage = decode_records(payload, at, count, info, lowest, False, _ORIGIN, records)
+        left -= count
+        yield records, damage
+        if damage is not None:
+            return
+    if at != len(payload):
+        yield [], _LEFT_OVER
