@@ -41,9 +41,13 @@ Buffer = bytes | bytearray | memoryview
 _MOST_BUFFERS: Final = 256
 _MOST_WAITING_FRAMES: Final = 64
 _MOST_WAITING_BYTES: Final = 8 << 20
-#: A larger frame is allocated as its bytes arrive, so that a size alone costs no memory.
-_ALLOCATE_AT_ONCE: Final = 4 << 20
+#: Room for a frame is made as its bytes arrive, so that a size alone costs no memory: at least and at most so much in
+#: one step, and up to three times as much as has come.
+_LEAST_ROOM: Final = 64 << 10
+_MOST_ROOM: Final = 4 << 20
+_ZEROS: Final = memoryview(bytes(_MOST_ROOM))
 _BEFORE_LOGIN: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+_MOST_TRAILING_NOTED: Final = 100
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
@@ -76,12 +80,13 @@ class Connection:
         self._head = bytearray()
         self._body: bytearray | None = None
         self._size = 0
-        self._missing = 0
+        self._filled = 0
         self._frames: deque[bytearray] = deque()
         self._waiting_bytes = 0
         self._out: deque[Buffer] = deque()
         self._busy = False
         self._pumping = False
+        self._has_turn = False
         self._reading = True
         self._closed = False
         self._coroutine: Coroutine[Any, Any, Message | None] | None = None
@@ -98,15 +103,17 @@ class Connection:
     def _on_readable(self) -> None:
         try:
             body = self._body
-            if body is not None and self._tls is None and len(body) == self._size:
-                # The frame's own buffer is there: read right into it.
+            if body is not None and self._tls is None and self._filled:
+                # The beginning of a frame is there: read the rest right into it.
+                if len(body) == self._filled:
+                    self._make_room(body)
                 with memoryview(body) as view:
-                    received = self._sock.recv_into(view[len(body) - self._missing :])
+                    received = self._sock.recv_into(view[self._filled :])
                 if not received:
                     self.close()
                     return
-                self._missing -= received
-                if not self._missing:
+                self._filled += received
+                if self._filled == self._size:
                     self._finish_frame()
             else:
                 scratch = self._server.scratch
@@ -165,17 +172,13 @@ class Connection:
                     self._head.clear()
                 if not self._begin_frame(size):
                     return
-            have = min(self._missing, total - position)
+            have = min(self._size - self._filled, total - position)
             body = self._body
             assert body is not None
-            if len(body) == self._size:
-                start = len(body) - self._missing
-                body[start : start + have] = data[position : position + have]
-            else:
-                body += data[position : position + have]
+            body[self._filled : self._filled + have] = data[position : position + have]
             position += have
-            self._missing -= have
-            if not self._missing:
+            self._filled += have
+            if self._filled == self._size:
                 self._finish_frame()
 
     def _begin_frame(self, size: int) -> bool:
@@ -191,9 +194,13 @@ class Connection:
             )
             self.close()
             return False
-        self._size = self._missing = size
-        self._body = bytearray(size) if size <= _ALLOCATE_AT_ONCE else bytearray()
+        self._size, self._filled = size, 0
+        self._body = bytearray()
         return True
+
+    def _make_room(self, body: bytearray) -> None:
+        """Let the buffer of a frame, which is full, grow."""
+        body += _ZEROS[: min(self._size - self._filled, max(_LEAST_ROOM, min(3 * self._filled, _MOST_ROOM)))]
 
     def _finish_frame(self) -> None:
         assert self._body is not None
@@ -215,20 +222,35 @@ class Connection:
     # --- serving
 
     def _pump(self) -> None:
-        """Serve waiting requests until one has to wait or an answer cannot leave."""
-        if self._pumping:
+        """Serve the next waiting request, unless one is being served or an answer cannot leave.
+
+        The one behind it has to wait for the loop's next turn, so that a client that sends many requests ahead leaves
+        room for others: each connection is served one request in a turn.
+        """
+        if self._pumping or self._has_turn:
             return
         self._pumping = True
         try:
-            while self._frames and not self._busy and not self._out and not self._closed:
+            if self._may_serve():
                 frame = self._frames.popleft()
                 self._waiting_bytes -= len(frame)
                 self._busy = True
                 self._serve(frame)
         finally:
             self._pumping = False
-        if not self._reading and not self._frames:
+        if self._may_serve():
+            self._has_turn = True
+            self._loop.call_soon(self._on_turn)
+        elif not self._reading and not self._frames:
             self._set_reading(True)
+
+    def _may_serve(self) -> bool:
+        return bool(self._frames) and not self._busy and not self._out and not self._closed
+
+    def _on_turn(self) -> None:
+        self._has_turn = False
+        if not self._closed:
+            self._pump()
 
     def _serve(self, frame: bytearray) -> None:
         session = self.session
@@ -250,10 +272,12 @@ class Connection:
             if not self._may(header.api_key):
                 self._refuse(f"API {header.api_key} came before the login")
                 return
-            request = handler.request.decode(memoryview(frame)[header.body_offset :], header.api_version)
+            request, end = handler.request.decode_from(frame, header.api_version, header.body_offset)
         except KafkaError as error:
             self._refuse(str(error))
             return
+        if end != len(frame):
+            self._note_trailing(header, len(frame) - end)
         broker = self._broker
         clock = broker.clock
         context = RequestContext(
@@ -281,6 +305,24 @@ class Connection:
             lambda response: self._on_response(response, header, rule),
             lambda error: self._on_error(error, request, header),
         )
+
+    def _note_trailing(self, header: RequestHeader, count: int) -> None:
+        """Log bytes after a complete request, once for each kind of client and API. They are ignored.
+
+        Java's broker does so silently. librdkafka 2.16 sends three of them after Metadata version 13 for all topics.
+        """
+        noted = self._server.trailing_noted
+        kind = (self.session.software, header.api_key)
+        if kind not in noted and len(noted) < _MOST_TRAILING_NOTED:
+            noted.add(kind)
+            _log.warning(
+                "%d bytes after the end of a request %s version %d from %s (%s) are ignored; this is logged once",
+                count,
+                ApiKey(header.api_key).name,
+                header.api_version,
+                self.client_host,
+                self.session.software or "unknown software",
+            )
 
     def _may(self, api_key: int) -> bool:
         session = self.session

@@ -41,6 +41,8 @@ class BrokerServer:
         self.max_login_bytes = broker.config.integer("sasl.server.max.receive.size")
         #: Where bytes are read to; one for all connections, because they are taken out at once.
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        #: Software and API of clients whose requests had bytes left over.
+        self.trailing_noted: set[tuple[str, int]] = set()
         self.addresses: dict[str, tuple[str, int]] = {}
         self._security = security
         self._tls: ssl.SSLContext | None = None

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import enum
 import itertools
+import logging
 import random as _random
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -74,6 +75,8 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     State.CLOSED: frozenset(),
 }
 """The legal changes of state."""
+
+log = logging.getLogger(__name__)
 
 _STAGE: Final = {state: state.value.split(" ")[0] for state in State}
 _EARLY_FRAME_BYTES = 1 << 20
@@ -143,6 +146,7 @@ class Connection:
         self._reader = FrameReader(_EARLY_FRAME_BYTES)
         self._correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
         self._answered = False
+        self._trailing_noted: set[int] = set()
         self._out: deque[memoryview] = deque()
         self._queued_bytes = 0
         self._written_bytes = 0
@@ -354,12 +358,28 @@ class Connection:
             if request.token is _INTERNAL:
                 self._internal(request, frame, now)
                 return None
-            message = decode_response(request.api_key, request.api_version, frame)[1]
+            message = self._decode(request, frame)
         except ProtocolError:
             self.in_flight.appendleft(request)
             raise
         self._answered = True
         return Reply(request, message)
+
+    def _decode(self, request: InFlight, frame: bytearray) -> Message:
+        """The answer. Bytes after its end are ignored, as by Java's client, and logged once for each API."""
+
+        def note(count: int) -> None:
+            if request.api_key not in self._trailing_noted:
+                self._trailing_noted.add(request.api_key)
+                log.debug(
+                    "%s: %d bytes after the end of an answer to %s version %d are ignored",
+                    self.address,
+                    count,
+                    ApiKey(request.api_key).name,
+                    request.api_version,
+                )
+
+        return decode_response(request.api_key, request.api_version, frame, on_trailing=note)[1]
 
     def _not_kafka(self) -> KafkaConnectionError:
         head = self._reader.head
@@ -376,9 +396,9 @@ class Connection:
         if request.api_key == ApiKey.API_VERSIONS:
             self._on_versions(request, frame, now)
         elif request.api_key == ApiKey.SASL_HANDSHAKE:
-            self._on_handshake(decode_response(request.api_key, request.api_version, frame)[1], now)
+            self._on_handshake(self._decode(request, frame), now)
         else:
-            self._on_authenticate(decode_response(request.api_key, request.api_version, frame)[1], now)
+            self._on_authenticate(self._decode(request, frame), now)
 
     def _ask_versions(self, now: float, version: int) -> None:
         if self.state is not State.API_VERSIONS:
@@ -399,7 +419,7 @@ class Connection:
                 stage="ApiVersions",
                 address=self.address,
             )
-        message: Any = decode_response(request.api_key, request.api_version, frame)[1]
+        message: Any = self._decode(request, frame)
         self.versions = BrokerVersions.of((k.api_key, k.min_version, k.max_version) for k in message.api_keys)
         self.features = {f.name: (f.min_version_level, f.max_version_level) for f in message.finalized_features}
         if self._sasl is None:

@@ -10,7 +10,7 @@ broker supports (KIP-511).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
@@ -122,16 +122,27 @@ def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[i
     return header.correlation_id, end
 
 
-def decode_response(api_key: int, version: int, frame: Buffer) -> tuple[int, Message]:
+def decode_response(
+    api_key: int, version: int, frame: Buffer, *, on_trailing: Callable[[int], None] | None = None
+) -> tuple[int, Message]:
     """Read a response with its header; return the correlation id and the message.
 
     Record sets in the message are views of ``frame``.
+
+    Args:
+        on_trailing: called with the number of bytes after a complete message; without it they are an error.
 
     Raises:
         ProtocolError: the bytes are not such a response.
     """
     correlation_id, start = decode_response_header(api_key, version, frame)
-    return correlation_id, load(api_key)[1].decode(memoryview(frame)[start:], version)
+    kind = load(api_key)[1]
+    if on_trailing is None:
+        return correlation_id, kind.decode(memoryview(frame)[start:], version)
+    message, end = kind.decode_from(frame, version, start)
+    if end != len(frame):
+        on_trailing(len(frame) - end)
+    return correlation_id, message
 
 
 class BrokerVersions:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pyconsumer.broker.connection import Connection
-from pyconsumer.broker.handlers import handler_of
+from pyconsumer.broker.handlers import SERVED, handler_of
 from pyconsumer.broker.security import Session
 from pyconsumer.protocol.api import decode_response, encode_request
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -24,12 +27,28 @@ MEMBERS = 150
 
 
 class NoLoop:
-    """An event loop on which nothing happens by itself."""
+    """An event loop on which nothing happens by itself but what was asked for, when :meth:`run` is called."""
 
     now = 0.0
 
+    def __init__(self) -> None:
+        self.soon: list[Callable[[], None]] = []
+
     def time(self) -> float:
         return self.now
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def run(self) -> int:
+        """Run what was asked for until there is nothing left; return the number of turns."""
+        turns = 0
+        while self.soon:
+            turns += 1
+            now, self.soon = self.soon, []
+            for callback in now:
+                callback()
+        return turns
 
     def add_reader(self, *_: Any) -> None: ...
 
@@ -59,10 +78,18 @@ class Sink:
 class Client:
     """One connection, with requests that are on their way already when it is served."""
 
-    def __init__(self, world: World) -> None:
-        self.sink = Sink()
+    def __init__(self, world: World, loop: NoLoop | None = None, sink: Any = None) -> None:
+        self.sink = Sink() if sink is None else sink
+        self.loop = NoLoop() if loop is None else loop
         broker = SimpleNamespace(clock=world.clock, timer=world.timer, faults=None, group_coordinator=world.coordinator)
-        server: Any = SimpleNamespace(loop=NoLoop(), broker=broker, max_request_bytes=1 << 20, max_login_bytes=1 << 20)
+        server: Any = SimpleNamespace(
+            loop=self.loop,
+            broker=broker,
+            max_request_bytes=100 << 20,
+            max_login_bytes=1 << 20,
+            trailing_noted=set(),
+            scratch=memoryview(bytearray(256 << 10)),
+        )
         server.forget = lambda connection: None
         self.connection = Connection(server, self.sink, "PLAINTEXT", "/h", Session(), None)  # type: ignore[arg-type]
 
@@ -70,6 +97,75 @@ class Client:
         for number, (request, version) in enumerate(requests):
             self.connection._feed(memoryview(b"".join(encode_request(request, version, number, "c"))))
         self.connection._pump()
+        self.loop.run()
+
+
+def test_connections_take_turns() -> None:
+    loop = NoLoop()
+    order: list[str] = []
+
+    class Named(Sink):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def sendmsg(self, buffers: list[bytes]) -> int:
+            order.append(self.name)
+            return super().sendmsg(buffers)
+
+    greedy, modest = (Client(World(), loop, Named(name)) for name in "gm")
+    frame = b"".join(encode_request(ApiVersionsRequest(), 0, 1, "c"))
+    greedy.connection._feed(memoryview(frame * 1000))
+    greedy.connection._pump()
+    modest.connection._feed(memoryview(frame * 2))
+    modest.connection._pump()
+    greedy.connection._feed(memoryview(frame))  # more that came gives it no further turn
+    greedy.connection._pump()
+    assert order == ["g", "m"]
+    loop.run()
+    assert order[:6] == ["g", "m", "g", "m", "g", "g"]
+    assert len(order) == 1003
+
+
+class Dribble(Sink):
+    """A socket from which a frame comes in pieces."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.left = data
+        self.piece = 0
+
+    def recv_into(self, buffer: memoryview) -> int:
+        count = min(self.piece, len(buffer), len(self.left))
+        buffer[:count] = self.left[:count]
+        self.left = self.left[count:]
+        return count
+
+
+def test_a_size_alone_takes_no_memory() -> None:
+    size = 90 << 20
+    sinks = [Dribble(size.to_bytes(4, "big") + bytes(300_000)) for _ in range(100)]
+    clients = [Client(World(), sink=sink) for sink in sinks]
+    for more, most in ((4, 0), (1, 100 << 10), (1000, 100 << 10), (200_000, 1 << 20)):
+        for client, sink in zip(clients, sinks, strict=True):
+            sink.piece = more
+            client.connection._on_readable()
+            assert not sink.closed
+            body = client.connection._body
+            assert body is not None
+            assert sys.getsizeof(body) <= most + 200, more
+
+
+@pytest.mark.parametrize("piece", [1, 5, 1000, 65_536, 10**6, 10**7])
+def test_a_frame_that_comes_in_pieces_is_whole(piece: int) -> None:
+    content = bytes(range(256)) * (4 if piece < 100 else 400 if piece < 10_000 else 20_000)
+    sink = Dribble(2 * (len(content).to_bytes(4, "big") + content))
+    client = Client(World(), sink=sink)
+    client.connection._pump = lambda: None  # type: ignore[method-assign]
+    sink.piece = piece
+    while sink.left:
+        client.connection._on_readable()
+    assert list(client.connection._frames) == [content, content]
 
 
 def test_requests_that_are_answered_at_once_are_served_by_one_loop() -> None:
@@ -142,3 +238,37 @@ class TestAHandlerThatCannotGoOn:
         client = Client(World())
         client.send((ProduceRequest(acks=0), 9))
         assert (client.sink.answers, client.sink.closed) == (0, True)
+
+
+@pytest.mark.parametrize("api_key", sorted(SERVED), ids=lambda key: ApiKey(key).name)
+def test_bytes_after_a_complete_request_are_ignored(
+    api_key: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by Java's broker; librdkafka 2.16 sends three of them after Metadata version 13."""
+    seen: list[Message] = []
+
+    async def handle(broker: Any, request: Message, context: Any) -> None:
+        seen.append(request)
+
+    known = handler_of
+    monkeypatch.setattr("pyconsumer.broker.connection.handler_of", lambda key: known(key)._replace(handle=handle))
+    client = Client(World())
+    served = handler_of(api_key)
+    assert served is not None
+    for version in range(served.min_version, served.max_version + 1):
+        for extra in (b"", b"\0", b"\0\0\0", b"\xff" * 40):
+            frame = b"".join(encode_request(load(api_key)[0](), version, 1, "c"))[4:] + extra
+            client.connection._feed(memoryview(len(frame).to_bytes(4, "big") + frame))
+            client.connection._pump()
+            assert not client.sink.closed, (version, extra)
+    assert len(seen) == 4 * (served.max_version - served.min_version + 1)
+    assert len(caplog.records) == 1
+    assert "after the end" in caplog.text
+
+
+def test_a_body_that_is_not_complete_is_refused() -> None:
+    client = Client(World())
+    frame = b"".join(encode_request(ProduceRequest(acks=1), 9, 1, "c"))[4:-2]
+    client.connection._feed(memoryview(len(frame).to_bytes(4, "big") + frame))
+    client.connection._pump()
+    assert client.sink.closed
