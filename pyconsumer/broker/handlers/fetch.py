@@ -125,9 +125,13 @@ def _read_partition(
     except OSError as error:
         read.complete = True
         return _failed(broker, name, wanted, KafkaStorageError(str(error)), version)
-    read.partitions.append(partition)
     if not records and wanted.fetch_offset < end:
+        if not read.complete and not partition.log.is_readable(wanted.fetch_offset, end):
+            # A damaged file: as in Java the fetch is held, or the client would ask again at once, without end. What is
+            # appended does not help it.
+            return _answer(partition, wanted, records, committed_only)
         read.complete = True  # there is more than the limits let through
+    read.partitions.append(partition)
     return _answer(partition, wanted, records, committed_only)
 
 

@@ -282,16 +282,30 @@ class PartitionLog:
         while index < len(self._segments):
             segment = self._segments[index]
             found = segment.locate(offset)
-            if found is not None:
+            if found is None:
+                if offset < segment.next_offset:
+                    segment.note_damage(self.topic_partition, offset)
+            else:
                 position, first_size = found
                 room = self._end_position(segment, end_offset) - position
                 if room <= 0:
                     return b""
+                if first_size > segment.size_bytes - position:
+                    segment.note_damage(self.topic_partition, offset)
+                    first_size = 0
                 if max_bytes < first_size and not at_least_one:
                     return b""  # a cut off first batch alone is never given: its reader could make no progress
                 return segment.read(position, min(max(max_bytes, first_size), room))
             index += 1
         return b""
+
+    def is_readable(self, offset: int, end_offset: int) -> bool:
+        """Return whether a batch can be found for ``offset``: always, before the end of a log without damage."""
+        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            found = segment.locate(offset)
+            if found is not None:
+                return found[0] < self._end_position(segment, end_offset)
+        return False
 
     @staticmethod
     def _end_position(segment: Segment, end_offset: int) -> int:

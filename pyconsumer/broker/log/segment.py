@@ -6,14 +6,18 @@ A segment knows where batches lie; which batches may be appended, and up to wher
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
 from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
 from pyconsumer.errors import CorruptRecordError
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, scan, scan_until_damage
+from pyconsumer.structs import TopicPartition
 
 __all__ = ["Segment"]
+
+_log = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -51,6 +55,8 @@ class Segment:
         self.first_timestamp = _NO_TIMESTAMP
         self.created_ms = created_ms
         self._unsynced = False
+        #: Where damage was found and logged.
+        self._noted: set[int] = set()
 
     @property
     def size_bytes(self) -> int:
@@ -162,6 +168,26 @@ class Segment:
                 return None
             position += at
         return None
+
+    def note_damage(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Log, once, the header whose length keeps the batch of ``offset`` from being found or read."""
+        position, size = self.offset_index.position_before(offset), self._log.size
+        while position < size:
+            header = self._log.read(position, BATCH_OVERHEAD)
+            batch_size = int.from_bytes(header[8:12], "big") + 12
+            if len(header) < BATCH_OVERHEAD or not BATCH_OVERHEAD <= batch_size <= size - position:
+                break
+            position += batch_size
+        if position < size and position not in self._noted:
+            self._noted.add(position)
+            _log.error(
+                "%s: the file %s is damaged: the batch at byte %d has an impossible length, and the records from there"
+                " to offset %d cannot be read. Restore the file, or stop the broker and cut the file off at that byte",
+                topic_partition,
+                segment_name(self.base_offset),
+                position,
+                self.next_offset - 1,
+            )
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[tuple[BatchInfo, bytes]]:
         """All batches from a position on, each with its bytes. ``info.position`` is that in the file.

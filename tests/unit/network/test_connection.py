@@ -195,6 +195,17 @@ def test_an_answer_that_cannot_be_decoded_breaks_the_stream_and_its_request_is_n
     assert wire.connection.abandoned() == ["token"]
 
 
+def test_bytes_after_the_end_of_an_answer_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "pyconsumer.network.connection")
+    wire = Wire()
+    wire.connect()
+    for _ in range(3):
+        frame = b"".join(encode_response(HeartbeatResponse(error_code=27), 4, wire.send()))[4:] + b"new"
+        (reply,) = wire.give(len(frame).to_bytes(4, "big") + frame)
+        assert reply.message.error_code == 27  # type: ignore[attr-defined]
+    assert caplog.text.count("3 bytes after the end") == 1
+
+
 def test_a_request_without_response_is_done_when_its_last_byte_is_written() -> None:
     wire = Wire()
     wire.connect()
