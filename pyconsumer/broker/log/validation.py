@@ -12,6 +12,7 @@ from typing import Final
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.errors import (
+    BrokerResponseError,
     CorruptMessageError,
     CorruptRecordError,
     InvalidRecordError,
@@ -63,7 +64,7 @@ _MAX_TIMESTAMP_AT: Final = 35
 _NAMED_IN_TEXT: Final = 3
 
 
-class _RefusedRecordsError:
+class _RefusedRecordsError(BrokerResponseError):
     """Mixed into an error: what is wrong with which record.
 
     Attributes:
@@ -185,13 +186,13 @@ def _check_records(records: Buffer, batch: BatchInfo, config: TopicConfig, now_m
 def _refusal(problems: list[RecordProblem], config: TopicConfig, now_ms: int) -> KafkaError:
     """The error for a batch with these records; damage counts more than what is wrong with others, as in Java."""
     if problems[-1].kind == Problem.DAMAGE:
-        return InvalidRecordsError([(problems[-1].index, problems[-1].reason)])
+        return InvalidRecordsError([(problems[-1].number, problems[-1].reason)])
     texts = []
     for problem in problems:
         if problem.kind == Problem.TIMESTAMP:
-            texts.append((problem.index, _out_of_bounds(problem.timestamp, config, now_ms)))
+            texts.append((problem.number, _out_of_bounds(problem.timestamp, config, now_ms)))
         else:
-            texts.append((problem.index, "a compacted topic does not take records without a key"))
+            texts.append((problem.number, "a compacted topic does not take records without a key"))
     if any(problem.kind == Problem.TIMESTAMP for problem in problems):
         return InvalidTimestampsError(texts)
     return InvalidRecordsError(texts)

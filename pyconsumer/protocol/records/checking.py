@@ -30,9 +30,9 @@ class Problem:
 
 
 class RecordProblem(NamedTuple):
-    """What is wrong with the record at ``index`` of its batch: one of :class:`Problem`, its timestamp, the damage."""
+    """What is wrong with record ``number`` of its batch, from 0: one of :class:`Problem`, its timestamp, the damage."""
 
-    index: int
+    number: int
     kind: str
     timestamp: int
     reason: str

@@ -143,7 +143,7 @@ class Dribble(Sink):
 
 
 def test_a_size_alone_takes_no_memory() -> None:
-    size = 90 << 20
+    size = 4 << 20
     sinks = [Dribble(size.to_bytes(4, "big") + bytes(300_000)) for _ in range(100)]
     clients = [Client(World(), sink=sink) for sink in sinks]
     for more, most in ((4, 0), (1, 100 << 10), (1000, 100 << 10), (200_000, 1 << 20)):

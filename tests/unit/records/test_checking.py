@@ -91,7 +91,7 @@ def test_damage(check: Check, payload: bytes, count: int, bad: int, reason: str)
     assert run(check, data) == (bad, TIME if bad else -1)
     (info,) = scan(data)
     (problem,) = record_problems(data, 61, len(data), info, False, LOWEST, HIGHEST)
-    assert (problem.index, problem.kind) == (bad, Problem.DAMAGE)
+    assert (problem.number, problem.kind) == (bad, Problem.DAMAGE)
     assert reason in problem.reason
 
 
@@ -106,7 +106,7 @@ def test_keys(check: Check) -> None:
     assert run(check, data, needs_keys=True) == (1, TIME)
     (info,) = scan(data)
     found = record_problems(data, 61, len(data), info, True, LOWEST, HIGHEST)
-    assert [(each.index, each.kind) for each in found] == [(1, Problem.NO_KEY), (3, Problem.NO_KEY)]
+    assert [(each.number, each.kind) for each in found] == [(1, Problem.NO_KEY), (3, Problem.NO_KEY)]
 
 
 def test_bounds_of_timestamps(check: Check) -> None:
@@ -117,7 +117,7 @@ def test_bounds_of_timestamps(check: Check) -> None:
     assert run(check, data, earliest=TIME + 1) == (0, -1)
     (info,) = scan(data)
     found = record_problems(data, 61, len(data), info, False, TIME + 1, TIME + 10)
-    assert [(each.index, each.timestamp) for each in found] == [(0, TIME), (3, TIME + 11)]
+    assert [(each.number, each.timestamp) for each in found] == [(0, TIME), (3, TIME + 11)]
 
 
 def test_no_timestamps_at_all(check: Check) -> None:
@@ -147,7 +147,7 @@ def test_both_twins_say_the_same() -> None:
         assert run(native.check_records, data, **bounds) == expected, data.hex()
         (info,) = scan(data)
         problems = record_problems(data, 61, len(data), info, number % 2 == 0, TIME - 5, TIME + 100)
-        assert (problems[0].index if problems else -1) == expected[0]
+        assert (problems[0].number if problems else -1) == expected[0]
         bad += expected[0] >= 0
     assert 500 < bad < 3000
 
