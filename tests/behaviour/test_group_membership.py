@@ -412,6 +412,7 @@ def test_a_foreign_member_shares_the_partitions(cluster: Cluster, make_topic: Ma
         join_all([mine], 4)
 
 
+@pytest.mark.spec("client:HT-01")
 def test_members_in_one_process_and_threads_named(cluster: Cluster, topic: str, group_id: str) -> None:
     import threading
 

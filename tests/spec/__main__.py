@@ -9,21 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.spec.items import (
+    DESIGN,
     DIFFERS,
     DONE,
     FOLDER,
     KINDS,
     NOT_APPLICABLE,
     OPEN,
+    RESOLVED,
     SAME,
     Item,
     count_by_section,
-    mark_done,
     read_lists,
+    resolve,
 )
 from tests.spec.naming import TESTS, Naming, scan
 
-_COLUMNS = {OPEN: "open", DONE: "done", DIFFERS: "differs", SAME: "same as", NOT_APPLICABLE: "not appl."}
+_COLUMNS = {OPEN: "open", DONE: "done", DESIGN: "design", DIFFERS: "differs", NOT_APPLICABLE: "not appl."}
 
 
 def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER, tests: Path = TESTS) -> int:
@@ -33,26 +35,21 @@ def main(arguments: Sequence[str] | None = None, *, folder: Path = FOLDER, tests
     parser.add_argument("--list", action="store_true", help="print each open item with its sentence")
     parser.add_argument("--status", choices=KINDS, default=OPEN, help="with --list: this status instead of open")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--mark-done", action="store_true", help="set open items that a test names to done")
     options = parser.parse_args(arguments)
 
-    if options.mark_done:
-        changed = mark_done(scan(tests).named(), folder)
-        print(f"{len(changed)} items set to done")
-        for full_id in changed:
-            print(f"  {full_id}")
-        return 0
-    items = [item for item in read_lists(folder) if not options.only or _wanted(item, options.only)]
+    everything = read_lists(folder)
+    items = [item for item in everything if not options.only or _wanted(item, options.only)]
+    kinds = resolve(items, everything)
     naming = scan(tests)
     if options.json:
-        json.dump(_as_json(items, naming), sys.stdout, indent=1, ensure_ascii=False)
+        json.dump(_as_json(items, kinds, naming), sys.stdout, indent=1, ensure_ascii=False)
         print()
     elif options.list:
         for item in items:
-            if item.kind == options.status:
+            if options.status in (kinds[item.full_id], item.kind):
                 print(f"{item.full_id}\t{item.sentence}" + ("" if item.status == item.kind else f"\t{item.status}"))
     else:
-        _print_counts(items, naming)
+        _print_counts(items, kinds, naming)
     return 0
 
 
@@ -60,8 +57,8 @@ def _wanted(item: Item, only: Sequence[str]) -> bool:
     return any(item.list_name == text or item.full_id.startswith(text if ":" in text else f"{text}:") for text in only)
 
 
-def _print_counts(items: list[Item], naming: Naming) -> None:
-    counts = count_by_section(items)
+def _print_counts(items: list[Item], kinds: dict[str, str], naming: Naming) -> None:
+    counts = count_by_section(items, kinds)
     width = max((len(section) for _, section in counts), default=0)
     heads = "".join(f"{head:>10}" for head in _COLUMNS.values())
     for name in dict.fromkeys(list_name for list_name, _ in counts):
@@ -71,16 +68,19 @@ def _print_counts(items: list[Item], naming: Naming) -> None:
             print(f"  {section:<{width}}" + "".join(f"{row[kind] or '-':>10}" for kind in _COLUMNS))
         totals = "".join(f"{sum(row[kind] for row in rows.values()):>10}" for kind in _COLUMNS)
         print(f"  {'all':<{width}}{totals}\n")
-    still_open = [item for item in items if item.kind == OPEN]
-    named = sum(item.full_id in naming.named() for item in still_open)
-    print(f"{len(still_open)} of {len(items)} items are open; tests name {named} of them (see --mark-done)")
+    still_open = [item.full_id for item in items if kinds[item.full_id] == OPEN]
+    named = sum(one in naming.named() for one in still_open)
+    print(f"{len(still_open)} of {len(items)} items are open; tests name {named} of them")
+    same = sum(item.kind == SAME for item in items)
+    without = sum(item.no_test is not None for item in items)
+    print(f"{same} say 'same as' and count as the item that they point at; {without} say why no test can show them")
 
 
-def _as_json(items: list[Item], naming: Naming) -> dict[str, object]:
+def _as_json(items: list[Item], kinds: dict[str, str], naming: Naming) -> dict[str, object]:
     return {
-        "counts": {kind: sum(item.kind == kind for item in items) for kind in KINDS},
+        "counts": {kind: sum(one == kind for one in kinds.values()) for kind in RESOLVED},
         "sections": [
-            {"list": name, "section": section, **row} for (name, section), row in count_by_section(items).items()
+            {"list": name, "section": section, **row} for (name, section), row in count_by_section(items, kinds).items()
         ],
         "items": [
             {
@@ -88,6 +88,7 @@ def _as_json(items: list[Item], naming: Naming) -> dict[str, object]:
                 "section": item.section,
                 "sentence": item.sentence,
                 "status": item.status,
+                "kind": kinds[item.full_id],
                 "tests": naming.places(item.full_id),
             }
             for item in items

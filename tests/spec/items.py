@@ -1,4 +1,4 @@
-"""Reads the requirement lists, checks them, and sets items to done. Knows nothing of tests."""
+"""Reads, checks and counts the requirement lists. Knows nothing of tests."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ FOLDER = Path(__file__).parent
 OPEN = "open"
 DONE = "done"
 DIFFERS = "differs"
+DESIGN = "design"
 SAME = "same as"
 NOT_APPLICABLE = "not applicable"
-KINDS = (OPEN, DONE, DIFFERS, SAME, NOT_APPLICABLE)
+SETTLED = (DONE, DIFFERS, DESIGN)  # the kinds that claim something about the product, which a test shows
+RESOLVED = (OPEN, DONE, DESIGN, DIFFERS, NOT_APPLICABLE)  # what a `same as` can turn out to be
+KINDS = (*RESOLVED, SAME)
 
 ITEM_ID = re.compile(r"[A-Z]{2,4}-(?:EX|P|R)?\d{1,3}[a-z]?")
 FULL_ID = re.compile(rf"(?:{'|'.join(LISTS)}):{ITEM_ID.pattern}")
 
-_PREFIXED_STATUS = re.compile(r"(differs: |not applicable: )(.*\S)")
+_PREFIXED_STATUS = re.compile(r"(differs|design|not applicable): (\S(?:.*\S)?)")
+_NO_TEST = re.compile(r"\S; no test: (\S.*)")
 _SAME_STATUS = re.compile(rf"same as (?:({'|'.join(LISTS)}):)?({ITEM_ID.pattern})")
 _REFERENCE = re.compile(rf"(?<![\w:-])(?:({'|'.join(LISTS)}):)?({ITEM_ID.pattern})(?![\w-])")
 
@@ -45,8 +49,19 @@ class Item:
         if self.status in (OPEN, DONE):
             return self.status
         if found := _PREFIXED_STATUS.fullmatch(self.status):
-            return found[1][:-2]
+            return found[1]
         return SAME if _SAME_STATUS.fullmatch(self.status) else ""
+
+    @property
+    def no_test(self) -> str | None:
+        """The reason why no test can show a `differs` or `design`, None if there is none."""
+        found = _NO_TEST.search(self.status) if self.kind in (DIFFERS, DESIGN) else None
+        return found[1] if found else None
+
+    @property
+    def needs_test(self) -> bool:
+        """True if a passing test has to name the item."""
+        return self.kind in SETTLED and self.no_test is None
 
     @property
     def target(self) -> str | None:
@@ -99,33 +114,35 @@ def problems(items: Iterable[Item]) -> list[str]:
                 found.append(f"{_place(item)}: same as {item.target}, which does not exist")
             elif target.target is not None:
                 found.append(f"{_place(item)}: same as {item.target}, which itself only points at {target.target}")
+        if item.kind and "; no test:" in item.status and item.no_test is None:
+            found.append(f"{_place(item)}: 'no test: reason' belongs behind the text of a differs or design")
         found.extend(_dangling(item, by_id))
-    return found
+    return found + _disagreeing(items, by_id)
 
 
-def mark_done(named: Iterable[str], folder: Path = FOLDER) -> list[str]:
-    """Sets the open items among `named` (full ids) to done, in the files, and returns their ids."""
-    named = set(named)
-    changed = []
-    for name in LISTS:
-        path = folder / f"{name}.tsv"
-        turning = {item.line: item for item in read_list(path) if item.status == OPEN and item.full_id in named}
-        if not turning:
-            continue
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for number, item in turning.items():
-            lines[number - 1] = f"{item.item_id}\t{item.sentence}\t{DONE}"
-            changed.append(item.full_id)
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return changed
+def resolve(items: Iterable[Item], among: Iterable[Item] | None = None) -> dict[str, str]:
+    """Return the kind of each item by full id; a `same as` takes over its target's, looked up in `among`.
+
+    Raises ListFormatError if a target does not exist or is a `same as` itself.
+    """
+    items = list(items)
+    by_id = {item.full_id: item for item in (items if among is None else among)}
+    resolved = {}
+    for item in items:
+        target = item if item.target is None else by_id.get(item.target)
+        if target is None or target.kind == SAME:
+            raise ListFormatError(f"{_place(item)}: {item.status}: that item is missing or itself only a 'same as'")
+        resolved[item.full_id] = target.kind
+    return resolved
 
 
-def count_by_section(items: Iterable[Item]) -> dict[tuple[str, str], dict[str, int]]:
-    """(list, section) -> how many items are of each kind, in the order of the lists."""
+def count_by_section(items: Iterable[Item], kinds: Mapping[str, str]) -> dict[tuple[str, str], dict[str, int]]:
+    """(list, section) -> how many items are of each kind in `kinds` (see `resolve`), in the order of the lists."""
     counts: dict[tuple[str, str], dict[str, int]] = {}
     for item in items:
-        row = counts.setdefault((item.list_name, item.section), dict.fromkeys(KINDS, 0))
-        row[item.kind] = row.get(item.kind, 0) + 1
+        row = counts.setdefault((item.list_name, item.section), dict.fromkeys(RESOLVED, 0))
+        kind = kinds[item.full_id]
+        row[kind] = row.get(kind, 0) + 1
     return counts
 
 
@@ -133,11 +150,26 @@ def _place(item: Item) -> str:
     return f"{item.list_name}.tsv:{item.line}: {item.item_id}"
 
 
+def _disagreeing(items: Iterable[Item], by_id: Mapping[str, Item]) -> list[str]:
+    """Items with the sentence of an earlier one but another status, after `same as` was followed."""
+    found = []
+    first: dict[str, Item] = {}
+    for item in items:
+        other = first.setdefault(" ".join(item.sentence.casefold().split()), item)
+        here, there = (by_id.get(one.target or one.full_id, one) for one in (item, other))
+        if here.kind != there.kind:
+            found.append(
+                f"{_place(item)}: {here.kind or here.status!r}, but {other.full_id} says the same and is {there.kind}"
+            )
+    return found
+
+
 def _dangling(item: Item, by_id: Mapping[str, Item]) -> list[str]:
     """References to items that are nowhere. Text such as KIP-345 or UTF-16 has a prefix that no list uses."""
     prefixes = {full_id.partition(":")[2].partition("-")[0] for full_id in by_id}
+    text = item.sentence if item.kind == SAME else f"{item.sentence} {item.status}"
     missing = []
-    for list_name, item_id in _REFERENCE.findall(item.sentence):
+    for list_name, item_id in _REFERENCE.findall(text):
         where = list_name or item.list_name
         if item_id.partition("-")[0] in prefixes and f"{where}:{item_id}" not in by_id:
             missing.append(f"{_place(item)}: names {where}:{item_id}, which does not exist")

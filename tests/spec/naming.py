@@ -39,11 +39,17 @@ class Naming:
 def scan(folder: Path = TESTS, *, left_out: Iterable[str] = LEFT_OUT) -> Naming:
     """Reads every module below `folder` (paths in `left_out` are relative to it)."""
     naming = Naming()
+    for path in modules(folder, left_out):
+        scan_module(path.read_text(encoding="utf-8"), str(path.relative_to(folder.parent)), naming)
+    return naming
+
+
+def modules(folder: Path, left_out: Iterable[str]) -> Iterator[Path]:
+    """The modules below `folder` in the order of their paths, without those in or below `left_out`."""
     skipped = [folder / path for path in left_out]
     for path in sorted(folder.rglob("*.py")):
         if not any(path == other or other in path.parents for other in skipped):
-            scan_module(path.read_text(encoding="utf-8"), str(path.relative_to(folder.parent)), naming)
-    return naming
+            yield path
 
 
 def scan_module(source: str, path: str, naming: Naming) -> None:

@@ -1,4 +1,4 @@
-"""pytest plugin: after a full run, every `done` item must have been named by a test that passed.
+"""pytest plugin: after a full run, every item that is to have a test must have been named by one that passed.
 
 Loaded by `pytest_plugins = ["tests.spec.plugin"]` in tests/conftest.py. A run is full when it was started without
 paths, `-k`, `-m` or anything else that leaves tests out, and was not stopped early; `--spec-check` says otherwise.
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spec.items import DONE, FULL_ID, read_lists
+from tests.spec.items import FULL_ID, read_lists
 from tests.spec.naming import TESTS, scan
 
 _PROPERTY = "spec"
@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--spec-check",
         choices=("auto", "always", "never"),
         default="auto",
-        help="check after the run that every done item of tests/spec was shown (auto: after a full run)",
+        help="check after the run that every item of tests/spec that needs a test was shown (auto: after a full run)",
     )
 
 
@@ -130,13 +130,13 @@ class SpecFollower:
             return
         shown = self.shown() | self.excused()
         items = read_lists(self._lists) if self._lists else read_lists()
-        self.missing = [item.full_id for item in items if item.kind == DONE and item.full_id not in shown]
+        self.missing = [item.full_id for item in items if item.needs_test and item.full_id not in shown]
         if self.missing and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.missing:
-            terminalreporter.section("items of tests/spec that are done but that no passing test named", red=True)
+            terminalreporter.section("items of tests/spec that need a test but that no passing test named", red=True)
             terminalreporter.line(" ".join(self.missing))
 
 

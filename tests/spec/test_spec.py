@@ -1,10 +1,11 @@
-"""Lists and tests stay in step: sound lists, no test that names an unknown item, no done item that no test names."""
+"""Lists and tests stay in step: sound lists, no test that names an unknown item, no claim that no test shows."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.spec.items import DONE, Item, problems, read_lists
+from tests.spec.asserting import silent_tests
+from tests.spec.items import NOT_APPLICABLE, Item, problems, read_lists
 from tests.spec.naming import Naming, scan
 
 
@@ -38,6 +39,17 @@ def test_every_named_item_exists(items: list[Item], naming: Naming) -> None:
     assert {full_id: naming.places(full_id) for full_id in sorted(naming.named() - known)} == {}
 
 
-def test_every_done_item_is_named_by_a_test(items: list[Item], naming: Naming) -> None:
+def test_every_item_that_claims_something_is_named_by_a_test_or_says_why_not(items: list[Item], naming: Naming) -> None:
+    """So for done, differs and design: each is shown by a test, or says why no test can."""
     named = naming.named()
-    assert [item.full_id for item in items if item.kind == DONE and item.full_id not in named] == []
+    assert [item.full_id for item in items if item.needs_test and item.full_id not in named] == []
+    assert [item.full_id for item in items if item.no_test is not None and item.full_id in named] == []
+
+
+def test_what_is_not_applicable_is_named_by_no_test(items: list[Item], naming: Naming) -> None:
+    """An item that a test can show does apply."""
+    assert [one.full_id for one in items if one.kind == NOT_APPLICABLE and one.full_id in naming.named()] == []
+
+
+def test_every_test_that_names_an_item_asserts_something() -> None:
+    assert silent_tests() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
 from pyconsumer.consumer.coordinator.steps import PrepareJoin, SendLeave
 from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
+from pyconsumer.producer.config import PRODUCER_SETTINGS
 from tests.unit.coordinator.script import Member
 
 BROKER_LESS = "localhost:9"
+OF_THE_TOPIC = {"offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes"}
 
 
 def build(**options: Any) -> ConsumerConfig:
@@ -29,6 +32,14 @@ def build(**options: Any) -> ConsumerConfig:
         ("transactions:CFG-03", "heartbeat_interval_ms", 3_000),
         ("transactions:CFG-04", "max_poll_interval_ms", 300_000),
         ("transactions:CFG-08", "isolation_level", "read_uncommitted"),
+        ("client:CF-03", "session_timeout_ms", 45_000),
+        ("client:JC-04", "session_timeout_ms", 45_000),
+        ("broker:CFG-02", "session_timeout_ms", 45_000),
+        ("transactions:CFG-02", "session_timeout_ms", 45_000),
+        ("client:CF-08", "partition_assignment_strategy", ("range", "cooperative-sticky")),
+        ("broker:CFG-07", "partition_assignment_strategy", ("range", "cooperative-sticky")),
+        ("transactions:CFG-01", "partition_assignment_strategy", ("range", "cooperative-sticky")),
+        ("transactions:ASG-02", "partition_assignment_strategy", ("range", "cooperative-sticky")),
     ],
 )
 def test_defaults_of_consumers(item: str, name: str, default: object) -> None:
@@ -38,6 +49,20 @@ def test_defaults_of_consumers(item: str, name: str, default: object) -> None:
 @pytest.mark.parametrize(
     ("item", "name", "default"),
     [
+        ("transactions:IDP-02", "enable_idempotence", True),
+        ("transactions:CFG-11", "enable_idempotence", True),
+        ("transactions:CFG-12", "retries", 2**31 - 1),
+        ("transactions:CFG-13", "acks", -1),
+    ],
+)
+def test_defaults_of_producers(item: str, name: str, default: object) -> None:
+    assert getattr(PRODUCER_SETTINGS.build({"bootstrap_servers": BROKER_LESS}), name) == default
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "default"),
+    [
+        ("transactions:CFG-19", "group.max.session.timeout.ms", 1_800_000),
         ("transactions:CFG-18", "group.min.session.timeout.ms", 6_000),
         ("transactions:CFG-20", "group.initial.rebalance.delay.ms", 3_000),
         ("transactions:CFG-21", "offsets.topic.num.partitions", 50),
@@ -51,7 +76,16 @@ def test_defaults_of_consumers(item: str, name: str, default: object) -> None:
 def test_defaults_of_coordinators(item: str, name: str, default: int) -> None:
     assert BrokerConfig({}).integer(name) == default
     field = name.replace(".", "_")
-    assert getattr(GroupConfig.from_settings({}), field, default) == default
+    if name not in OF_THE_TOPIC:
+        assert getattr(GroupConfig.from_settings({}), field) == default
+
+
+@pytest.mark.spec("broker:CFG-20", "client:JB-01", "client:SM-10", "transactions:CFG-27", "broker:CFG-19")
+@pytest.mark.parametrize("name", ["inter.broker.protocol.version", "offsets.commit.required.acks"])
+def test_settings_that_kafka_dropped_are_unknown(name: str) -> None:
+    """So no version between brokers forbids an instance id, and commits always wait for all replicas in sync."""
+    with pytest.raises(ConfigurationError, match=re.escape(name)):
+        BrokerConfig({name: "2.2"})
 
 
 @pytest.mark.spec("transactions:CFG-07")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.spec.__main__ import main
-from tests.spec.items import LISTS, ListFormatError, mark_done, problems, read_list, read_lists
+from tests.spec.asserting import silent_tests
+from tests.spec.items import ListFormatError, count_by_section, problems, read_list, read_lists, resolve
 from tests.spec.naming import Naming, scan, scan_module
 
 pytest_plugins = ["pytester"]
@@ -22,7 +23,8 @@ def folder(tmp_path: Path) -> Path:
     _write(
         path,
         client="# FE: Fetcher\nFE-01\tA fetch is sent.\topen\nFE-02\tA fetch is answered, see broker:JG-01.\tdone\n",
-        broker="# JG: JoinGroup\nJG-01\tA join is answered.\tdiffers: it is not\nJG-02\tThe same.\tsame as JG-01\n",
+        broker="# JG: JoinGroup\n"
+        "JG-01\tA join is answered.\tdiffers: it is not; no test: small\nJG-02\tThe same.\tsame as JG-01\n",
         transactions="# TXA: API\nTXA-01a\tIt starts.\tnot applicable: old\nTXA-02\tIt ends.\tsame as client:FE-01\n",
     )
     return path
@@ -53,7 +55,13 @@ class TestLists:
         [
             ("FE-03\tA thing.\tfinished", "unknown status"),
             ("FE-03\tA thing.\tdiffers: ", "unknown status"),
+            ("FE-03\tA thing.\tdesign", "unknown status"),
             ("FE-03\tA thing.\tnot applicable", "unknown status"),
+            ("FE-03\tA thing.\tdone ", "unknown status"),
+            ("FE-03\tA thing.\tdiffers: it is not; no test:", "belongs behind"),
+            ("FE-03\tA thing.\tnot applicable: old; no test: old", "belongs behind"),
+            ("FE-03\tA thing.\tdiffers: as FE-97", "names client:FE-97"),
+            ("FE-03\tA fetch is sent.\tdone", "but client:FE-01 says the same and is open"),
             ("FE-03\tA thing\topen", "not a sentence"),
             ("FE-01\tA thing.\topen", "second line for this id"),
             ("FE-03\tA thing.\tsame as FE-99", "does not exist"),
@@ -78,12 +86,56 @@ class TestLists:
         with pytest.raises(ListFormatError, match=r"client\.tsv:1"):
             read_list(folder / "client.tsv")
 
-    def test_mark_done_sets_open_items_only_and_leaves_the_rest_of_the_file_alone(self, folder: Path) -> None:
-        before = (folder / "client.tsv").read_text(encoding="utf-8")
-        others = [(folder / f"{name}.tsv").read_bytes() for name in LISTS[1:]]
-        assert mark_done(["client:FE-01", "client:FE-02", "broker:JG-01"], folder) == ["client:FE-01"]
-        assert (folder / "client.tsv").read_text(encoding="utf-8") == before.replace("\topen", "\tdone")
-        assert [(folder / f"{name}.tsv").read_bytes() for name in LISTS[1:]] == others
+    @pytest.mark.parametrize(
+        ("status", "kind", "needs_test", "no_test"),
+        [
+            ("open", "open", False, None),
+            ("done", "done", True, None),
+            ("differs: it is 45 s", "differs", True, None),
+            ("design: no lock, one thread owns it", "design", True, None),
+            ("design: no lock; no test: there is nothing to see", "design", False, "there is nothing to see"),
+            ("differs: gone; no test: gone", "differs", False, "gone"),
+            ("not applicable: old", "not applicable", False, None),
+            ("same as FE-01", "same as", False, None),
+        ],
+    )
+    def test_done_differs_and_design_need_a_test_unless_a_reason_is_given(
+        self, folder: Path, status: str, kind: str, needs_test: bool, no_test: str | None
+    ) -> None:
+        _write(folder, client=f"FE-01\tA.\t{status}\n")
+        (item,) = read_list(folder / "client.tsv")
+        assert (item.kind, item.needs_test, item.no_test) == (kind, needs_test, no_test)
+
+    def test_same_as_takes_over_the_status_of_its_target_even_when_only_part_is_counted(self, folder: Path) -> None:
+        items = read_lists(folder)
+        assert resolve(items)["transactions:TXA-02"] == "open"
+        assert resolve(items)["broker:JG-02"] == "differs"
+        part = [item for item in items if item.list_name == "transactions"]
+        assert resolve(part, items) == {"transactions:TXA-01a": "not applicable", "transactions:TXA-02": "open"}
+        counts = count_by_section(part, resolve(part, items))
+        assert counts["transactions", "TXA: API"] == {
+            "open": 1,
+            "done": 0,
+            "design": 0,
+            "differs": 0,
+            "not applicable": 1,
+        }
+
+    @pytest.mark.parametrize("target", ["FE-99", "broker:JG-02"])
+    def test_same_as_a_missing_item_or_another_same_as_is_not_counted(self, folder: Path, target: str) -> None:
+        with (folder / "client.tsv").open("a", encoding="utf-8") as file:
+            file.write(f"FE-03\tA thing.\tsame as {target}\n")
+        with pytest.raises(ListFormatError, match=r"client\.tsv:4: FE-03"):
+            resolve(read_lists(folder))
+
+    def test_two_items_with_one_sentence_have_one_status(self, folder: Path) -> None:
+        with (folder / "client.tsv").open("a", encoding="utf-8") as file:
+            file.write("FE-03\tA  JOIN is answered.\tsame as broker:JG-01\n")
+        assert problems(read_lists(folder)) == []
+        with (folder / "client.tsv").open("a", encoding="utf-8") as file:
+            file.write("FE-04\tA join is answered.\tdone\n")
+        (found,) = problems(read_lists(folder))
+        assert found == "client.tsv:5: FE-04: 'done', but client:FE-03 says the same and is differs"
 
 
 class TestNaming:
@@ -137,6 +189,79 @@ class TestNaming:
         assert scan(tmp_path / "tests", left_out=["unit/test_x.py", "spec"]).named() == set()
 
 
+class TestAsserting:
+    """Named tests have to assert something: themselves, or by a helper of the tests."""
+
+    def _silent(self, tmp_path: Path, source: str, helpers: str = "") -> list[str]:
+        folder = tmp_path / "tests"
+        (folder / "support").mkdir(parents=True)
+        (folder / "support" / "waiting.py").write_text(helpers, encoding="utf-8")
+        (folder / "test_x.py").write_text("import pytest\n" + source, encoding="utf-8")
+        return silent_tests(folder)
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            "assert 1",
+            "with pytest.raises(OSError): ...",
+            "with pytest.warns(UserWarning): ...",
+            "if 1: raise AssertionError('no')",
+            "mock.assert_called_once()",
+            "check()",
+            "eventually(list)",
+            "waiting.eventually(list)",
+            "Group().settled()",
+        ],
+    )
+    def test_an_assertion_may_be_in_the_test_or_in_a_helper(self, tmp_path: Path, body: str) -> None:
+        source = (
+            "from tests.support import waiting\n"
+            "from tests.support.waiting import Group, eventually\n"
+            "def check(): _check()\n"
+            "def _check(): assert True\n"
+            f"@pytest.mark.spec('client:FE-01')\ndef test_a():\n    {body}\n"
+        )
+        helpers = (
+            "def eventually(condition):\n    assert condition()\n"
+            "class Group:\n    def settled(self): assert True\n    def close(self): ...\n"
+        )
+        assert self._silent(tmp_path, source, helpers) == []
+
+    @pytest.mark.parametrize(
+        "body", ["...", "print('assert')", "silent()", "Group().close()", "unknown()", "'client:FE-02'"]
+    )
+    def test_a_named_test_without_any_is_found(self, tmp_path: Path, body: str) -> None:
+        source = (
+            "from tests.support.waiting import Group, silent\n"
+            f"@pytest.mark.spec('client:FE-01')\ndef test_a():\n    {body}\n"
+            "def test_b(): ...\n"
+        )
+        helpers = (
+            "def silent(): ...\n"
+            "class Group:\n    def close(self): ...\n"
+            "class Other:\n    def close(self): assert True\n"
+        )
+        (found,) = self._silent(tmp_path, source, helpers)
+        assert found.startswith("tests/test_x.py:4: test_a names client:FE-0")
+
+    def test_each_test_of_a_marked_class_asserts(self, tmp_path: Path) -> None:
+        source = (
+            "@pytest.mark.spec('client:FE-01')\nclass TestX:\n"
+            "    def test_a(self): self.check()\n    def check(self): assert True\n"
+        )
+        assert self._silent(tmp_path / "1", source) == []
+        (found,) = self._silent(tmp_path / "2", source + "    def test_b(self): ...\n")
+        assert "TestX.test_b" in found
+
+    def test_a_table_is_used_by_a_test_that_asserts(self, tmp_path: Path) -> None:
+        table = "ROWS = ['client:FE-01']\nTABLE = [*ROWS]\n"
+        user = "@pytest.mark.parametrize('x', TABLE)\ndef test_a(x): {}\n"
+        assert self._silent(tmp_path / "1", table + user.format("assert x")) == []
+        for number, source in enumerate((table, table + user.format("..."), table + "def test_b(): assert 1\n")):
+            (found,) = self._silent(tmp_path / f"2{number}", source)
+            assert found == "tests/test_x.py:2: no test that asserts something uses client:FE-01"
+
+
 class TestCommand:
     @pytest.fixture
     def tests(self, tmp_path: Path) -> Path:
@@ -151,30 +276,39 @@ class TestCommand:
         assert main([], folder=folder, tests=tests) == 0
         out = capsys.readouterr().out
         assert "FE: Fetcher" in out
-        assert "1 of 6 items are open; tests name 1 of them" in out
+        assert "2 of 6 items are open; tests name 1 of them" in out
+        assert "2 say 'same as'" in out
+        assert out.index(" design") < out.index(" differs")
 
     def test_list_prints_open_items_or_those_of_a_status(
         self, folder: Path, tests: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         main(["--list"], folder=folder, tests=tests)
-        assert capsys.readouterr().out == "client:FE-01\tA fetch is sent.\n"
+        assert capsys.readouterr().out == (
+            "client:FE-01\tA fetch is sent.\ntransactions:TXA-02\tIt ends.\tsame as client:FE-01\n"
+        )
         main(["--list", "--status", "differs", "broker:JG"], folder=folder, tests=tests)
-        assert capsys.readouterr().out == "broker:JG-01\tA join is answered.\tdiffers: it is not\n"
+        assert capsys.readouterr().out == (
+            "broker:JG-01\tA join is answered.\tdiffers: it is not; no test: small\n"
+            "broker:JG-02\tThe same.\tsame as JG-01\n"
+        )
+        main(["--list", "--status", "same as", "broker"], folder=folder, tests=tests)
+        assert capsys.readouterr().out == "broker:JG-02\tThe same.\tsame as JG-01\n"
 
     def test_json_holds_counts_and_the_tests_of_each_item(
         self, folder: Path, tests: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         main(["--json", "client"], folder=folder, tests=tests)
         report = json.loads(capsys.readouterr().out)
-        assert report["counts"] == {"open": 1, "done": 1, "differs": 0, "same as": 0, "not applicable": 0}
+        assert report["counts"] == {"open": 1, "done": 1, "design": 0, "differs": 0, "not applicable": 0}
         assert report["items"][0]["tests"] == ["tests/test_x.py:2"]
 
-    def test_mark_done_writes_what_tests_name(
-        self, folder: Path, tests: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["--mark-done"], folder=folder, tests=tests) == 0
-        assert "1 items set to done" in capsys.readouterr().out
-        assert read_list(folder / "client.tsv")[0].status == "done"
+    def test_no_command_sets_a_status(self, folder: Path, tests: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        before = (folder / "client.tsv").read_bytes()
+        with pytest.raises(SystemExit):
+            main(["--mark-done"], folder=folder, tests=tests)
+        assert "unrecognized arguments: --mark-done" in capsys.readouterr().err
+        assert (folder / "client.tsv").read_bytes() == before
 
 
 class TestPlugin:
@@ -231,6 +365,15 @@ class TestPlugin:
         result = self._run(pytester, source)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["*no passing test named*", "client:FE-02"])
+
+    @pytest.mark.parametrize("status", ["differs: it is not", "design: one thread owns it"])
+    def test_what_differs_needs_a_passing_test_as_well(
+        self, pytester: pytest.Pytester, folder: Path, status: str
+    ) -> None:
+        _write(folder, broker=f"JG-01\tA join.\t{status}\nJG-02\tB.\t{status}; no test: none\n")
+        result = self._run(pytester, "@pytest.mark.spec('client:FE-02')\ndef test_a(): ...\n")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(["*no passing test named*", "broker:JG-01"])
 
     def test_without_ci_a_skipped_test_excuses_what_it_names(
         self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch

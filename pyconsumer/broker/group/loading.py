@@ -51,6 +51,7 @@ class PartitionLoader:
         self.partition = partition
         self._pieces = pieces
         self._clock = clock
+        self._largest = 0  # piece that was warned of
         self._offsets: dict[_OffsetId, CommitRecord] = {}
         self._pending: dict[int, dict[_OffsetId, CommitRecord]] = {}
         self._groups: dict[str, GroupMetadata] = {}
@@ -69,7 +70,8 @@ class PartitionLoader:
             piece = next(self._pieces, None)
             if piece is None or len(piece) == 0:
                 return False
-            if len(piece) > max_bytes:
+            if len(piece) > max(max_bytes, self._largest):
+                self._largest = len(piece)
                 _log.warning(
                     "Partition %d of __consumer_offsets: read %d bytes at once, more than offsets.load.buffer.size %d",
                     self.partition,

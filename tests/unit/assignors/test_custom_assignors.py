@@ -108,7 +108,9 @@ def by_rack(racks: Mapping[str, str | None], leaders: str) -> dict[str, str]:
     return show(RackAwareAssignor(None).assign(cluster, told(racks)))
 
 
-@pytest.mark.spec("transactions:RCK-01", "transactions:RCK-04", "transactions:CUS-03", "transactions:CUS-12")
+@pytest.mark.spec(
+    "transactions:RCK-01", "transactions:RCK-04", "transactions:CUS-03", "transactions:CUS-12", "transactions:CUS-01a"
+)
 def test_members_tell_their_rack_in_user_data() -> None:
     assignor = RackAwareAssignor("rack1")
     assert assignor.name == "rack-aware"
@@ -219,7 +221,7 @@ class Fixed(Assignor):
         }
 
 
-@pytest.mark.spec("transactions:CUS-05", "transactions:CUS-14", "transactions:ASG-13")
+@pytest.mark.spec("transactions:CUS-05", "transactions:CUS-14", "transactions:ASG-13", "transactions:CUS-01c")
 def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(caplog: pytest.LogCaptureFixture) -> None:
     subscriptions = {"a": Subscription(("t", "u", "v")), "b": Subscription(("t",))}
     eager = RebalanceProtocol.EAGER

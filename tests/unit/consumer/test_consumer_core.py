@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata, TopicP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.core import ConsumerCore
 from pyconsumer.consumer.fetch_state import FetchState
+from pyconsumer.consumer.guard import NO_THREAD
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
 from pyconsumer.consumer.metrics import ConsumerMetrics
@@ -20,6 +23,7 @@ from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
+    ConcurrentAccessError,
     ConfigurationError,
     IllegalStateError,
     InvalidGroupIdError,
@@ -32,6 +36,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import Wait
+from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.unit.consumer.builders import FakeClient, batch, offsets_of
 from tests.unit.consumer.test_fetch_offsets import listed
@@ -136,7 +141,7 @@ def finish(steps: Generator[Wait, None, Any]) -> Any:
 # -- poll ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:PL-03", "client:PL-02")
+@pytest.mark.spec("client:PL-03")
 def test_poll_needs_a_subscription() -> None:
     with pytest.raises(IllegalStateError, match="subscribe"):
         next(World().poll())
@@ -216,7 +221,21 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
     assert "could not be sent" in caplog.text
 
 
-@pytest.mark.spec("client:PL-14", "client:PL-04")
+@pytest.mark.spec("client:FE-94")
+def test_a_node_with_another_request_under_way_is_fetched_from_all_the_same() -> None:
+    world = World(T0, T2)
+    world.start(T0)  # T2, of the same node, has no position yet
+    steps = world.poll()
+    next(steps)
+    world.clock.advance(1.0)
+    next(steps)
+
+    sent = [(s.node_id, s.message.API_KEY) for s in world.client.take()]
+
+    assert sent == [(1, ListOffsetsRequest.API_KEY), (1, FetchRequest.API_KEY)], "the first has no answer yet"
+
+
+@pytest.mark.spec("client:PL-14")
 def test_poll_looks_once_even_without_time() -> None:
     world = World(T0)
     world.start(T0)
@@ -227,6 +246,21 @@ def test_poll_looks_once_even_without_time() -> None:
 
     assert records == {}
     assert isinstance(records, ConsumerRecords)
+
+
+@pytest.mark.spec("client:PL-04", "client:PL-07")
+def test_poll_repeats_until_its_time_is_over_and_never_waits_for_the_join() -> None:
+    world = World(T0, group=True)
+    world.start(T0)
+    steps = world.poll(10.0)
+
+    for _ in range(4):
+        assert next(steps).until == 110.0
+        world.clock.advance(2.0)
+    assert len(world.coordinator.calls) >= 4
+    assert set(world.coordinator.calls) == {"poll wait_for_join=False"}
+    world.clock.advance(2.0)
+    assert finish(steps) == {}
 
 
 @pytest.mark.spec("client:PL-13", "client:KC-18")
@@ -245,7 +279,7 @@ def test_what_interceptors_make_of_the_records_is_returned() -> None:
     assert world.subscriptions.state(T0).position == 3
 
 
-@pytest.mark.spec("client:PL-06", "client:PL-08", "client:PL-15", "client:GP-21")
+@pytest.mark.spec("client:PL-06", "client:PL-08", "client:PL-15", "client:GP-21", "client:PL-01")
 def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read_meanwhile() -> None:
     world = World(group=True)
     world.subscriptions.subscribe(["t"])
@@ -416,6 +450,7 @@ def test_nothing_committed_is_reset_or_raised() -> None:
         next(strict.poll())
 
 
+@pytest.mark.spec("client:GP-20")
 def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
     world = World(T0, group=True)
     world.coordinator.committed.fail(KafkaConnectionError("gone"))
@@ -616,12 +651,13 @@ def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     assert world.subscriptions.has_none
 
 
-@pytest.mark.spec("client:KC-45")
+@pytest.mark.spec("client:KC-45", "transactions:ASG-11")
 def test_without_an_assignor_nothing_can_be_subscribed() -> None:
-    world = World(group=True, partition_assignment_strategy=[])
-
-    with pytest.raises(IllegalStateError, match="assignor"):
-        finish(world.core.subscribe(["t"], None))
+    with (
+        consumer(group_id="g", partition_assignment_strategy=[]) as made,
+        pytest.raises(IllegalStateError, match="partition_assignment_strategy names no assignor"),
+    ):
+        made.subscribe(["t"])
 
 
 @pytest.mark.spec("client:GP-02", "client:SS-06", "client:KC-30")
@@ -649,6 +685,25 @@ def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() ->
     state = world.subscriptions.state(T0)
     assert (state.position, state.fetch_offset) == (2, 2)
     assert world.subscriptions.assignment() == {T0}
+
+
+@pytest.mark.spec("client:GP-01")
+def test_unsubscribe_drops_what_was_fetched() -> None:
+    world = World(T0)
+    world.start(T0)
+    steps = world.poll(count=2)
+    next(steps)
+    world.answer(T0, batch(0, 10))
+    assert finish(steps).count() == 2
+    buffer = world.core.fetcher.buffer
+    assert buffer.partitions == {T0}
+
+    finish(world.core.unsubscribe(world.clock.now()))
+
+    assert buffer.partitions == set()
+    world.subscriptions.assign_from_user([T0])
+    world.start(T0, at=2)
+    assert world.core.poll_buffered(world.clock.now(), 500) is None
 
 
 @pytest.mark.spec("client:FE-100", "client:KC-59")
@@ -727,6 +782,87 @@ def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytes
     made.close()
 
     assert 30 <= deadlines[0] - before < 35
+
+
+@pytest.mark.spec("client:PL-02")
+def test_a_poll_takes_the_guard_notes_its_start_and_then_looks_at_the_subscription(
+    alone: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[tuple[str, int]] = []
+
+    def noting(owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def note(*arguments: Any) -> Any:
+            done.append((name, alone._guard.depth))
+            return real(*arguments)
+
+        monkeypatch.setattr(owner, name, note)
+
+    noting(ConsumerMetrics, "on_poll_start")
+    noting(ConsumerCore, "_check_subscribed")
+    with pytest.raises(IllegalStateError, match="subscribe"):
+        alone.poll()
+    assert done == [("on_poll_start", 1), ("_check_subscribed", 1)]
+    assert alone._guard.depth == 0
+
+
+# -- one thread at a time --------------------------------------------------------------------------------------------
+
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "subscribe": (["t"],),
+    "assign": ([T0],),
+    "seek": (T0, 1),
+    "position": (T0,),
+    "pause": (T0,),
+    "resume": (T0,),
+    "current_lag": (T0,),
+    "highwater": (T0,),
+    "committed": (T0,),
+    "offsets_for_times": ({T0: 1},),
+    "beginning_offsets": ([T0],),
+    "end_offsets": ([T0],),
+    "partitions_for_topic": ("t",),
+}
+ANY_THREAD = {"wakeup"}
+PUBLIC = sorted(
+    name
+    for name, method in vars(KafkaConsumer).items()
+    if callable(method) and not name.startswith("_") and name not in ANY_THREAD
+)
+
+
+@pytest.mark.concurrent
+@pytest.mark.spec("client:KC-07")
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_operation_takes_the_guard_and_gives_it_back(name: str) -> None:
+    made = consumer(group_id="g", enable_auto_commit=False, default_api_timeout_ms=200)
+    call = partial(getattr(made, name), *ARGUMENTS.get(name, ()))
+    entered, leave = threading.Event(), threading.Event()
+
+    def occupy() -> None:
+        with made._guard:
+            entered.set()
+            leave.wait(20)
+
+    thread = threading.Thread(target=occupy)
+    thread.start()
+    assert entered.wait(20)
+    try:
+        with pytest.raises(ConcurrentAccessError):
+            call()
+    finally:
+        leave.set()
+        thread.join(20)
+    made._guard.closed = True
+    try:
+        if name != "close":
+            with pytest.raises(IllegalStateError, match="closed"):
+                call()
+    finally:
+        made._guard.closed = False
+    assert (made._guard.owner, made._guard.depth) == (NO_THREAD, 0)
+    made.close(0)
 
 
 # -- callbacks -------------------------------------------------------------------------------------------------------

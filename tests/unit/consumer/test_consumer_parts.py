@@ -150,7 +150,7 @@ def test_a_policy_that_fails_stops_at_the_record(policy: Any) -> None:
 # -- interceptors ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:KC-18", "client:GP-14", "client:AM-11")
+@pytest.mark.spec("client:KC-18", "client:GP-14")
 def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     order: list[str] = []
 
@@ -218,7 +218,7 @@ def in_thread(function: Any) -> BaseException | None:
     return caught[0]
 
 
-@pytest.mark.spec("client:KC-01", "client:KC-04", "client:KC-05", "client:KC-06")
+@pytest.mark.spec("client:KC-01", "client:KC-05", "client:KC-06")
 def test_one_thread_at_a_time_may_be_inside() -> None:
     guard = AccessGuard()
     assert guard.owner == NO_THREAD == -1
@@ -233,7 +233,7 @@ def test_one_thread_at_a_time_may_be_inside() -> None:
     assert in_thread(guard.__enter__) is None
 
 
-@pytest.mark.spec("client:KC-05", "client:KC-09")
+@pytest.mark.spec("client:KC-05", "client:KC-09", "client:KC-04")
 def test_calls_nest_within_a_thread() -> None:
     guard = AccessGuard()
     with guard:

@@ -151,7 +151,7 @@ def test_a_policy_is_a_timestamp(policy: ResetPolicy, timestamp: int) -> None:
     assert asked(world.reset(T0, policy=policy)[1]) == {0: expected}
 
 
-@pytest.mark.spec("client:GP-30", "client:SS-54", "client:SQ-15")
+@pytest.mark.spec("client:GP-30", "client:SS-54", "client:SQ-15", "client:SS-40")
 def test_the_answer_becomes_the_position() -> None:
     world = World(T0)
     world.reset(T0)[1].answer(listed((T0, 17, 0)))

@@ -58,7 +58,7 @@ class World:
         self.planner.on_response(node)
 
 
-@pytest.mark.spec("client:FE-76", "client:FE-90", "client:FE-91", "client:FE-97")
+@pytest.mark.spec("client:FE-76", "client:FE-91", "client:FE-97")
 def test_each_node_is_asked_for_what_it_leads_in_order() -> None:
     world = World()
     world.assign(T0, T3, T1, T2)
@@ -78,7 +78,7 @@ def test_a_partition_is_asked_with_its_fetch_offset_limit_and_leader_epoch() -> 
     assert asked.topic_id == bytes([7] * 16)
 
 
-@pytest.mark.spec("client:FE-85", "client:FE-94")
+@pytest.mark.spec("client:FE-85")
 def test_one_fetch_is_under_way_per_node() -> None:
     world = World()
     world.assign(T0, T1)
@@ -92,6 +92,7 @@ def test_one_fetch_is_under_way_per_node() -> None:
     assert world.asked() == {1: [T0]}
 
 
+@pytest.mark.spec("client:FE-90", "client:FE-30", "client:FE-67", "client:GP-22")
 def test_the_next_fetch_is_planned_from_the_fetch_offset_while_the_position_stays() -> None:
     world = World()
     world.assign(T0)

@@ -332,7 +332,7 @@ def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
     assert world.metrics.fetches.count == 1
 
 
-@pytest.mark.spec("client:FE-82", "client:FE-69", "client:KC-12")
+@pytest.mark.spec("client:FE-82", "client:FE-69", "client:FE-14", "client:FE-59")
 def test_latency_and_bytes_are_counted_once_per_answer() -> None:
     world = World(T0, T2)
     first, second = batch(0, 1), batch(0, 3)
@@ -349,7 +349,6 @@ RECOVERABLE = [
     ("client:ER-05", 6),
     ("client:FE-50", 9),
     ("client:ER-06", 9),
-    ("client:AM-48", 9),
     ("client:FE-50", 56),
     ("client:ER-17", 56),
     ("client:FE-51", 3),

@@ -23,7 +23,7 @@ def test_the_states_are_these_four_with_these_rules() -> None:
     assert {state for state, rule in RULES.items() if rule.has_valid_position} == {F}
 
 
-@pytest.mark.spec("client:SS-36", "client:SS-40", "client:AM-21")
+@pytest.mark.spec("client:SS-36", "client:SS-40")
 @pytest.mark.parametrize(("current", "wanted"), list(itertools.product(FetchState, FetchState)))
 def test_an_illegal_move_changes_nothing_and_is_no_error(current: FetchState, wanted: FetchState) -> None:
     expected = wanted if wanted in LEGAL[current] else current

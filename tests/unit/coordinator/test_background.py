@@ -32,7 +32,7 @@ def stable(**changes: object) -> Member:
     return member
 
 
-@pytest.mark.spec("client:HT-11", "client:HT-12")
+@pytest.mark.spec("client:HT-11", "client:HT-12", "client:HT-02", "client:HT-04")
 def test_it_sleeps_until_the_member_has_joined() -> None:
     member = Member()
     assert member.core.next_background(0.0) == Sleep(math.inf)
@@ -41,7 +41,7 @@ def test_it_sleeps_until_the_member_has_joined() -> None:
     assert member.core.next_background(100.0) == Sleep(math.inf), "the parked JoinGroup tells that we live"
 
 
-@pytest.mark.spec("client:JR-05", "client:HT-03", "transactions:SGR-17", "transactions:HBT-04")
+@pytest.mark.spec("client:JR-05", "client:HT-03", "transactions:SGR-17", "transactions:HBT-04", "client:CC-06")
 def test_heartbeats_begin_when_the_join_is_answered() -> None:
     member = Member()
     member.advance(7.0)
@@ -54,7 +54,7 @@ def test_heartbeats_begin_when_the_join_is_answered() -> None:
     assert (step.request.generation_id, step.request.member_id) == (2, "me")
 
 
-@pytest.mark.spec("client:HT-18", "client:HT-20", "client:HR-02")
+@pytest.mark.spec("client:HT-18", "client:HT-20", "client:HR-02", "client:HT-13", "client:HT-17")
 def test_heartbeats_follow_each_other_at_the_interval() -> None:
     member = stable()
     for beat in range(1, 5):
@@ -66,7 +66,7 @@ def test_heartbeats_follow_each_other_at_the_interval() -> None:
         assert member.core.next_background(member.now) == Sleep(3.0 * (beat + 1))
 
 
-@pytest.mark.spec("client:HT-21", "client:HR-04", "client:HR-10", "transactions:HBT-13")
+@pytest.mark.spec("client:HT-21", "client:HR-04", "client:HR-10", "transactions:HBT-13", "client:RE-05")
 def test_a_rebalance_counts_as_received_and_asks_to_rejoin() -> None:
     member = stable()
     member.now = 3.0
@@ -195,7 +195,7 @@ def test_the_session_is_looked_at_before_the_poll_and_neither_without_a_coordina
     assert isinstance(member.core.next_background(50.0), SendLeave)
 
 
-@pytest.mark.spec("client:HR-06", "client:HR-09")
+@pytest.mark.spec("client:HR-06", "client:HR-09", "client:RE-05", "client:HR-05")
 @pytest.mark.parametrize(("code", "member_id"), [(22, "me"), (25, "")])
 def test_a_generation_that_the_coordinator_does_not_know_is_lost(code: int, member_id: str) -> None:
     member = stable()

@@ -202,16 +202,24 @@ def test_what_does_not_pass_is_raised(code: int, error: type[Exception]) -> None
     assert bench.told == []
 
 
-@pytest.mark.spec("transactions:ERR-08", "transactions:ERR-11", "transactions:ERR-13", "transactions:SEQ-08")
-@pytest.mark.parametrize(
-    ("code", "state", "member_id"),
-    [(22, MemberState.UNJOINED, "me"), (25, MemberState.UNJOINED, ""), (27, MemberState.STABLE, "me")],
+@pytest.mark.spec(
+    "transactions:ERR-08", "transactions:ERR-11", "transactions:ERR-13", "transactions:SEQ-08", "transactions:OCM-08"
 )
-def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(code: int, state: MemberState, member_id: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "state", "member_id", "error"),
+    [
+        (22, MemberState.UNJOINED, "me", errors.CommitFailedError),
+        (25, MemberState.UNJOINED, "", errors.CommitFailedError),
+        (27, MemberState.STABLE, "me", errors.RebalanceInProgressError),
+    ],
+)
+def test_a_commit_that_the_group_refuses_makes_the_member_rejoin(
+    code: int, state: MemberState, member_id: str, error: type[Exception]
+) -> None:
     bench = Bench()
     call = bench.commit({T0: 5})
     bench.answer_commit(code)
-    call.resume()
+    assert type(call.resume().error) is error
     assert bench.core.state is state
     assert bench.core.generation.member_id == member_id
     assert bench.core.rejoin_needed
@@ -495,7 +503,7 @@ def test_flush_waits_for_what_is_under_way() -> None:
 # -- automatic --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("transactions:CFG-06")
+@pytest.mark.spec("transactions:CFG-06", "client:CC-17")
 def test_automatic_commits_come_once_an_interval() -> None:
     bench = Bench()
     bench.clock.advance(5.0)

@@ -349,7 +349,7 @@ class Generous(RangeAssignor):
         self.told = (assignment, metadata.generation_id)
 
 
-@pytest.mark.spec("transactions:CUS-01b", "transactions:CUS-14", "client:AS-01", "client:AS-05", "client:AS-06")
+@pytest.mark.spec("transactions:CUS-01b", "client:AS-01", "client:AS-05", "client:AS-06", "transactions:CUS-01d")
 def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     mine = Generous()
     bench = Bench(partition_assignment_strategy=[mine])
@@ -370,6 +370,26 @@ def test_an_assignor_of_ones_own_from_the_vote_to_the_assignment() -> None:
     sent.answer(SyncGroupResponse(assignment=encode_assignment([T0], b"to you")))
     assert bench.poll().result is True
     assert mine.told == (Assignment((T0,), b"to you"), 1)
+
+
+@pytest.mark.spec("transactions:SGR-18")
+def test_an_assignor_hears_of_its_share_before_the_subscription_has_it() -> None:
+    seen: list[tuple[str, set[TopicPartition]]] = []
+
+    class Watching(Generous):
+        def on_assignment(self, assignment: Assignment, metadata: Any) -> None:
+            seen.append(("assignor", bench.subscriptions.assignment()))
+
+    bench = Bench(partition_assignment_strategy=[Watching()])
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.listener.hook = lambda what: seen.append((what, bench.subscriptions.assignment()))
+    bench.meet_coordinator()
+    bench.answer_join(protocol_name="generous")
+    bench.poll()
+    bench.network.take(SyncGroupRequest).answer(SyncGroupResponse(assignment=encode_assignment([T0])))
+    assert bench.poll().result is True
+    assert seen == [("assignor", set()), ("assigned", {T0})]
 
 
 @pytest.mark.spec("transactions:ASG-13")
@@ -442,7 +462,7 @@ def test_everything_is_revoked_before_the_join() -> None:
     assert len(bench.network.sent) == 1
 
 
-@pytest.mark.spec("client:GP-05", "transactions:LSN-01")
+@pytest.mark.spec("client:GP-05", "transactions:LSN-01", "transactions:JGR-23")
 def test_a_lost_generation_is_told_as_lost() -> None:
     bench = Bench()
     bench.learn(t=1)
@@ -594,7 +614,7 @@ def test_positions_are_committed_when_the_interval_is_over() -> None:
     assert bench.coordinator.next_due_at == 110.0
 
 
-@pytest.mark.spec("transactions:JGR-20", "transactions:SEQ-09", "transactions:JGR-23")
+@pytest.mark.spec("transactions:JGR-20", "transactions:SEQ-09")
 def test_before_a_join_the_commit_comes_first_then_the_listener() -> None:
     bench = automatic()
     bench.core.request_rejoin("because")

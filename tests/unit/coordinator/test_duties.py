@@ -222,6 +222,25 @@ def test_with_partitions_assigned_by_hand_a_poll_waits_for_nothing() -> None:
     assert bench.network.sent == []
 
 
+@pytest.mark.spec("client:CC-26")
+def test_with_partitions_assigned_by_hand_more_partitions_ask_for_no_rebalance() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.meet_coordinator()
+    bench.answer_join(leader="me", members={"me": "t"})
+    bench.poll()
+    bench.answer_sync(T0)
+    assert bench.poll().result is True
+    assert not bench.core.rejoin_needed
+    bench.subscriptions.unsubscribe()
+    bench.subscriptions.assign_from_user([T0])
+    bench.learn(t=2)
+    bench.poll()
+    assert not bench.core.rejoin_needed
+    assert bench.network.sent == []
+
+
 # -- the heartbeat thread ----------------------------------------------------------------------------------------------
 
 

@@ -35,6 +35,7 @@ def test_a_failure_is_repeated_after_the_backoff() -> None:
     assert heartbeat.time_to_next(1.05) == pytest.approx(0.05)
     assert not heartbeat.in_flight
     heartbeat.sent(1.1)
+    assert heartbeat.time_to_next(1.1) == pytest.approx(3.0), "sending it ends the pause"
     heartbeat.failed(1.1)
     assert heartbeat.time_to_next(1.1) == pytest.approx(0.2)
     heartbeat.sent(1.3)
@@ -52,7 +53,7 @@ def test_a_reset_after_the_last_send_counts() -> None:
     assert heartbeat.time_to_next(2.5) == 2.5
 
 
-@pytest.mark.spec("client:HB-04", "client:HB-20")
+@pytest.mark.spec("client:HB-04", "client:HB-20", "client:HB-11", "transactions:HBT-14")
 def test_the_session_ends_when_its_time_is_reached() -> None:
     heartbeat = timer()
     heartbeat.received(5.0)
@@ -71,7 +72,7 @@ def test_resetting_timeouts_clears_a_failure() -> None:
     assert not heartbeat.session_expired(14.9)
 
 
-@pytest.mark.spec("client:HB-06", "client:HB-14", "client:HB-20")
+@pytest.mark.spec("client:HB-06", "client:HB-14", "client:HB-20", "client:HB-13", "client:HB-22")
 def test_the_application_has_been_away_when_the_interval_is_reached() -> None:
     heartbeat = timer()
     assert not heartbeat.poll_expired(299.999)

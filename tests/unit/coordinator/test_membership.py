@@ -8,6 +8,7 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.consumer.coordinator.lookup import USER
+from pyconsumer.consumer.coordinator.membership import ClassicMembership
 from pyconsumer.consumer.coordinator.reactions import Reaction
 from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation, MemberState
 from pyconsumer.consumer.coordinator.steps import (
@@ -20,13 +21,14 @@ from pyconsumer.consumer.coordinator.steps import (
 )
 from pyconsumer.error_codes import BY_CODE
 from pyconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, for_code
-from tests.unit.coordinator.script import NODE, OTHER, Member
+from tests.unit.coordinator.script import NODE, OTHER, Member, settings
 
 S = MemberState
 
 
 @pytest.mark.spec("client:RE-21", "client:RE-22", "transactions:RBL-06", "transactions:FCO-02", "client:CC-10")
 def test_a_first_join_finds_prepares_joins_syncs_completes() -> None:
+    assert ClassicMembership(settings()).rejoin_needed, "before anything was subscribed"
     member = Member()
     core = member.core
     assert core.rejoin_needed
@@ -122,7 +124,7 @@ def test_no_join_without_a_coordinator() -> None:
     assert isinstance(member.core.next_step(0.0), FindCoordinator)
 
 
-@pytest.mark.spec("client:JR-08", "client:RE-28", "transactions:SGR-02")
+@pytest.mark.spec("client:JR-08", "client:RE-28", "transactions:SGR-02", "broker:SYN-03")
 def test_a_followers_sync_is_empty_and_leaves_at_once() -> None:
     sync = Member().join(3)
     assert sync is not None

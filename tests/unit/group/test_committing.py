@@ -35,7 +35,7 @@ def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, 
 
 
 @pytest.mark.spec(
-    "broker:API-02", "broker:SCN-13", "transactions:OCM-06", "transactions:OCM-06h", "transactions:OCM-06i"
+    "broker:API-02", "transactions:OCM-06h", "transactions:OCM-06i", "transactions:OCM-06e", "transactions:OCM-06g"
 )
 def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     world = World()
@@ -55,6 +55,8 @@ def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     back = [world.rejoin(static), world.rejoin(dynamic)]
     assert world.state is GroupState.COMPLETING_REBALANCE
     assert told(client_of(back[0], "i")) == codes.REBALANCE_IN_PROGRESS
+    assert told(Client("nobody", 9)) == codes.UNKNOWN_MEMBER_ID
+    assert told(client_of(back[0], "i"), generation_id=1) == codes.ILLEGAL_GENERATION
     world.group().transition_to(GroupState.DEAD)
     assert told(Client("nobody", 9, "i")) == codes.COORDINATOR_NOT_AVAILABLE
 

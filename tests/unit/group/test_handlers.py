@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -151,13 +152,22 @@ def test_joining_as_a_static_member(broker: FakeBroker, version: int) -> None:
         assert (again.skip_assignment, again.leader, len(again.members)) == (False, answer.member_id, 0)
 
 
+@pytest.mark.spec("broker:JG-15")
+@pytest.mark.parametrize("version", versions(JoinGroupRequest, 4))
+def test_the_reason_of_a_join_is_logged(broker: FakeBroker, version: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "pyconsumer.broker.group")
+    join(broker, version, reason="a new deployment" if version >= 8 else None)
+    (line,) = [text for text in caplog.messages if text.startswith("Preparing")]
+    assert line.endswith("client reason: " + ("a new deployment" if version >= 8 else "not provided"))
+
+
 def test_a_rebalance_timeout_below_none_is_none(broker: FakeBroker) -> None:
     send(broker, join_request(instance="i", rebalance_timeout_ms=-(2**31)), 5)
     (member,) = broker.world.group().members.values()
     assert member.rebalance_timeout_ms == 0
 
 
-@pytest.mark.spec("broker:SYN-01", "broker:SYN-02", "broker:SYN-03", "broker:SYN-04", "transactions:SGR-09")
+@pytest.mark.spec("broker:SYN-01", "broker:SYN-02", "broker:SYN-04", "transactions:SGR-09")
 @pytest.mark.parametrize("version", versions(SyncGroupRequest))
 def test_syncing(broker: FakeBroker, version: int) -> None:
     member_id = join(broker, 3).member_id

@@ -72,7 +72,7 @@ def test_an_error_says_nothing_but_the_error() -> None:
     )
 
 
-@pytest.mark.spec("broker:JU-02", "broker:JK-02", "client:JB-22", "client:JB-40", "broker:ERR-03")
+@pytest.mark.spec("broker:JU-02", "broker:JK-02", "client:JB-22", "client:JB-40", "transactions:JGR-30j")
 @pytest.mark.parametrize("member_id", ["", "someone"])
 def test_a_dead_group(member_id: str) -> None:
     world = World()
@@ -82,7 +82,7 @@ def test_a_dead_group(member_id: str) -> None:
     assert (result.error_code, result.member_id) == (codes.COORDINATOR_NOT_AVAILABLE, member_id)
 
 
-@pytest.mark.spec("broker:JK-02", "broker:ERR-20", "transactions:JGR-30g", "client:JB-23")
+@pytest.mark.spec("broker:JK-02", "broker:ERR-20", "transactions:JGR-30g", "client:JB-23", "client:JB-40")
 def test_a_known_member_that_fits_no_more_is_told_under_its_own_id() -> None:
     world = World()
     first, second = world.stable(2)
@@ -216,7 +216,7 @@ def test_the_initial_delay() -> None:
     assert value_of(answer).generation_id == 1
 
 
-@pytest.mark.spec("broker:DLY-05", "broker:DLY-03")
+@pytest.mark.spec("broker:DLY-05")
 def test_the_initial_delay_is_not_cut_short() -> None:
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
@@ -266,7 +266,7 @@ def test_who_it_is_must_be_right() -> None:
     assert (unknown.error_code, unknown.member_id) == (codes.UNKNOWN_MEMBER_ID, dynamic)
 
 
-@pytest.mark.spec("broker:JK-05", "client:GP-62", "broker:JP-02")
+@pytest.mark.spec("broker:JK-05", "client:GP-62", "broker:JP-02", "broker:JP-03")
 def test_rejoining_while_a_rebalance_is_prepared_parks() -> None:
     world = World()
     first, second = world.stable(2)

@@ -213,7 +213,7 @@ def test_what_a_heartbeat_is_told() -> None:
     assert world.heartbeat(back) == codes.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.spec("broker:HBT-04", "broker:HBT-06", "client:GP-71")
+@pytest.mark.spec("broker:HBT-04", "broker:HBT-06", "client:GP-71", "broker:MBR-05")
 @pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE])
 def test_a_heartbeat_renews_the_session_in_every_state_with_members(state: GroupState) -> None:
     world = World()
@@ -231,7 +231,7 @@ def test_a_heartbeat_renews_the_session_in_every_state_with_members(state: Group
     assert not world.group().has(clients[-1].member_id)
 
 
-@pytest.mark.spec("broker:HBT-05", "transactions:HBT-15", "transactions:HBT-05")
+@pytest.mark.spec("broker:HBT-05", "transactions:HBT-15", "transactions:HBT-05", "broker:DLY-03")
 def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
     world = World()
     first, _silent = world.stable(2, rebalance_ms=300_000)
@@ -242,7 +242,7 @@ def test_the_end_of_a_session_in_the_join_phase_may_complete_it() -> None:
     assert len(value_of(answer).members) == 1
 
 
-@pytest.mark.spec("broker:HBT-05", "broker:HBT-08")
+@pytest.mark.spec("broker:HBT-05", "broker:HBT-08", "broker:MBR-12")
 def test_the_end_of_a_session_that_concerns_nobody() -> None:
     world = World()
     (client,) = world.stable()
@@ -256,7 +256,7 @@ def test_the_end_of_a_session_that_concerns_nobody() -> None:
     world.coordinator._rebalancer._expire_pending(world.group(), "x")
 
 
-@pytest.mark.spec("broker:HBT-05", "broker:ARC-14")
+@pytest.mark.spec("broker:HBT-05")
 def test_a_static_member_that_falls_silent_is_forgotten_with_its_name() -> None:
     world = World()
     world.stable(1, instances=["i"])

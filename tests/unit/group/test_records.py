@@ -93,14 +93,14 @@ def test_only_the_group_decides_about_the_partition() -> None:
 KEY_GROUP = raw("0009 7465737467726f7570")
 
 
-@pytest.mark.spec("broker:VEC-02", "broker:REG-01", "broker:REG-02", "transactions:GMD-03", "broker:COT-09")
+@pytest.mark.spec("broker:VEC-02", "broker:REG-01", "broker:REG-02", "transactions:GMD-03")
 def test_a_registration_key() -> None:
     assert encode_group_key("testgroup") == raw("0002") + KEY_GROUP
     assert decode_key(raw("0002") + KEY_GROUP) == GroupMetadataKey(group="testgroup")
     assert group_tombstone("testgroup") == (raw("0002") + KEY_GROUP, None)
 
 
-@pytest.mark.spec("broker:VEC-03", "broker:OFM-01", "broker:OFM-02", "broker:OFM-04", "transactions:OFR-02")
+@pytest.mark.spec("broker:VEC-03", "broker:OFM-01", "broker:OFM-02", "transactions:OFR-02")
 def test_an_offset_key() -> None:
     body = KEY_GROUP + raw("0006 6f7264657273 00000003")
     key = OffsetCommitKey(group="testgroup", topic="orders", partition=3)
@@ -110,7 +110,7 @@ def test_an_offset_key() -> None:
     assert offset_tombstone("testgroup", TopicPartition("orders", 3)) == (raw("0001") + body, None)
 
 
-@pytest.mark.spec("broker:LOD-20", "transactions:GMD-07", "broker:COT-02")
+@pytest.mark.spec("broker:LOD-20", "transactions:GMD-07", "broker:COT-02", "broker:OFM-04")
 def test_other_kinds_of_keys_are_known_as_unknown() -> None:
     assert decode_key(raw("0003 0001 61")) == UnknownKey(3)
     for wrong in (b"", b"\0", raw("0001 0009 74"), raw("0002 ffff"), raw("0002") + KEY_GROUP + b"x"):
@@ -142,7 +142,7 @@ def test_offset_values(version: int, value: OffsetCommitValue, encoded: str) -> 
     assert decode_offset_value(raw(encoded)) == value
 
 
-@pytest.mark.spec("broker:OFM-06", "broker:OFM-07", "broker:OFM-08", "broker:OFM-09", "broker:OFM-10")
+@pytest.mark.spec("broker:OFM-06", "broker:OFM-07", "broker:OFM-09", "broker:OFM-10", "transactions:OFR-04")
 def test_the_version_that_is_written() -> None:
     tp = TopicPartition("orders", 3)
     plain = CommittedOffset(42, commit_timestamp=TIME)
@@ -284,7 +284,7 @@ def test_java_counts_utf16_units() -> None:
     assert encode_group_value(GroupMetadataValue()) is not None
 
 
-@pytest.mark.spec("transactions:GMD-01", "broker:TMB-05", "transactions:GMD-05", "transactions:OFR-07")
+@pytest.mark.spec("transactions:GMD-01", "broker:TMB-05", "transactions:GMD-05", "transactions:OFR-07", "broker:COT-09")
 def test_bytes_that_kafka_wrote_are_ours_too() -> None:
     """The file was made by Apache Kafka's own serializer: see OffsetsTopicVectors.java beside it."""
     vectors = json.loads(VECTORS.read_text())
@@ -338,7 +338,7 @@ def test_an_offset_as_text(spec_id: str, partition: int, offset: int) -> None:
     assert line == SEED_LINE.format(partition, offset, committed, expires)
 
 
-@pytest.mark.spec("broker:COT-08", "broker:COT-04", "transactions:DMP-03", "transactions:DMP-06", "transactions:DMP-04")
+@pytest.mark.spec("broker:COT-08", "broker:COT-04", "transactions:DMP-03", "transactions:DMP-04", "broker:REG-01")
 def test_records_as_text() -> None:
     key = encode_offset_key("g", "t", 1)
     assert format_record(key, None) == "[g,t,1]::NULL"

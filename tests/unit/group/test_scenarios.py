@@ -315,7 +315,7 @@ def test_an_unloaded_partition_sends_its_clients_away_and_nobody_else() -> None:
     assert (world.group().generation_id, world.state) == (1, GroupState.STABLE)
 
 
-@pytest.mark.spec("broker:SCN-21", "broker:MGR-15")
+@pytest.mark.spec("broker:SCN-21", "broker:MGR-15", "broker:MGR-21", "broker:ARC-14")
 def test_a_parked_join_of_an_unloaded_group_is_answered() -> None:
     world = World()
     parked = world.join()
@@ -375,7 +375,7 @@ def test_a_new_member_whose_client_is_gone_is_given_up_after_five_minutes() -> N
     assert value_of(world.rejoin(client)).generation_id == 2
 
 
-@pytest.mark.spec("broker:SCN-29", "broker:SUP-03", "transactions:SEQ-07", "broker:SUP-01")
+@pytest.mark.spec("broker:SCN-29", "broker:SUP-03", "transactions:SEQ-07", "broker:SUP-01", "broker:OLD-12")
 def test_more_partitions_are_the_leaders_business() -> None:
     world = World()
     leader, follower = world.stable(2)
@@ -404,7 +404,7 @@ def test_the_coordinator_moves_and_the_group_goes_on() -> None:
     assert moved.state is GroupState.STABLE
 
 
-@pytest.mark.spec("broker:SCN-30", "broker:LOD-28")
+@pytest.mark.spec("broker:SCN-30", "broker:LOD-28", "transactions:RBL-03d")
 def test_a_rebalance_is_lost_when_the_coordinator_moves() -> None:
     world = World()
     (client,) = world.stable()

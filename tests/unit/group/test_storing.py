@@ -10,7 +10,10 @@ from pyconsumer.broker.group.group_metadata import GroupMetadata
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
 from pyconsumer.broker.group.state import GroupState
+from pyconsumer.broker.log.cleaner import clean_log
+from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition
+from tests.unit.broker.support import NOW_MS, keyed, log_in
 from tests.unit.group.support import GROUP, TP0, TP1, MemoryStorage, World, member, value_of
 
 LONG = "x" * 4097
@@ -68,7 +71,7 @@ def test_one_over_long_metadata_does_not_spoil_the_others_or_stay_pending() -> N
     assert (found[TP0].error_code, found[TP0].offset, found[TP1].offset) == (0, -1, 2)
 
 
-@pytest.mark.spec("broker:SOF-06", "broker:SOF-07", "broker:WRT-03", "broker:WRT-10", "broker:AMB-12")
+@pytest.mark.spec("broker:SOF-07", "broker:WRT-03", "broker:AMB-12")
 def test_who_does_not_coordinate_stores_nothing() -> None:
     world = World()
     group = world.manager.get_or_maybe_create_group(GROUP, True)
@@ -99,7 +102,7 @@ def test_offsets_are_staged_then_written_then_seen() -> None:
     assert positions == {0}
 
 
-@pytest.mark.spec("broker:PCC-06", "broker:PCC-07", "broker:PCC-03", "broker:AMB-25")
+@pytest.mark.spec("broker:PCC-06", "broker:PCC-07", "broker:PCC-03", "broker:AMB-25", "broker:ERR-11")
 @pytest.mark.parametrize(
     ("append_error", "told"),
     [
@@ -429,7 +432,7 @@ def test_the_order_of_registrations_and_tombstones(sequence: str) -> None:
         assert group.offsets.has_pending_transactional(TP0)
 
 
-@pytest.mark.spec("broker:LOD-08", "broker:LOD-09", "broker:LOD-21", "broker:LOD-12", "broker:CFG-18")
+@pytest.mark.spec("broker:LOD-08", "broker:LOD-09", "broker:LOD-21", "broker:CFG-18")
 def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: pytest.LogCaptureFixture) -> None:
     world = World(start=False, offsets_load_buffer_size=200)
     here = world.partition()
@@ -443,6 +446,23 @@ def test_a_load_takes_several_steps_and_warns_of_a_piece_over_the_limit(caplog: 
     world.advance(1)
     assert (world.offset(TP0), world.offset(TP1)) == (4, 77)
     assert "offsets.load.buffer.size" in caplog.text
+
+
+@pytest.mark.spec("broker:LOD-12")
+def test_only_a_piece_larger_than_those_before_it_is_warned_of_again(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(start=False, offsets_load_buffer_size=200)
+    here = world.partition()
+    for length in (400, 400, 300, 500):
+        world.storage.write(here, [offset_record(GROUP, TP0, CommittedOffset(length, metadata="x" * length))])
+    sizes = [len(batch) for batch in world.storage.batches[here]]
+    world.coordinator.start()
+    world.lead()
+    assert world.offset() == 500
+    warned = [text for text in caplog.messages if "offsets.load.buffer.size" in text]
+    assert len(warned) == 2
+    for text, size in zip(warned, (sizes[0], sizes[3]), strict=True):
+        assert str(size) in text
+        assert "200" in text
 
 
 @pytest.mark.spec("broker:LOD-10", "broker:LOD-06", "broker:LOD-05")
@@ -475,7 +495,7 @@ def test_what_is_not_known_is_passed_over() -> None:
     assert world.restarted().offset() == 1
 
 
-@pytest.mark.spec("broker:LOD-15", "broker:AMB-23", "broker:LOD-03")
+@pytest.mark.spec("broker:LOD-15", "broker:AMB-23", "broker:LOD-03", "broker:SOF-06", "broker:WRT-10")
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\1broken"])
 def test_a_load_that_fails_leaves_the_groups_without_a_coordinator(
     key: bytes, caplog: pytest.LogCaptureFixture
@@ -507,7 +527,26 @@ def test_loaded_members_have_one_session_to_show_up() -> None:
     assert moved.state is GroupState.PREPARING_REBALANCE
 
 
-@pytest.mark.spec("broker:LOD-22", "broker:LOD-16", "broker:LOD-07")
+@pytest.mark.spec("broker:LOD-16")
+def test_the_first_record_that_compaction_left_is_the_place_of_its_batch() -> None:
+    world = World(start=False)
+    here = world.partition()
+    log = log_in(None, compact=True, delete=False, segment_bytes=150)
+    for commits in ([(TP1, 1), (TP0, 2)], [(TP1, 3)], [(TP1, 4)]):
+        log.append(keyed(*(offset_record(GROUP, tp, CommittedOffset(offset)) for tp, offset in commits)), 0)
+    clean_log(log, NOW_MS)
+    batches = [bytes(data) for segment in log.segments for _, data in segment.batches()]
+    (first,) = scan(batches[0])
+    assert (first.base_offset, first.record_count) == (0, 1), "the batch keeps its base, its first record is gone"
+    world.storage.batches[here] = batches
+    world.coordinator.start()
+    world.lead()
+    assert world.offset(TP0) == 2
+    assert world.group().offsets.committed[TP0].appended_batch_offset == 1
+    assert world.group().offsets.committed[TP1].appended_batch_offset == 3
+
+
+@pytest.mark.spec("broker:LOD-22", "broker:LOD-07")
 def test_what_was_committed_in_which_order_is_known_after_a_load() -> None:
     world = World(start=False)
     here = world.partition()
@@ -522,7 +561,7 @@ def test_what_was_committed_in_which_order_is_known_after_a_load() -> None:
     assert (world.offset(TP0), world.offset(TP1)) == (2, 1)
 
 
-@pytest.mark.spec("broker:LOD-14", "broker:LOD-18")
+@pytest.mark.spec("broker:LOD-14", "broker:LOD-18", "broker:LOD-13")
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_in_the_log(commit: bool) -> None:
     world = World(start=False)

@@ -114,7 +114,7 @@ def test_tombstones_of_both_kinds() -> None:
     assert set(last.values()) == {None}
 
 
-@pytest.mark.spec("broker:LOD-01", "broker:FET-01", "broker:LOD-11")
+@pytest.mark.spec("broker:LOD-01", "broker:FET-01")
 def test_the_log_is_read_when_leadership_comes_and_never_else() -> None:
     world = World()
     reads: list[int] = []
@@ -189,7 +189,7 @@ def test_settings_of_the_internal_topic() -> None:
     assert config.integer("offset.metadata.max.bytes") == GroupConfig().offset_metadata_max_bytes
 
 
-@pytest.mark.spec("broker:RTE-06", "broker:MGR-05")
+@pytest.mark.spec("broker:RTE-06", "broker:MGR-05", "broker:ARC-07")
 def test_groups_stay_where_they_are_if_the_topic_grows() -> None:
     world = World()
     before = world.partition("testgroup")
@@ -224,14 +224,14 @@ def test_a_client_that_looks_again_finds_the_group() -> None:
     assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: 0}
 
 
-@pytest.mark.spec("broker:SUP-13", "broker:REG-11", "broker:SUP-11", "broker:MEM-07")
+@pytest.mark.spec("broker:SUP-13", "broker:REG-11", "broker:SUP-11", "broker:MEM-07", "broker:SYN-03")
 def test_the_coordinator_hands_the_subscriptions_to_the_leader_and_its_plan_to_all() -> None:
     world = World()
     waiting = [world.join(protocols=(("range", name.encode()),)) for name in ("one", "two")]
     world.advance(6)
     leader, follower = (client_of(answer) for answer in waiting)
     assert [one.metadata for one in value_of(waiting[0]).members] == [b"one", b"two"]
-    parked = world.sync(follower)
+    parked = world.sync(follower, {follower.member_id: b"its own", leader.member_id: b"its own"})
     value_of(world.sync(leader, {follower.member_id: b"plan"}))
     assert value_of(parked).assignment == b"plan"
     (registration,) = world.storage.registrations(world.partition())

@@ -249,19 +249,49 @@ def test_a_parked_request_on_one_connection_does_not_hold_up_the_other(
 
 
 @pytest.mark.spec("client:NC-26")
-def test_a_poll_until_now_looks_once_and_does_not_wait(client: NetworkClient) -> None:
-    client.poll(client.clock.now())
+def test_a_poll_until_now_looks_once_and_does_not_wait(broker: ScriptedBroker, make_client: MakeClient) -> None:
+    clock = ManualClock(10.0)
+    selector = AutoSelector(clock)
+    client = make_client(broker.address, clock=clock, selector=selector)
+    wait_metadata(client)
+    for until in (clock.now(), -math.inf):
+        before = (clock.now(), selector.selects)
+        client.poll(until)
+        assert (clock.now(), selector.selects) == (before[0], before[1] + 1)
+
+
+@pytest.mark.spec("client:NC-25", "client:NC-28", "client:NC-07", "client:NC-55", "client:CF-21")
+@pytest.mark.parametrize("seconds", [1.5, 7.0])
+def test_a_poll_waits_as_long_as_it_may_and_no_longer(
+    broker: ScriptedBroker, make_client: MakeClient, seconds: float
+) -> None:
+    """In one piece: neither 5 s, nor the retry backoff while nothing is in flight, cuts the wait into several."""
+    clock = ManualClock(10.0)
+    selector = AutoSelector(clock)
+    client = make_client(broker.address, clock=clock, selector=selector)
+    wait_metadata(client)
     client.poll(-math.inf)
+    now, selects = clock.now(), selector.selects
+    client.poll(now + seconds)
+    assert clock.now() == pytest.approx(now + seconds)
+    assert selector.selects == selects + 1
 
 
-@pytest.mark.spec("client:NC-25", "client:NC-28")
-def test_a_poll_waits_no_longer_than_it_may(broker: ScriptedBroker, make_client: MakeClient) -> None:
+@pytest.mark.spec("client:NC-56", "client:NC-59")
+def test_a_poll_wakes_at_the_earliest_deadline_of_all_nodes(broker: ScriptedBroker, make_client: MakeClient) -> None:
     clock = ManualClock(10.0)
     client = make_client(broker.address, clock=clock, selector=AutoSelector(clock))
     wait_metadata(client)
-    now = clock.now()
-    client.poll(now + 1.5)
-    assert clock.now() == pytest.approx(now + 1.5)
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    began = clock.now()
+    other = BrokerMetadata(7, "127.0.0.1", broker.port)
+    heartbeat(client, timeout=20.0)
+    first = heartbeat(client, other, timeout=7.0)
+    ended: list[float] = []
+    first.add_callback(lambda future: ended.append(clock.now() - began))
+    client.poll(began + 300.0, first)
+    assert isinstance(first.exception, RequestTimeoutError)
+    assert ended == [pytest.approx(7.0)]
 
 
 def test_a_poll_without_a_future_returns_when_anything_has_come(broker: ScriptedBroker, client: NetworkClient) -> None:
@@ -270,7 +300,7 @@ def test_a_poll_without_a_future_returns_when_anything_has_come(broker: Scripted
     assert any(future.done for future in futures)
 
 
-@pytest.mark.spec("client:NC-11", "client:NC-21", "client:NC-36", "client:NC-54")
+@pytest.mark.spec("client:NC-11", "client:NC-36", "client:NC-54", "client:NC-53")
 def test_callbacks_run_inside_poll_in_the_thread_that_polls(client: NetworkClient) -> None:
     heard: list[tuple[str, int]] = []
     future = heartbeat(client)
@@ -305,7 +335,8 @@ def test_wakeup_from_another_thread_ends_the_wait(client: NetworkClient) -> None
     thread = threading.Timer(0.05, client.wakeup)
     thread.start()
     client.poll(math.inf)
-    thread.join()
+    thread.join(20)
+    assert thread.finished.is_set(), "nothing else ends that poll"
 
 
 def test_wakeup_before_a_poll_ends_that_poll(client: NetworkClient) -> None:

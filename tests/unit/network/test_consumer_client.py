@@ -147,7 +147,7 @@ def test_where_wakeups_are_disabled_none_is_raised_and_none_is_lost(client: Cons
     client.poll(client.clock.now())
 
 
-@pytest.mark.spec("client:NC-30", "client:NC-38", "client:NC-45")
+@pytest.mark.spec("client:NC-30", "client:NC-45")
 def test_a_poll_that_raises_a_wakeup_loses_no_answer(broker: ScriptedBroker, client: ConsumerNetworkClient) -> None:
     heard: list[str] = []
     future = heartbeat(client)
@@ -157,8 +157,21 @@ def test_a_poll_that_raises_a_wakeup_loses_no_answer(broker: ScriptedBroker, cli
     client.wakeup()
     with pytest.raises(WakeupError):
         client.poll(math.inf)
-    if not future.done:
+    if not future.done:  # the answer was still on its way
         client.poll(soon(client), future)
+    assert heard == ["called"]
+
+
+@pytest.mark.spec("client:NC-38")
+def test_callbacks_have_run_when_a_wakeup_is_raised(silent: ConsumerNetworkClient, clock: ManualClock) -> None:
+    heard: list[str] = []
+    future = heartbeat(silent, timeout=5.0)
+    future.add_callback(lambda f: heard.append("called"))
+    silent.poll(-math.inf)
+    clock.advance(6.0)
+    silent.wakeup()
+    with pytest.raises(WakeupError):
+        silent.poll(math.inf)
     assert heard == ["called"]
 
 
@@ -211,9 +224,41 @@ def test_ctrl_c_comes_out_even_where_wakeups_are_disabled(
 # -- poll --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("client:NC-25", "client:NC-26", "client:NC-27")
-def test_a_future_that_is_done_is_not_waited_for(client: ConsumerNetworkClient) -> None:
-    client.poll(math.inf, RequestFuture.of(1))
+@pytest.mark.spec("client:NC-26", "client:NC-27")
+def test_a_future_that_is_done_is_not_waited_for(silent: ConsumerNetworkClient, clock: ManualClock) -> None:
+    before = clock.now()
+    silent.poll(math.inf, RequestFuture.of(1))  # returns, although nothing will ever come
+    assert clock.now() == before
+    assert not silent.has_pending_requests()
+
+
+@pytest.mark.spec("client:NC-21")
+def test_what_an_earlier_poll_left_is_completed_before_anything_else(
+    broker: ScriptedBroker, make_client: MakeClient, clock: ManualClock
+) -> None:
+    broker.on(ApiKey.HEARTBEAT, SILENCE)
+    client = ConsumerNetworkClient(
+        make_client(broker.address, clock=clock, max_in_flight=1, config={"metadata_max_age_ms": 10**9})
+    )
+    know_cluster(client)
+    blocking = heartbeat(client, timeout=1000.0)
+    first, second = heartbeat(client, timeout=5.0), heartbeat(client, timeout=5.0)
+    states: list[str] = []
+
+    def interrupted(future: RequestFuture[ClientResponse]) -> None:
+        raise KeyboardInterrupt
+
+    first.add_callback(interrupted)
+    second.add_callback(lambda future: states.append(client.connection_state(0)))
+    client.poll(-math.inf)
+    clock.advance(6.0)
+    with pytest.raises(KeyboardInterrupt):
+        client.poll(-math.inf)
+    assert states == []
+    client.disconnect_async(0, cause="no need")
+    client.poll(-math.inf)
+    assert states == ["ready"], "before the connection was closed"
+    assert blocking.failed
 
 
 @pytest.mark.spec("client:NC-23", "client:GP-41", "client:NC-12", "client:NC-29")

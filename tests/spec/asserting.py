@@ -1,0 +1,202 @@
+"""Finds tests that name an item but assert nothing, by reading the syntax trees of the tests; imports none of them.
+
+A function asserts if its body has an `assert`, a `raise AssertionError`, one of pytest's `raises`, `warns`,
+`deprecated_call` and `fail`, a mock's `assert_...`, or calls a function of the tests that asserts. A plain name is
+looked up in its module and its imports; a method by its name in the same class, or, on another object, anywhere in the
+tests: there every method of that name has to assert.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.spec.items import FULL_ID
+from tests.spec.naming import LEFT_OUT, TESTS, modules
+
+_PYTEST = frozenset({"raises", "warns", "deprecated_call", "fail", "RaisesGroup"})
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Key = tuple[str, str]  # path of the module, qualified name of the function
+
+
+@dataclass(slots=True)
+class _Module:
+    path: str
+    tree: ast.Module
+    functions: dict[str, _Function] = field(default_factory=dict)  # qualified name -> function
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> path of module, name there
+
+
+def silent_tests(folder: Path = TESTS, *, left_out: Iterable[str] = LEFT_OUT) -> list[str]:
+    """Return one line for each test (or table that no asserting test uses) that names an item and asserts nothing."""
+    found: dict[str, _Module] = {}
+    for path in modules(folder, ()):
+        name = str(path.relative_to(folder.parent))
+        found[name] = _read(name, ast.parse(path.read_text(encoding="utf-8"), name))
+    asserting = _asserting(found)
+    read = {str(path.relative_to(folder.parent)) for path in modules(folder, left_out)}
+    return [line for name, module in found.items() if name in read for line in _silent(module, asserting)]
+
+
+def _read(path: str, tree: ast.Module) -> _Module:
+    module = _Module(path, tree)
+
+    def collect(body: list[ast.stmt], prefix: str) -> None:
+        for node in body:
+            if isinstance(node, _Function):
+                module.functions[prefix + node.name] = node
+            elif isinstance(node, ast.ClassDef):
+                module.classes[prefix + node.name] = node
+                collect(node.body, f"{prefix}{node.name}.")
+
+    collect(tree.body, "")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "tests":
+            for alias in node.names:
+                there = node.module.replace(".", "/")
+                module.imported[alias.asname or alias.name] = (there, alias.name)
+    return module
+
+
+def _asserting(found: dict[str, _Module]) -> set[_Key]:
+    """The functions of all modules that assert, directly or through another of them."""
+    asserting = {
+        (path, name)
+        for path, module in found.items()
+        for name, function in module.functions.items()
+        if any(map(_is_assertion, ast.walk(function)))
+    }
+    calls = {
+        (path, name): [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+        for path, module in found.items()
+        for name, function in module.functions.items()
+    }
+    while True:
+        methods = _methods_that_assert(found, asserting)
+        more = {
+            key
+            for key, called in calls.items()
+            if key not in asserting
+            and any(_calls_asserting(function, found[key[0]], key[1], found, asserting, methods) for function in called)
+        }
+        if not more:
+            return asserting
+        asserting |= more
+
+
+def _methods_that_assert(found: dict[str, _Module], asserting: set[_Key]) -> set[str]:
+    """Names of methods that assert in each class of the tests that has one of that name."""
+    with_it, without = set(), set()
+    for path, module in found.items():
+        for name in module.functions:
+            if "." in name:
+                (with_it if (path, name) in asserting else without).add(name.rpartition(".")[2])
+    return with_it - without
+
+
+def _calls_asserting(
+    function: ast.expr,
+    module: _Module,
+    caller: str,
+    found: dict[str, _Module],
+    asserting: set[_Key],
+    methods: set[str],
+) -> bool:
+    if isinstance(function, ast.Name):
+        if (module.path, function.id) in asserting:
+            return True
+        if function.id in module.imported:
+            there, name = module.imported[function.id]
+            return any((path, name) in asserting for path in (f"{there}.py", f"{there}/__init__.py"))
+        return False
+    if not isinstance(function, ast.Attribute):
+        return False
+    owner = function.value
+    if isinstance(owner, ast.Name) and owner.id == "self":
+        own = f"{caller.rpartition('.')[0]}.{function.attr}"
+        if own in module.functions:
+            return (module.path, own) in asserting
+    if isinstance(owner, ast.Name) and owner.id in module.imported:  # a module: `script.check(...)`
+        package, name = module.imported[owner.id]
+        if f"{package}/{name}.py" in found:
+            return (f"{package}/{name}.py", function.attr) in asserting
+    return function.attr in methods
+
+
+def _is_assertion(node: ast.AST) -> bool:
+    if isinstance(node, ast.Assert):
+        return True
+    if isinstance(node, ast.Raise):
+        raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        return isinstance(raised, ast.Name) and raised.id == "AssertionError"
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    owner = node.func.value
+    of_pytest = isinstance(owner, ast.Name) and owner.id == "pytest"
+    return (of_pytest and node.func.attr in _PYTEST) or node.func.attr.startswith("assert_")
+
+
+def _silent(module: _Module, asserting: set[_Key]) -> Iterator[str]:
+    """The tests of one module that name items and assert nothing, and its tables that no asserting test uses."""
+    tests = {name: node for name, node in module.functions.items() if name.rpartition(".")[2].startswith("test")}
+    heard = {name for name in tests if (module.path, name) in asserting}
+    inside: set[ast.AST] = set()
+    for name, function in module.functions.items():
+        inside.update(ast.walk(function))
+        if name in tests and name not in heard and (ids := _ids(function)):
+            yield f"{module.path}:{function.lineno}: {name} names {', '.join(ids)} but asserts nothing"
+    for class_name, node in module.classes.items():
+        ids = [one for decorator in node.decorator_list for one in _ids(decorator)]
+        inside.update(inner for decorator in node.decorator_list for inner in ast.walk(decorator))
+        of_class = [name for name in tests if name.startswith(f"{class_name}.")]
+        if ids and (silent := [name for name in of_class if name not in heard] or not of_class):
+            yield f"{module.path}:{node.lineno}: {class_name} names {', '.join(ids)}, but asserts nothing: {silent}"
+    yield from _unused_tables(module, tests, heard, inside)
+
+
+def _unused_tables(
+    module: _Module, tests: dict[str, _Function], heard: set[str], inside: set[ast.AST]
+) -> Iterator[str]:
+    """Statements outside of functions whose ids reach no test that asserts: a table has to be used by one."""
+    users: dict[str, set[str]] = {}  # a name of the module -> the statements and tests that mention it
+    for name in heard:
+        for node in ast.walk(tests[name]):
+            if isinstance(node, ast.Name):
+                users.setdefault(node.id, set()).add(name)
+    used = set(users)
+    statements = [node for node in module.tree.body if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)]
+    for node in reversed(statements):  # a table that a used table is made of is used
+        if _targets(node) & used:
+            used |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    for node in module.functions.values():  # a table that a helper or fixture of the module yields
+        used |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)} if not _is_test(node) else set()
+    for node in module.tree.body:
+        if isinstance(node, _Function | ast.ClassDef):
+            continue
+        ids = [one.value for one in ast.walk(node) if one not in inside and _is_id(one)]  # type: ignore[attr-defined]
+        if ids and "pytestmark" not in _targets(node) and not _targets(node) & used:
+            yield f"{module.path}:{node.lineno}: no test that asserts something uses {', '.join(ids)}"
+
+
+def _is_test(node: _Function) -> bool:
+    return node.name.startswith("test")
+
+
+def _targets(node: ast.stmt) -> set[str]:
+    if isinstance(node, ast.Assign):
+        return {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+    if isinstance(node, ast.AnnAssign | ast.AugAssign):
+        return {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
+    return set()
+
+
+def _ids(node: ast.AST) -> list[str]:
+    return [one.value for one in ast.walk(node) if _is_id(one)]  # type: ignore[attr-defined]
+
+
+def _is_id(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(FULL_ID.fullmatch(node.value))
