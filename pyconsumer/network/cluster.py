@@ -206,6 +206,8 @@ class Cluster:
                 found.append(str(peer.health.last_error))
             elif peer.link is not None:
                 found.append(f"{peer.link.stage} with {peer.link.address} is under way")
+        if not found and self._pool.last_error is not None:  # of a node that was forgotten when we started over
+            found.append(str(self._pool.last_error))
         return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
 
     def _refresh_metadata(self, now: float) -> float:

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 from pyconsumer.config import Address
 from pyconsumer.errors import KafkaConnectionError
 
-__all__ = ["Endpoint", "Lookup", "NameService", "resolve"]
+__all__ = ["Endpoint", "Lookup", "NameService", "address_problem", "printable_address", "resolve"]
+
+_LONGEST_NAME = 255  # RFC 1035, 2.3.4
+_MAX_PORT = 65535
 
 
 class Endpoint(NamedTuple):
@@ -48,6 +51,25 @@ def resolve(host: str, port: int, canonical: bool = False) -> list[Endpoint]:
     return [endpoint._replace(host=_canonical(endpoint)) for endpoint in endpoints]
 
 
+def address_problem(host: str, port: int) -> str | None:
+    """Return why nothing can listen at an address, None if something may. Brokers have advertised such addresses."""
+    if not host:
+        return "the host is empty"
+    if len(host) > _LONGEST_NAME:
+        return f"the host has {len(host)} characters, more than the {_LONGEST_NAME} of the longest name"
+    if not host.isprintable() or " " in host:
+        return "the host contains characters that no name has"
+    if not 0 <= port <= _MAX_PORT:
+        return f"port {port} is not between 0 and {_MAX_PORT}"
+    return None
+
+
+def printable_address(host: str, port: int) -> str:
+    """Return an address for messages, whatever it is made of: shortened, and escaped where it cannot be printed."""
+    shown = host if len(host) <= _LONGEST_NAME else f"{host[:40]}..."
+    return str(Address(shown if shown.isprintable() else ascii(shown)[1:-1], port))
+
+
 def _canonical(endpoint: Endpoint) -> str:
     try:
         return socket.getnameinfo(endpoint.sockaddr, socket.NI_NAMEREQD)[0]
@@ -75,11 +97,16 @@ class Lookup:
         cause: object = "the name has no address"
         try:
             self.endpoints = resolver(self.host, self.port, canonical)
-        except (OSError, UnicodeError) as error:
+        except (OSError, OverflowError, ValueError) as error:  # UnicodeError is a ValueError
             cause = error
         if not self.endpoints:
-            name = Address(self.host, self.port)
-            self.error = KafkaConnectionError(f"DNS lookup of {name} failed: {cause}", stage="DNS", address=str(name))
+            self.fail(f"failed: {cause}")
+        self.done = True
+
+    def fail(self, why: str) -> None:
+        """End the lookup without an address; ``why`` follows the name in the error."""
+        name = printable_address(self.host, self.port)
+        self.error = KafkaConnectionError(f"DNS lookup of {name} {why}", stage="DNS", address=name)
         self.done = True
 
 
@@ -97,8 +124,17 @@ class NameService:
         self._finished: deque[Lookup] = deque()
 
     def start(self, host: str, port: int, owner: Any, *, canonical: bool = False) -> Lookup:
-        """Start to look up a name. An IP address is done on return and is not given out by :meth:`take`."""
+        """Start to look up a name.
+
+        An IP address, and an address at which nothing can listen, is done on return and is not given out by
+        :meth:`take`.
+        """
         lookup = Lookup(host, port, owner)
+        problem = address_problem(host, port)
+        if problem is not None:
+            lookup.fail(f"refused: {problem}; check advertised.listeners of the broker")
+            lookup.at_once = True
+            return lookup
         endpoint = None if canonical else _literal(host, port)
         if endpoint is not None:
             lookup.endpoints, lookup.done, lookup.at_once = [endpoint], True, True

@@ -182,6 +182,8 @@ class Link:
                 return
             except OSError as error:
                 self._address_failed(_text(error))
+            except (OverflowError, ValueError) as error:  # the operating system's calls do not take it, or TLS's
+                self._address_failed(str(error))
         causes = "; ".join(self._failed)
         raise KafkaConnectionError(
             f"TCP connection to {self.address} failed: {causes}", stage="TCP", address=self.address

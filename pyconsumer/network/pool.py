@@ -21,7 +21,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.connection import Reply
-from pyconsumer.network.dns import NameService
+from pyconsumer.network.dns import NameService, printable_address
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.link import Link, LinkSettings, LinkStats
 from pyconsumer.network.peer import ClientResponse, Peer, Request, RequestTimeoutError
@@ -282,7 +282,7 @@ class Pool:
         self._touched = peer
         peer.health.attempt(now)
         peer.last_used = now
-        address = str(broker.address)
+        address = printable_address(broker.host, broker.port)
         log.debug("connecting to node %s at %s", peer.node_id, address)
         canonical = self._canonical_bootstrap and peer.node_id < 0
         lookup = self._names.start(broker.host, broker.port, peer, canonical=canonical)
@@ -378,6 +378,8 @@ class Pool:
             link.deadline = now + link.handshake_timeout  # its own answer may be the next one
         if replies and peer.health.last_error is not None:
             peer.health.established()
+            self.last_error = None
+        elif replies and self.last_error is not None and peer.node_id >= 0:
             self.last_error = None
         for entry, message in replies:
             throttle_ms = getattr(message, "throttle_time_ms", 0)

@@ -210,6 +210,11 @@ class RecordAccumulator:
             return 0.0
         return first.created_at + self._linger
 
+    def first_waiting(self, tp: TopicPartition) -> ProducerBatch | None:
+        """Return the batch of a partition that leaves next; None if none waits."""
+        queue = self._queues.get(tp)
+        return queue.batches[0] if queue is not None and queue.batches else None
+
     def next_deadline(self) -> float | None:
         """The earliest end of a delivery timeout of a batch that waits or is in flight, or None."""
         earliest = [self._queues[tp].batches[0].created_at for tp in self._busy]
@@ -247,6 +252,10 @@ class RecordAccumulator:
         return batch
 
     # ------------------------------------------------------------ what became of it
+
+    def is_in_flight(self, batch: ProducerBatch) -> bool:
+        """Return whether a batch was taken and neither is done nor was put back."""
+        return batch in self._in_flight
 
     def done(self, batch: ProducerBatch) -> None:
         """The batch was sent or given up: release its memory and its partition."""

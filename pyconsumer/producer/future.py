@@ -35,6 +35,7 @@ class BatchResult:
         "_waiting",
         "base_offset",
         "error",
+        "last_failure",
         "log_append_time_ms",
         "topic_partition",
     )
@@ -44,6 +45,8 @@ class BatchResult:
         self.base_offset = -1
         self.log_append_time_ms = -1
         self.error: KafkaError | None = None
+        self.last_failure: KafkaError | None = None
+        """Why it is not sent yet: the last attempt's error, for messages of those who do not wait any longer."""
         self._lock = threading.Lock()
         self._settled = False
         self._released = threading.Event()
@@ -171,7 +174,9 @@ class FutureRecordMetadata:
                 "a callback of a record cannot wait for another record: its thread is the one that sends"
             )
         if not self._result.wait(timeout):
-            raise KafkaTimeoutError(f"no result for the record to {self._result.topic_partition} within {timeout:g} s")
+            cause = self._result.of(self._index)[0].last_failure
+            text = f"no result for the record to {self._result.topic_partition} within {timeout:g} s"
+            raise KafkaTimeoutError(text if cause is None else f"{text}; the last error was: {cause}") from cause
         error = self.exception
         if error is not None:
             raise error

@@ -358,10 +358,7 @@ class KafkaProducer:
     def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
         cause = known.error if known is not None else None
-        if self._metadata.update_count:
-            reason = str(cause) if cause is not None else "the cluster did not answer in time"
-        else:
-            reason = self._sender.failures
+        reason = str(cause) if cause is not None else f"connections: {self._sender.failures}"
         error = KafkaTimeoutError(f"{text}: {reason}")
         error.__cause__ = cause
         return error

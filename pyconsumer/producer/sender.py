@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pyconsumer.clock import Clock
@@ -39,6 +39,7 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaStorageError,
     KafkaTimeoutError,
+    LeaderNotAvailableError,
     MessageTooLargeError,
     NotEnoughReplicasAfterAppendError,
     OutOfOrderSequenceNumberError,
@@ -91,7 +92,7 @@ class Sender:
         accumulator: guarded by ``lock``, which is notified whenever memory is released or metadata arrives.
         on_batch: called with every batch that is done and its error or None, without the lock.
         wanted_topics: topics that ``send`` asked for; guarded by ``lock``.
-        failures: why no metadata has come so far, in words.
+        failures: why no metadata has come since they were last asked for, in words.
     """
 
     def __init__(
@@ -118,8 +119,11 @@ class Sender:
         self._producer: tuple[int, int] | None = None
         self._producer_request: RequestFuture[ClientResponse] | None = None
         self._producer_failures = 0
+        self._producer_error: KafkaError | None = None
         self._producer_retry_at = 0.0
         self._need_new_id = False
+        self._turn_failures = 0
+        self._last_failure: KafkaError | None = None
         self._force_close = False
         self.wanted_topics: set[str] = set()
         self.failures = "nothing has failed so far"
@@ -137,7 +141,7 @@ class Sender:
         reason: KafkaError = RequestCancelledError("the producer was closed before the record was sent")
         try:
             while not self._finished():
-                self._run_once()
+                self._guarded_turn()
         except BaseException as error:
             log.exception("the producer's sender thread ends by a failure")
             reason = KafkaError(f"the producer's sender thread has failed: {error!r}")
@@ -160,6 +164,25 @@ class Sender:
         with self._lock:
             return self._force_close or (self._accumulator.closing and self._accumulator.is_empty)
 
+    def _guarded_turn(self) -> None:
+        """Make one turn; an exception costs a pause and not the thread, as every record of the producer needs it.
+
+        What was in flight is answered in a later turn, or expires. Nothing is known to raise here: a hostile answer
+        once did, and the producer was dead for the rest of the process.
+        """
+        try:
+            self._run_once()
+        except Exception as error:
+            if self._client.closed:
+                raise
+            log.exception("the producer's sender thread continues after a failure")
+            self._last_failure = KafkaError(f"the producer's sender thread failed: {error!r}")
+            self._turn_failures += 1
+            with self._lock:
+                self._lock.wait(self._backoff.delay(self._turn_failures - 1))
+        else:
+            self._turn_failures = 0
+
     def _run_once(self) -> None:
         self.turns += 1
         now = self._clock.now()
@@ -176,7 +199,7 @@ class Sender:
         if deadline is not None:
             until = min(until, deadline)
         self._client.poll(until)
-        if not self._metadata.update_count:
+        if self._metadata.update_requested:
             self.failures = self._client.failures()
         seen = (self._metadata.update_count, self._metadata.fatal_error)
         if seen != self._seen_metadata:
@@ -191,9 +214,11 @@ class Sender:
         with self._lock:
             busy = tuple(self._accumulator.busy_partitions())
         if busy and self._config.enable_idempotence and not self._have_producer(now):
+            self._explain(busy, self._producer_error)
             return max(now, min(until, self._producer_retry_at)) if self._producer_retry_at > now else until
         limit = self._config.max_in_flight_requests_per_connection
         by_node: dict[int, list[TopicPartition]] = {}
+        leaderless: list[TopicPartition] = []
         for tp in busy:
             with self._lock:
                 ready_at = self._accumulator.ready_at(tp)
@@ -206,19 +231,34 @@ class Sender:
             if leader is None or leader.leader < 0:
                 self._metadata.add_topic(tp.topic)
                 self._metadata.request_update()
+                leaderless.append(tp)
                 until = min(until, now + self._backoff.delay(0))
                 continue
             if self._in_flight.get(leader.leader, 0) < limit:
                 by_node.setdefault(leader.leader, []).append(tp)
+        if leaderless:
+            reason = f"no leader is known of it; connections: {self._client.failures()}"
+            self._explain(leaderless, LeaderNotAvailableError(reason))
         for node, partitions in by_node.items():
             backoff_until = self._client.backoff_until(node)
             if backoff_until > now:
                 until = min(until, backoff_until)
                 self._metadata.request_update()
+                self._explain(partitions, self._client.node_error(node))
                 continue
             self._send_to(node, partitions)
             until = min(until, now) if self._more_for(node, partitions) else until
         return until
+
+    def _explain(self, partitions: Iterable[TopicPartition], error: KafkaError | None) -> None:
+        """Remember why the next batch of these partitions cannot leave."""
+        if error is None:
+            return
+        with self._lock:
+            for tp in partitions:
+                batch = self._accumulator.first_waiting(tp)
+                if batch is not None:
+                    batch.result.last_failure = error
 
     def _more_for(self, node: int, partitions: list[TopicPartition]) -> bool:
         """Whether a further request could leave at once: some partitions did not fit into the first."""
@@ -273,9 +313,26 @@ class Sender:
         )
         self.sent_batches += len(batches)
         self.sent_bytes += size
-        future.add_callback(lambda done: self._on_response(node, batches, names, done))
+        future.add_callback(lambda done: self._on_done(node, batches, names, done))
 
     # ------------------------------------------------------------ answers
+
+    def _on_done(
+        self, node: int, batches: list[ProducerBatch], names: dict[bytes, str], future: RequestFuture[ClientResponse]
+    ) -> None:
+        """Handle the end of a Produce request. If its answer cannot be handled, its batches fail with the reason."""
+        try:
+            self._on_response(node, batches, names, future)
+        except Exception as error:
+            log.exception("the answer of node %d to Produce cannot be handled", node)
+            failure = ProtocolError(f"the answer of node {node} to Produce cannot be handled: {error!r}")
+            failure.__cause__ = error
+            for batch in batches:
+                with self._lock:
+                    unhandled = self._accumulator.is_in_flight(batch)
+                if unhandled:
+                    batch.uncertain = True
+                    self._finish(batch, -1, -1, failure)
 
     def _on_response(
         self, node: int, batches: list[ProducerBatch], names: dict[bytes, str], future: RequestFuture[ClientResponse]
@@ -310,6 +367,7 @@ class Sender:
                 self._on_error(batch, _error_of(answer), now, answer.base_offset)
 
     def _on_error(self, batch: ProducerBatch, error: KafkaError, now: float, base_offset: int = -1) -> None:
+        batch.result.last_failure = error
         if error.invalid_metadata:
             self._metadata.request_update()
         if isinstance(error, _UNCERTAIN):
@@ -360,14 +418,15 @@ class Sender:
         if not batch.expired and not batch.uncertain:
             with self._lock:
                 self._accumulator.reuse_sequence(batch)
-        waited = self._config.delivery_timeout_ms
-        self._finish_result(
-            batch,
-            KafkaTimeoutError(
-                f"{batch.record_count} records for {batch.topic_partition} were not acknowledged within "
-                f"delivery_timeout_ms ({waited} ms); sent {batch.attempts} times"
-            ),
+        cause = batch.result.last_failure or self._last_failure
+        reason = f"; the last error was: {cause}" if cause is not None else f"; connections: {self._client.failures()}"
+        error = KafkaTimeoutError(
+            f"{_count(batch.record_count, 'record')} for {batch.topic_partition} not acknowledged within "
+            f"delivery_timeout_ms ({self._config.delivery_timeout_ms} ms); "
+            f"sent {_count(batch.attempts, 'time')}{reason}"
         )
+        error.__cause__ = cause
+        self._finish_result(batch, error)
 
     def _finish(
         self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int, error: KafkaError | None
@@ -426,18 +485,30 @@ class Sender:
         if error is None:
             message = future.value.message
             assert isinstance(message, InitProducerIdResponse)
-            if message.error_code == 0:
+            if message.error_code == 0 and (message.producer_id < 0 or message.producer_epoch < 0):
+                error = ProtocolError(
+                    f"the answer to InitProducerId names producer id {message.producer_id}, epoch "
+                    f"{message.producer_epoch}; both must be 0 or more"
+                )
+            elif message.error_code == 0:
                 self._producer = (message.producer_id, message.producer_epoch)
                 self._need_new_id = False
                 self._producer_failures = 0
+                self._producer_error = None
                 log.debug("producer id %d, epoch %d", *self._producer)
                 return
-            error = for_code(message.error_code)
+            else:
+                error = for_code(message.error_code)
+        self._producer_error = error
         if not error.retriable:
             self._fail_waiting(error)
         self._producer_failures += 1
         self._producer_retry_at = self._clock.now() + self._backoff.delay(self._producer_failures - 1)
         log.info("no producer id yet: %s", error)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _error_of(answer: PartitionProduceResponse) -> KafkaError:

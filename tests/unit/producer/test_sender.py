@@ -86,6 +86,10 @@ class Client:
     def __init__(self) -> None:
         self.sent: list[Sent] = []
         self.slept_until: list[float] = []
+        self.closed = False
+        self.error: KafkaError | None = None
+        self.backoff = float("-inf")
+        self.faults: list[Exception] = []
 
     def send(self, node: int, api: int, request: Any, **_: Any) -> RequestFuture[ClientResponse]:
         self.sent.append(Sent(node, api, request))
@@ -96,12 +100,17 @@ class Client:
 
     def poll(self, until: float) -> None:
         self.slept_until.append(until)
+        if self.faults:
+            raise self.faults.pop()
 
     def backoff_until(self, node: int) -> float:
-        return float("-inf")
+        return self.backoff
 
     def failures(self) -> str:
         return ""
+
+    def node_error(self, node: int) -> KafkaError | None:
+        return self.error
 
 
 class Bench:
@@ -260,7 +269,7 @@ def test_a_batch_that_expires_after_a_lost_answer_costs_the_producer_id() -> Non
     later = bench.one(0.2)
 
     assert isinstance(result.error, KafkaTimeoutError)
-    assert "sent 1 times" in str(result.error)
+    assert "sent 1 time;" in str(result.error)
     assert later.batches[P0].producer_id == 2
 
 
@@ -381,3 +390,80 @@ def test_without_a_leader_metadata_is_asked_for_and_the_sender_sleeps() -> None:
     assert bench.turn() == []
     assert "unknown" in bench.metadata.wanted_topics()
     assert bench.client.slept_until[-1] > bench.clock.now()
+
+
+# -- causes, and faults ------------------------------------------------------------------------------------------------
+
+
+def expire(bench: Bench, result: BatchResult) -> str:
+    bench.turn(2.0)
+    assert isinstance(result.error, KafkaTimeoutError)
+    return str(result.error)
+
+
+def test_a_delivery_timeout_names_the_error_of_the_last_attempt() -> None:
+    bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
+    result = bench.append()
+    bench.one().answer(p0=NOT_LEADER)
+    text = expire(bench, result)
+    assert "sent 1 time; the last error was: NOT_LEADER_OR_FOLLOWER" in text
+    assert isinstance(result.error.__cause__ if result.error else None, KafkaError)
+
+
+def test_a_delivery_timeout_names_the_connection_that_was_refused() -> None:
+    bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
+    bench.append()
+    bench.one().answer()
+    result = bench.append()
+    bench.client.backoff, bench.client.error = 10.0, KafkaConnectionError("connection refused by h:1")
+    bench.turn()
+    assert "sent 0 times; the last error was: connection refused by h:1" in expire(bench, result)
+
+
+def test_a_delivery_timeout_names_the_missing_leader_and_producer_id() -> None:
+    bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
+    unknown = bench.append(TopicPartition("t", 7))
+    bench.turn()
+    assert "no leader is known of it; connections: " in expire(bench, unknown)
+
+    bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
+    result = bench.append()
+    bench.sender._run_once()
+    bench.client.sent[0].give(InitProducerIdResponse(error_code=14))
+    bench.sender._run_once()
+    bench.clock.advance(2.0)
+    bench.sender._run_once()
+    assert "the last error was: COORDINATOR_LOAD_IN_PROGRESS" in str(result.error)
+
+
+def test_a_producer_id_that_is_none_is_an_error() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.sender._run_once()
+    bench.client.sent[0].give(InitProducerIdResponse(producer_id=-1, producer_epoch=0))
+    assert "names producer id -1" in str(result.error)
+
+
+def test_an_answer_that_cannot_be_handled_fails_its_batches_alone() -> None:
+    bench = Bench()
+    result = bench.append()
+    bench.one().give(ProduceResponse(responses=[None]))  # type: ignore[list-item]
+    assert "cannot be handled" in str(result.error)
+    assert bench.accumulator.is_empty
+    later = bench.append()
+    bench.one().answer()
+    assert (later.base_offset, later.error) == (100, None)
+
+
+@pytest.mark.concurrent
+def test_the_thread_survives_what_a_turn_raises() -> None:
+    bench = Bench(retry_backoff_ms=1, retry_backoff_max_ms=1, linger_ms=0)
+    result = bench.append()
+    bench.client.faults = [OverflowError("port"), ValueError("host")]
+    bench.sender._guarded_turn()
+    bench.sender._guarded_turn()
+    assert not result.done
+    bench.turn()
+    bench.client.sent[0].give(InitProducerIdResponse(producer_id=1, producer_epoch=0))
+    bench.one().answer()
+    assert result.base_offset == 100
