@@ -17,7 +17,10 @@ Rules
    request for a partition's share may leave.
 5. Only partitions that changed are looked at (the journal of ``SubscriptionState``), so planning costs what changed and
    not what is assigned. A partition that may not be fetched leaves the request, and so the session.
-6. A plan that has nothing to wait for but answers and changes is not made again before one of them comes: a poll asks
+6. A node whose answers in a row bring nothing, each before its wait is over, is asked again after a pause that grows
+   (KIP-580): a broker that is broken must not keep the client busy. The first such answers are free, as a healthy
+   broker has reasons for one or two: a session that it forgot, a preferred replica, a log that begins later.
+7. A plan that has nothing to wait for but answers and changes is not made again before one of them comes: a poll asks
    several times.
 """
 
@@ -30,6 +33,7 @@ from typing import NamedTuple
 from pyconsumer.consumer.fetch_session import FetchSession, SessionPartition, SessionRequest
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.network.backoff import Backoff
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
@@ -69,7 +73,7 @@ class PlannedFetch(NamedTuple):
 class _Node:
     """What is to be fetched from one node, and what has changed since its last request."""
 
-    __slots__ = ("changed", "in_flight", "not_before", "session", "wanted")
+    __slots__ = ("changed", "idle", "in_flight", "not_before", "session", "wanted")
 
     def __init__(self, session: FetchSession) -> None:
         self.session = session
@@ -77,6 +81,7 @@ class _Node:
         self.changed: dict[TopicPartition, None] = {}
         self.in_flight: PlannedFetch | None = None
         self.not_before = 0.0
+        self.idle = 0  # answers in a row that brought nothing
 
 
 class FetchPlanner:
@@ -90,6 +95,7 @@ class FetchPlanner:
         max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
         buffer_bytes: ``fetch_buffer_bytes``.
         incremental: whether sessions are used.
+        backoff: of a node whose answers bring nothing.
 
     Attributes:
         budget: the memory in use.
@@ -108,6 +114,7 @@ class FetchPlanner:
         max_bytes: int,
         buffer_bytes: int,
         incremental: bool = True,
+        backoff: Backoff | None = None,
     ) -> None:
         self.budget = ByteBudget(buffer_bytes)
         self.wants_metadata = False
@@ -119,6 +126,7 @@ class FetchPlanner:
         self._max_bytes = max_bytes
         self._largest = max(_LARGEST_ANSWER, _FULL_PARTITIONS * max_partition_bytes)
         self._incremental = incremental
+        self._backoff = backoff or Backoff(0.1, 1.0)
         self._nodes: dict[int, _Node] = {}
         self._node_of: dict[TopicPartition, int] = {}
         self._delayed: list[tuple[float, TopicPartition]] = []
@@ -149,20 +157,32 @@ class FetchPlanner:
         node = self._nodes.get(planned.node_id)
         return node is None or node.in_flight is planned
 
-    def on_response(self, node_id: int, *, retry_at: float = 0.0) -> PlannedFetch | None:
-        """The answer of a node came, or its request failed: its reservation is over.
-
-        Args:
-            retry_at: send it nothing before this time.
-        """
+    def on_response(self, node_id: int) -> PlannedFetch | None:
+        """The answer of a node came, or its request failed: its reservation is over."""
         node = self._nodes.get(node_id)
         if node is None or node.in_flight is None:
             return None
         self._settled = False
         planned, node.in_flight = node.in_flight, None
-        node.not_before = retry_at
         self.budget.reserved -= planned.reserved
         return planned
+
+    def on_progress(self, node_id: int) -> None:
+        """A node's answer brought something, or took its time: nothing holds up the next request."""
+        node = self._nodes.get(node_id)
+        if node is not None:
+            node.idle, node.not_before = 0, 0.0
+
+    def on_idle(self, node_id: int, now: float, *, free: int) -> None:
+        """Pause before the next request to a node: its answer brought nothing, or there was none.
+
+        Args:
+            free: answers in a row, of any such kind, that need no pause.
+        """
+        node = self._nodes.get(node_id)
+        if node is not None:
+            node.idle += 1
+            node.not_before = now + self._backoff.delay(node.idle - free - 1) if node.idle > free else 0.0
 
     def session(self, node_id: int) -> FetchSession | None:
         """The session with a node, None if there is none."""

@@ -27,7 +27,8 @@ from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offsets import OffsetFetcher, current_leader
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.errors import IllegalStateError, KafkaError, OffsetsOutOfRangeError, RecordTooLargeError
+from pyconsumer.errors import KafkaError, OffsetsOutOfRangeError, RecordTooLargeError
+from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import (
@@ -77,6 +78,10 @@ _ACTIONS: Final[dict[int, _Action]] = {
 _WARN: Final = frozenset((3, -1, 100, 103))
 _SESSION_ERRORS: Final = frozenset((70, 71, 106))
 """FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+_FREE_SESSION_ERRORS: Final = 1
+"""Errors of a session in a row after which a new one is opened at once: a broker forgets sessions when it has many."""
+_FREE_EMPTY_ANSWERS: Final = 2
+"""Answers in a row, with nothing and before their wait is over, that are followed by the next fetch at once."""
 
 
 class Fetcher:
@@ -108,6 +113,8 @@ class Fetcher:
         self._clock = clock
         self._metrics = metrics
         self._retry_backoff = config.retry_backoff_ms / 1000
+        # Half of its wait: clocks differ by a little, and a loop at that pace costs nothing.
+        self._early = config.fetch_max_wait_ms / 1000 / 2
         self._seen_update = -1
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
@@ -125,6 +132,7 @@ class Fetcher:
             max_bytes=config.fetch_max_bytes,
             buffer_bytes=config.fetch_buffer_bytes,
             incremental=config.enable_incremental_fetch_sessions,
+            backoff=Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms),
         )
         self.buffer = FetchBuffer(
             subscriptions, self.planner.budget, self.deserialization if self.deserialization.needed else None
@@ -211,9 +219,9 @@ class Fetcher:
             return
         if not self.planner.is_current(planned):
             return  # given up, see recover
-        retry_at = self._clock.now() + self._retry_backoff
+        self.planner.on_response(planned.node_id)
         if future.exception is not None:
-            self.planner.on_response(planned.node_id, retry_at=retry_at)
+            self.planner.on_idle(planned.node_id, self._clock.now(), free=0)
             self._metrics.fetch_failures += 1
             session.on_failure()
             self._on_failure(planned.node_id, future.exception)
@@ -222,17 +230,21 @@ class Fetcher:
         message = response.message
         assert isinstance(message, FetchResponse)
         answer = session.on_response(message, response.api_version)
-        # A session that is to be opened anew is opened at once; what persists must not make a busy loop.
-        passing = answer.accepted or message.error_code in _SESSION_ERRORS
-        self.planner.on_response(planned.node_id, retry_at=0.0 if passing else retry_at)
         if not answer.accepted:
+            free = _FREE_SESSION_ERRORS if message.error_code in _SESSION_ERRORS else 0
+            self.planner.on_idle(planned.node_id, self._clock.now(), free=free)
             if not answer.throttled:
                 _log.info("fetch session with node %d starts anew: %s", planned.node_id, answer.problem)
             return
         size = 0
+        progress = response.latency >= self._early
         for tp, data, asked in answer.partitions:
             size += len(data.records or b"")
-            self._on_partition(tp, data, asked, planned.node_id)
+            progress |= self._on_partition(tp, data, asked, planned.node_id)
+        if progress:
+            self.planner.on_progress(planned.node_id)
+        else:
+            self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_ANSWERS)
         self._take_leader_hints(message, answer.partitions)
         self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
         if self._is_awaited:
@@ -272,14 +284,19 @@ class Fetcher:
         """Whether :meth:`raise_error` would raise."""
         return self._error is not None or self.offsets.has_error
 
-    def _on_partition(self, tp: TopicPartition, data: PartitionData, asked: SessionPartition, node_id: int) -> None:
+    def _on_partition(self, tp: TopicPartition, data: PartitionData, asked: SessionPartition, node_id: int) -> bool:
+        """Take a partition's part of an answer.
+
+        Returns:
+            Whether that is a step forward: records, or an error that the partition waits for or raises. If not, the
+            next fetch would ask the same.
+        """
         state = self._subscriptions.get(tp)
         if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
             _log.debug("%s: an answer for offset %d is stale and ignored", tp, asked.fetch_offset)
-            return
+            return True
         if data.error_code:
-            self._on_error(state, data.error_code, asked.fetch_offset, node_id)
-            return
+            return self._on_error(state, data.error_code, asked.fetch_offset, node_id)
         if data.high_watermark >= 0:
             state.high_watermark = data.high_watermark
         if data.log_start_offset >= 0:
@@ -292,7 +309,7 @@ class Fetcher:
             self._subscriptions.note_changed(tp)
         records = data.records
         if records is None or len(records) == 0:
-            return
+            return False
         aborted = None
         if self._config.read_committed:
             aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
@@ -307,34 +324,34 @@ class Fetcher:
                     " raise max_partition_fetch_bytes"
                 ),
             )
-            return
+            return True
         state.fetch_offset = fetch.cursor.end_offset
         self.buffer.add(fetch)
         self._subscriptions.note_changed(tp)
+        return fetch.cursor.end_offset > asked.fetch_offset
 
-    def _on_error(self, state: PartitionState, code: int, offset: int, node_id: int) -> None:
+    def _on_error(self, state: PartitionState, code: int, offset: int, node_id: int) -> bool:
+        """Do what an error asks for; whether the partition is not fetched again at once. Arguments as of the caller."""
         tp = state.topic_partition
-        action = _ACTIONS.get(code)
-        error = errors.for_code(code, str(tp))
-        _log.log(
-            logging.WARNING if code in _WARN else logging.DEBUG, "fetch of %s from node %d: %s", tp, node_id, error
-        )
+        error = errors.for_code(code, f"fetch of {tp} at offset {offset} from node {node_id}")
+        action = _ACTIONS.get(code) or (_Action.REFRESH if error.retriable else _Action.RAISE)
+        _log.log(logging.WARNING if code in _WARN else logging.DEBUG, "%s", error)
         self._subscriptions.move_to_end(tp)
         self._subscriptions.note_changed(tp)
         if action is _Action.RESET:
             if state.preferred_replica == node_id and self._leader(tp).leader != node_id:
                 state.preferred_replica = -1  # a follower may lag; the leader decides
-                return
+                return False
             self._queue_out_of_range(state, offset)
-        elif action is _Action.RAISE:
+            return False
+        if action is _Action.RAISE:
             self._queue_error(state, error)
-        elif action is None:
-            self._queue_error(state, IllegalStateError(f"unexpected error for a fetch of {tp}: {error}"))
         else:
             state.fetch_not_before = self._clock.now() + self._retry_backoff
             if action is _Action.REFRESH:
                 state.preferred_replica = -1
                 self._metadata.request_update()
+        return True
 
     def _queue_error(self, state: PartitionState, error: Exception) -> None:
         """Raise an error at the partition's turn: what was fetched before is handed out first."""

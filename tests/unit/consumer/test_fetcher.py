@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from pyconsumer.consumer.offsets import current_leader
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
-    IllegalStateError,
     KafkaConnectionError,
     KafkaError,
     OffsetsOutOfRangeError,
@@ -40,7 +40,7 @@ from pyconsumer.protocol.messages.metadata import (
 )
 from pyconsumer.protocol.records import BatchBuilder, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import TopicPartition
-from tests.unit.consumer.builders import FakeClient, Sent, batch, batches, offsets_of
+from tests.unit.consumer.builders import Answer, FakeClient, Sent, batch, batches, offsets_of
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 TOPIC_ID = bytes([7] * 16)
@@ -270,7 +270,7 @@ def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> 
     world.send()[1].answer(response({}, error_code=-1))
 
     assert world.send() == {}
-    world.clock.advance(0.1)
+    world.clock.advance(0.13)
     assert asked(world.send()[1]) == {0: 0}
 
 
@@ -281,7 +281,7 @@ def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
     assert world.subscriptions.state(T0).position == 0
     assert not world.fetcher.has_error
 
-    world.clock.advance(0.1)
+    world.clock.advance(0.13)
     assert asked(world.send()[1]) == {0: 0}
 
 
@@ -404,7 +404,9 @@ def test_errors_that_pass_are_logged(item: str, code: int, level: int, caplog: p
         ("client:FE-55", 29, errors.TopicAuthorizationFailedError),
         ("client:ER-14", 29, errors.TopicAuthorizationFailedError),
         ("client:FE-57", 2, KafkaError),
-        ("client:FE-58", 44, IllegalStateError),
+        ("client:FE-58", 44, KafkaError),
+        ("client:FE-58", 87, errors.for_code(87).__class__),
+        ("client:FE-58", 999, errors.for_code(999).__class__),
     ],
 )
 def test_other_errors_are_raised_with_the_partition(item: str, code: int, error: type[Exception]) -> None:
@@ -630,4 +632,107 @@ def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
 
     assert world.collect(5) == {T0: [0, 1, 2, 3, 4]}
     with pytest.raises(errors.CorruptRecordError):
+        world.collect()
+
+
+# -- a broker that answers at once, and with nothing -------------------------------------------------------------------
+
+
+def fetches_in(seconds: float, world: World, answer: Callable[[], FetchResponse], *, latency: float = 0.001) -> int:
+    """Answer each fetch of node 1 after a millisecond, as often as it comes; how many came."""
+    count = 0
+    end = world.clock.now() + seconds
+    while world.clock.now() < end:
+        world.clock.advance(latency)
+        for sent in world.send().values():
+            count += 1
+            sent.future.complete(Answer(answer(), 17, 1, latency=latency))
+    return count
+
+
+@pytest.mark.parametrize("code", [70, 71, 106])
+def test_a_session_error_is_followed_at_once_by_one_more_request_and_then_by_pauses(code: int) -> None:
+    world = World(T0)
+    assert fetches_in(0.003, world, lambda: response({}, error_code=code)) == 2
+    assert fetches_in(10.0, world, lambda: response({}, error_code=code)) <= 15
+
+
+def test_empty_answers_before_the_wait_is_over_are_followed_by_pauses_that_grow() -> None:
+    world = World(T0)
+    assert fetches_in(0.004, world, lambda: response({T0: data()})) == 3
+    assert fetches_in(10.0, world, lambda: response({})) <= 15
+
+
+def test_a_preferred_replica_that_is_the_node_itself_makes_no_busy_loop() -> None:
+    world = World(T0)
+    assert fetches_in(10.0, world, lambda: response({T0: data(preferred_read_replica=1)})) <= 18
+
+
+def test_an_offset_that_is_out_of_range_after_each_reset_makes_no_busy_loop() -> None:
+    world = World(T0)
+
+    asked_for = 0
+    for _ in range(10_000):
+        world.clock.advance(0.001)
+        for sent in world.send().values():
+            asked_for += 1
+            sent.answer(response({T0: data(error_code=1)}))
+        world.collect()
+        if world.subscriptions.needing_reset(world.clock.now()):
+            world.seek(T0, 0)  # as the reset does
+    assert 3 <= asked_for <= 18
+
+
+def test_batches_that_bring_the_fetch_no_further_make_no_busy_loop() -> None:
+    world = World(T0, at=50)
+
+    def old() -> FetchResponse:
+        world.collect()
+        return response({T0: data(batch(0, 2))})
+
+    assert fetches_in(10.0, world, old) <= 18
+
+
+def test_records_end_the_pauses() -> None:
+    world = World(T0)
+    fetches_in(3.0, world, lambda: response({T0: data()}))
+    world.clock.advance(1.0)
+    world.send()[1].answer(response({T0: data(batch(0, 2))}))
+    assert fetches_in(0.004, world, lambda: response({})) == 3
+
+
+def test_an_answer_after_the_wait_is_followed_by_the_next_fetch_at_once() -> None:
+    world = World(T0, fetch_max_wait_ms=500)
+    assert fetches_in(50.0, world, lambda: response({T0: data()}), latency=0.5) == 100
+
+
+def test_without_a_wait_nothing_comes_too_early() -> None:
+    world = World(T0, fetch_max_wait_ms=0)
+    assert fetches_in(0.1, world, lambda: response({T0: data()})) >= 99
+
+
+def test_errors_for_which_a_partition_pauses_do_not_hold_up_its_neighbours() -> None:
+    world = World(T0, T2)
+    for _ in range(5):  # leaders move one after the other, and nothing else comes
+        world.send()[1].answer(response({T0: data(error_code=6), T2: data()}))
+        (sent,) = world.send().values()  # at once, for the other partition
+        world.clock.advance(0.1)
+        sent.future.complete(Answer(response({}), 17, 1, latency=0.5))
+
+
+@pytest.mark.parametrize("code", [7, 13, 14, 15, 19])
+def test_an_unforeseen_error_that_may_pass_is_retried_with_new_metadata(code: int) -> None:
+    world = World(T0)
+    world.exchange(T0, data(error_code=code))
+    assert world.collect() == {}
+    assert world.metadata.update_requested
+    assert world.send() == {}
+    world.clock.advance(0.1)
+    assert list(world.send()) == [1]
+
+
+def test_an_unforeseen_error_that_stays_is_raised_as_itself_with_its_place() -> None:
+    world = World(T0, at=50)
+    world.exchange(T0, data(error_code=44))
+    with pytest.raises(errors.for_code(44).__class__, match="fetch of t-0 at offset 50 from node 1"):
         world.collect()
