@@ -8,6 +8,8 @@ share and explains how a component declares its own.
 from __future__ import annotations
 
 import os
+import re
+import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,15 +44,20 @@ REQUIRED: Final[Any] = object()
 """Default of a setting that must be given."""
 
 _MAX_INT32 = 0x7FFFFFFF
+_LONGEST_HOST = 255  # RFC 1035, 2.3.4
+_LISTENER = re.compile("[A-Z][A-Z0-9_]*")  # by custom; Kafka's tools accept any name in front of an address
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:
-    """Read ``host``, ``host:port``, ``[ipv6]:port``, with or without ``PROTOCOL://`` in front.
+    """Read ``host``, ``host:port``, ``[ipv6]:port``, with or without the name of a listener as in ``SSL://`` in front.
 
     Raises:
         ValueError: it is none of these.
     """
-    rest = text.strip().rpartition("://")[2]
+    listener, separator, rest = text.strip().rpartition("://")
+    if separator and not _LISTENER.fullmatch(listener):
+        raise ValueError(f"{text!r} is a URL of something else than Kafka; give host:port, as in localhost:9092")
+    is_ipv6 = rest.startswith("[") or rest.count(":") > 1
     if rest.startswith("["):
         host, bracket, port = rest[1:].partition("]")
         if not bracket or (port and not port.startswith(":")):
@@ -60,13 +67,25 @@ def parse_address(text: str, default_port: int = 9092) -> Address:
         host, port = rest, ""  # an IPv6 address without brackets has no port
     else:
         host, _, port = rest.partition(":")
-    if not host or any(c.isspace() or c in "/?#@" for c in host):
+    if is_ipv6 and not _is_ipv6(host):
+        raise ValueError(f"{text!r} is not an address such as localhost:9092 or [::1]:9092")
+    if len(host) > _LONGEST_HOST:
+        raise ValueError(f"{text[:40]!r}... is not an address: a host of {len(host)} characters, 255 are the most")
+    if not host or not host.isprintable() or any(c.isspace() or c in "/?#@" for c in host):
         raise ValueError(f"{text!r} is not an address such as localhost:9092")
     if not port:
         return Address(host, default_port)
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise ValueError(f"{text!r} has no port between 1 and 65535")
     return Address(host, int(port))
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 class Kind:

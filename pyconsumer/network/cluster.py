@@ -239,7 +239,7 @@ class Cluster:
         error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
         for peer in [peer for peer in self._pool.peers.values() if peer.is_main]:
             self._pool.remove(peer, error)
-        self._metadata.rebootstrap()
+        self._metadata.rebootstrap(self._now())
 
     def _on_metadata(self, peer: Peer, query: MetadataQuery, future: RequestFuture[ClientResponse]) -> None:
         assert self._metadata is not None

@@ -118,6 +118,7 @@ class Metadata:
         self._partial_settled = 0
         self._failures = 0
         self._unchanged = 0
+        self._rebootstraps = 0
         self._last_attempt = -math.inf
         self._last_success = -math.inf
         self._not_before = -math.inf
@@ -262,11 +263,19 @@ class Metadata:
         since = self._attempting_since
         return not self._is_bootstrap and since is not None and now - since > self._rebootstrap_after
 
-    def rebootstrap(self) -> None:
-        """Forget the brokers and begin with the bootstrap addresses again (KIP-899). Topics and epochs are kept."""
+    def rebootstrap(self, now: float = -math.inf) -> None:
+        """Forget the brokers and begin with the bootstrap addresses again (KIP-899). Topics and epochs are kept.
+
+        Args:
+            now: monotonic seconds. From the second time without an update between, there is a pause before the next
+                request, which grows: a broker that asks for it in each answer must not keep the client busy.
+        """
         self._use_bootstrap()
         self._attempting_since = None
         self.request_update(reset_backoff=True)
+        if self._rebootstraps:
+            self._not_before = now + self._backoff.delay(self._rebootstraps - 1)
+        self._rebootstraps += 1
 
     def _use_bootstrap(self) -> None:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
@@ -298,6 +307,7 @@ class Metadata:
         self.update_count += 1
         self.fatal_error = None
         self._last_success = now
+        self._rebootstraps = 0
         self._attempting_since = None
         self._failures = 0
         self._full_settled = max(self._full_settled, query.full_asked if query and not query.partial else 0)

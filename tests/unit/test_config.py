@@ -279,6 +279,7 @@ def test_a_file_must_be_readable(tmp_path: Path) -> None:
         ("[::1]", ("::1", 9092)),
         ("fe80::1", ("fe80::1", 9092)),
         ("PLAINTEXT://h:9", ("h", 9)),
+        ("SASL_SSL://[fe80::1%eth0]:9", ("fe80::1%eth0", 9)),
     ],
 )
 def test_addresses(text: str, expected: tuple[str, int]) -> None:
@@ -286,7 +287,26 @@ def test_addresses(text: str, expected: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":1", "h:x", "h:0", "h:65536", "h:-1", "[::1", "[::1]x", "a b:1", "h:1/path", "h:٣"]
+    "text",
+    [
+        "",
+        ":1",
+        "h:x",
+        "h:0",
+        "h:65536",
+        "h:-1",
+        "[::1",
+        "[::1]x",
+        "a b:1",
+        "h:1/path",
+        "h:٣",
+        "http://h:9092",
+        "kafka://h:1",
+        "a:b:c",
+        "[h]:1",
+        "a\0b:1",
+        "h" * 300,
+    ],
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match=r"address|port"):

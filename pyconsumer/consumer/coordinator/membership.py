@@ -102,6 +102,7 @@ class ClassicMembership(GroupMember):
         self._lost = False  # what was assigned, and the application has not been told
         self._reason = ""
         self._attempt = _Attempt()
+        self._rejected = 0  # assignments in a row that could not be used
         self._members: frozenset[str] | None = None
         self._topics: frozenset[str] = frozenset()
         self._joined_topics: frozenset[str] | None = None
@@ -406,8 +407,18 @@ class ClassicMembership(GroupMember):
         self._attempt.revoking = False
         self._needs_prepare = True
         report, self.report = self.report, None
+        self._rejected = 0
         self._look_for_changes()
         return report
+
+    def on_rejected(self, reason: str, now: float) -> None:
+        """The assignment cannot be used: join again; from the second one in a row, after a pause (KIP-580)."""
+        rejected = self._rejected + 1
+        self.on_completed()
+        self._rejected = rejected
+        self.request_rejoin(reason)
+        if rejected > 1:
+            self._attempt.retry_at = now + self.settings.backoff.delay(rejected - 2)
 
     def on_commit_refused(self, reaction: Reaction, sent: Generation, error: KafkaError) -> None:
         """A commit was refused. ``sent``: the generation that it named; one that is over changes nothing."""

@@ -353,13 +353,11 @@ class Rebalancer:
             assignor = self._assignor(step.generation)
         except Exception:
             with lock:
-                core.on_completed()
-                core.request_rejoin("the assignment cannot be used")
+                core.on_rejected("the assignment cannot be used", self._link.clock.now())
             raise
         if not self._subscriptions.assignment_matches_subscription(partitions):
             with lock:
-                core.on_completed()
-                core.request_rejoin("received assignment does not match the current subscription")
+                core.on_rejected("received assignment does not match the current subscription", self._link.clock.now())
             return
         errors: list[BaseException] = []
         owned = self._owned()

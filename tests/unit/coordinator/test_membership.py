@@ -580,3 +580,24 @@ def test_an_election_waits_until_it_is_carried_out() -> None:
     assert member.core.due_at(5.0) == 5.0
     assert member.core.on_assigned(election.attempt, {}, {}, 5.0) is not None
     assert member.core.on_assigned(election.attempt, {}, {}, 5.0) is None
+
+
+def test_assignments_that_cannot_be_used_are_followed_by_pauses_that_grow() -> None:
+    """A coordinator that assigns what was not subscribed: 1,760 requests a second once."""
+    member = Member()
+    pauses = []
+    for _ in range(5):
+        sync = member.join(1)
+        assert sync is not None
+        member.answer_sync(sync, share=b"of another topic")
+        assert isinstance(member.core.next_step(member.now), CompleteJoin)
+        member.core.on_rejected("received assignment does not match the current subscription", member.now)
+        assert member.core.rejoin_needed
+        pauses.append(member.core.due_at(member.now) - member.now)
+        member.now += pauses[-1]
+    assert pauses[0] == 0.0
+    assert 0.05 < pauses[1] < pauses[2] < pauses[3]
+
+    member.stable(2)
+    member.core.on_rejected("once", member.now)
+    assert member.core.due_at(member.now) == member.now

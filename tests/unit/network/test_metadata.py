@@ -442,6 +442,15 @@ def test_a_fatal_error_is_kept_until_an_answer_comes() -> None:
 # -- starting over -----------------------------------------------------------------------------------------------------
 
 
+def test_starting_over_again_and_again_needs_pauses_until_there_is_an_update() -> None:
+    metadata = known()
+    pauses = []
+    for _ in range(6):
+        metadata.rebootstrap(50.0)
+        pauses.append(metadata.next_update_at(50.0) - 50.0)
+    assert pauses == pytest.approx([0.0, 0.1, 0.2, 0.4, 0.8, 1.0])
+
+
 def test_starting_over_keeps_topics_and_epochs_and_uses_new_ids() -> None:
     metadata = known()
     before = {broker.node_id for broker in make().brokers()}
