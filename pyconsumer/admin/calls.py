@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls", "Target"]
 
+_LEAST_FOR_AN_ATTEMPT = 0.01  # seconds
+
 R = TypeVar("R", bound=Message)
 Target = Callable[[float], "Steps[int | None]"]
 """Chooses the node of a request: ``target(deadline)``; None stands for any."""
@@ -116,14 +118,15 @@ class Calls:
             raise KafkaTimeoutError(f"{what or api_key.name} did not succeed in time: {last}") from last
 
     def pause(self, failures: int, deadline: float) -> Steps[None]:
-        """Wait before another attempt.
+        """Wait before another attempt, at most for half of the time that is left: the last ones come closer together.
 
         Raises:
             KafkaTimeoutError: there is no time for one.
         """
-        until = self.clock.now() + self._backoff.delay(failures)
-        if until >= deadline:
+        left = deadline - self.clock.now()
+        if left <= _LEAST_FOR_AN_ATTEMPT:
             raise KafkaTimeoutError("no time is left for another attempt")
+        until = self.clock.now() + min(self._backoff.delay(failures), left / 2)
         while self.clock.now() < until:
             yield Wait(None, until)
 
@@ -171,7 +174,8 @@ class Calls:
         """The controller, or any broker if the cluster names none (KRaft brokers forward what is the controller's)."""
         yield from self.known_cluster(deadline)
         node = self.metadata.controller_id
-        return node if node is not None and node >= 0 else None
+        # After starting over with bootstrap_servers, the controller of before is no broker that is known.
+        return node if node is not None and node >= 0 and self.metadata.broker(node) is not None else None
 
     def node(self, node_id: int) -> Target:
         """A certain broker."""
@@ -190,6 +194,7 @@ class Calls:
 
         def choose(deadline: float) -> Steps[int | None]:
             self.metadata.add_topic(tp.topic)
+            seen = self.metadata.update_count
             while True:
                 found = self.metadata.leader(tp)
                 if found is not None and found.leader >= 0:
@@ -197,7 +202,7 @@ class Calls:
                 error = self.metadata.topic_error(tp.topic)
                 if error is not None and not error.retriable:
                     raise error
-                if self.clock.now() >= deadline and self.metadata.update_count:
+                if self.clock.now() >= deadline and self.metadata.update_count > seen:
                     raise error or LeaderNotAvailableError(f"{tp} has no leader")
                 until = self.clock.now() + self._backoff.delay(0)
                 yield from self._fresh_metadata(until, deadline, f"the leader of {tp} was not found")

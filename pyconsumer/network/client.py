@@ -37,6 +37,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.cluster import Cluster
+from pyconsumer.network.connection import MOST_RESPONSE_BYTES
 from pyconsumer.network.dns import NameService, Resolver
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.link import Link, LinkSettings, LinkStats
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
 __all__ = ["ClientResponse", "NetworkClient", "RequestBuilder", "RequestTimeoutError"]
 
 T = TypeVar("T")
+
+_MAX_INT32 = 0x7FFFFFFF
+_OVERSIZED_BATCH_BYTES = 64 << 20
 
 log = logging.getLogger("pyconsumer.network")
 
@@ -107,6 +111,7 @@ class NetworkClient:
             sasl=sasl or _sasl(config),
             send_buffer_bytes=config.send_buffer_bytes,
             receive_buffer_bytes=config.receive_buffer_bytes,
+            max_response_bytes=_max_response_bytes(config),
             random=random,
             correlation_ids=self.correlation_ids,
             **sockets,
@@ -441,6 +446,12 @@ class NetworkClient:
         self._pool.abandon()
         self._selector.close()
         self._waker.close()
+
+
+def _max_response_bytes(config: ClientConfig) -> int:
+    """Return how large a response may be: what a consumer asks for, and room for one batch beyond it (KIP-74)."""
+    asked = max(getattr(config, "fetch_max_bytes", 0), getattr(config, "max_partition_fetch_bytes", 0))
+    return min(max(MOST_RESPONSE_BYTES, asked + _OVERSIZED_BATCH_BYTES), _MAX_INT32)
 
 
 def _tls(config: ClientConfig) -> ssl.SSLContext | None:

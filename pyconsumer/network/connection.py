@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pyconsumer.network.sasl import SaslMechanism
     from pyconsumer.network.tls import TlsSession
 
-__all__ = ["TRANSITIONS", "Connection", "InFlight", "Reply", "State"]
+__all__ = ["MOST_RESPONSE_BYTES", "TRANSITIONS", "Connection", "InFlight", "Reply", "State"]
 
 
 class State(enum.Enum):
@@ -80,7 +80,8 @@ log = logging.getLogger(__name__)
 
 _STAGE: Final = {state: state.value.split(" ")[0] for state in State}
 _EARLY_FRAME_BYTES = 1 << 20
-_FRAME_BYTES = 0x7FFFFFFF
+MOST_RESPONSE_BYTES: Final = 100 << 20
+"""Largest response that is accepted unless a setting asks for more (librdkafka: ``receive.message.max.bytes``)."""
 _TLS_READ_BYTES = 1 << 16
 _MAX_PIECES = 64  # of one gathering write; systems take at least 16, Linux and macOS 1024
 _INTERNAL: Final = object()
@@ -116,6 +117,7 @@ class Connection:
         sasl: makes the mechanism of each authentication.
         random: numbers in [0, 1), for the moment of re-authentication.
         correlation_ids: what requests are numbered by, growing by one; its own numbers by default.
+        max_response_bytes: a response that is larger ends the connection.
     """
 
     def __init__(
@@ -128,8 +130,10 @@ class Connection:
         sasl: Callable[[], SaslMechanism] | None = None,
         random: Callable[[], float] = _random.random,
         correlation_ids: Iterator[int] | None = None,
+        max_response_bytes: int = MOST_RESPONSE_BYTES,
     ) -> None:
         self.address = address
+        self._max_response_bytes = max_response_bytes
         self.state = State.CONNECTING
         self.in_flight: deque[InFlight] = deque()
         self.versions: BrokerVersions | None = None
@@ -341,6 +345,10 @@ class Connection:
         except ProtocolError as error:
             if self.state is State.API_VERSIONS:
                 raise self._not_kafka() from error
+            if self.ready:
+                raise ProtocolError(
+                    f"{self.address}: {error}; if it is an answer to Fetch, raise fetch_max_bytes"
+                ) from error
             raise
         return [reply for frame in frames if (reply := self._frame(frame, now)) is not None]
 
@@ -498,7 +506,7 @@ class Connection:
 
     def _become_ready(self) -> None:
         self._enter(State.READY)
-        self._reader.max_bytes = _FRAME_BYTES
+        self._reader.max_bytes = self._max_response_bytes
 
 
 def _sasl_handshake() -> Any:

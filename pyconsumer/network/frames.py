@@ -15,8 +15,8 @@ from pyconsumer.errors import ProtocolError
 __all__ = ["FrameReader", "looks_like_tls"]
 
 _SMALL = 4096
-# A size is believed only so far before its bytes arrive: a lie costs this much memory, not 2 GiB.
-_TRUSTED = 64 << 20
+# A size is believed only so far before its bytes arrive: a lie costs this much memory.
+_TRUSTED = 16 << 20
 # Sizes of frames whose memory is kept: smaller ones cost nothing, larger ones would be too much for a client at rest.
 _KEPT = range(1 << 16, 9 << 20)
 

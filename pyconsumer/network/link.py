@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyconsumer.errors import KafkaConnectionError, KafkaError
-from pyconsumer.network.connection import Connection, Reply, State
+from pyconsumer.network.connection import MOST_RESPONSE_BYTES, Connection, Reply, State
 from pyconsumer.network.dns import Endpoint, Lookup
 from pyconsumer.network.selector import EVENT_READ, EVENT_WRITE, Selector
 
@@ -58,6 +58,7 @@ class LinkSettings:
     sasl: Callable[[], SaslMechanism] | None = None
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    max_response_bytes: int = MOST_RESPONSE_BYTES
     random: Callable[[], float] = field(default=lambda: 0.5)
     open_socket: Callable[[int], Any] = field(default=lambda family: socket.socket(family, socket.SOCK_STREAM))
     correlation_ids: Iterator[int] = field(default_factory=itertools.count)
@@ -206,6 +207,7 @@ class Link:
             sasl=settings.sasl,
             random=settings.random,
             correlation_ids=settings.correlation_ids,
+            max_response_bytes=settings.max_response_bytes,
         )
         sock = self._socket = settings.open_socket(endpoint.family)
         sock.setblocking(False)

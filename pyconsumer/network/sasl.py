@@ -60,8 +60,9 @@ class Scram:
         nonce: our random text; a fresh one by default.
     """
 
-    # Kafka's own floor and a bound on the work that a server may ask for.
-    _ITERATIONS = (4096, 10_000_000)
+    # RFC 7677's floor, which is Kafka's, and a bound on the work that a server may ask for: half a second, in which no
+    # call can keep its deadline.
+    _ITERATIONS = (4096, 1_000_000)
 
     def __init__(self, name: str, username: str, password: str, *, nonce: str = "") -> None:
         self.name = name
@@ -101,7 +102,9 @@ class Scram:
         low, high = self._ITERATIONS
         if not low <= iterations <= high:
             raise AuthenticationError(
-                f"{self.name}: {iterations} iterations are not within {low} to {high}", stage="SASL"
+                f"{self.name}: the broker asks for {iterations} iterations, and {low} to {high} are accepted; "
+                "store the password at the broker with a number in between",
+                stage="SASL",
             )
         salted = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
         without_proof = f"c=biws,r={nonce}"

@@ -16,6 +16,13 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.waiting import drive
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from pyconsumer.structs import Address, TopicPartition
 
 
 class Network:
@@ -24,17 +31,41 @@ class Network:
     def __init__(self, *answers: RequestFuture[Any]) -> None:
         self.clock = ManualClock()
         self.answers = list(answers)
+        self.metadata = Metadata(bootstrap=[Address("host", 1)])
+        self.asked: list[float] = []
 
     def send_any(self, *request: object, **options: object) -> RequestFuture[Any]:
+        self.asked.append(self.clock.now())
         return self.answers.pop(0) if self.answers else RequestFuture()
 
     def failures(self) -> str:
         return "TCP connection to host:1 failed"
 
-    def list_groups(self, deadline: float) -> object:
-        calls = Calls(
-            ADMIN_SETTINGS.build({"bootstrap_servers": "host:1"}), cast(NetworkClient, self), Metadata(), self.clock
+    @property
+    def calls(self) -> Calls:
+        config = ADMIN_SETTINGS.build({"bootstrap_servers": "host:1"})
+        return Calls(config, cast(NetworkClient, self), self.metadata, self.clock)
+
+    def know_cluster(self) -> None:
+        """Metadata of one broker, the controller and leader, which is then started over from."""
+        partition = MetadataResponsePartition(partition_index=0, leader_id=0)
+        self.metadata.set_topics(["t"])
+        self.metadata.update(
+            MetadataResponse(
+                brokers=[MetadataResponseBroker(node_id=0, host="host", port=1)],
+                controller_id=0,
+                topics=[MetadataResponseTopic(name="t", partitions=[partition])],
+            ),
+            12,
+            0.0,
         )
+        self.metadata.rebootstrap()
+
+    def run(self, steps: Any, deadline: float) -> Any:
+        return drive(steps, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
+
+    def list_groups(self, deadline: float) -> object:
+        calls = self.calls
         call = calls.call(ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse, deadline, what="listing groups")
         return drive(call, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
 
@@ -49,3 +80,26 @@ def test_the_error_of_the_attempt_before_is_told() -> None:
     lost = RequestFuture.failure(KafkaConnectionError("host:1 closed the connection"))
     with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):
         Network(lost).list_groups(5.0)
+
+
+def test_a_leader_that_is_not_found_as_nobody_answers_is_a_timeout_with_the_cause() -> None:
+    network = Network()
+    network.know_cluster()
+    with pytest.raises(KafkaTimeoutError, match="leader of t-0 was not found in time: TCP connection to host:1 failed"):
+        network.run(network.calls.leader(TopicPartition("t", 0))(5.0), 5.0)
+    assert network.clock.now() == 5.0
+
+
+def test_a_controller_that_is_not_known_any_more_is_any_broker() -> None:
+    network = Network()
+    network.know_cluster()
+    assert network.run(network.calls.controller(5.0), 5.0) is None
+
+
+def test_attempts_are_made_until_the_time_is_up() -> None:
+    lost = KafkaConnectionError("host:1 closed the connection")
+    network = Network(*(RequestFuture.failure(lost) for _ in range(100)))
+    with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):
+        network.list_groups(1.5)
+    assert network.asked[-1] > 1.45
+    assert len(network.asked) < 20

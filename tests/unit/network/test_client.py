@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.clock import ManualClock
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import (
     IllegalStateError,
     KafkaConnectionError,
@@ -20,7 +21,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
     UnsupportedVersionError,
 )
-from pyconsumer.network.client import ClientResponse, NetworkClient, RequestTimeoutError
+from pyconsumer.network.client import ClientResponse, NetworkClient, RequestTimeoutError, _max_response_bytes
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.waiting import Steps, Wait
 from pyconsumer.protocol.api import ApiKey, encode_response
@@ -28,7 +29,7 @@ from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.structs import BrokerMetadata, TopicPartition
-from tests.unit.network.broker import CLOSE, SILENCE, AutoSelector, ScriptedBroker, api_versions_response
+from tests.unit.network.broker import CLOSE, SILENCE, AutoSelector, ScriptedBroker, api_versions_response, make_config
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -679,3 +680,16 @@ def test_who_is_told_of_the_close_may_disconnect(broker: ScriptedBroker, client:
     heartbeat(client).add_callback(hang_up)
     client.close()
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("fetch_max_bytes", "limit"),
+    [(50 << 20, 114 << 20), (1 << 20, 100 << 20), (300 << 20, 364 << 20), (2**31 - 1, 2**31 - 1)],
+)
+def test_responses_are_bounded_by_what_a_consumer_asks_for(fetch_max_bytes: int, limit: int) -> None:
+    config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h:1", "fetch_max_bytes": fetch_max_bytes})
+    assert _max_response_bytes(config) == limit
+
+
+def test_responses_to_other_clients_are_bounded() -> None:
+    assert _max_response_bytes(make_config()) == 100 << 20

@@ -444,3 +444,18 @@ def test_versions_that_say_an_error() -> None:
     _, version, correlation_id, _ = wire.request()
     with pytest.raises(KafkaConnectionError, match="INVALID_REQUEST"):
         wire.answer(ApiVersionsResponse(error_code=42), version, correlation_id)
+
+
+@pytest.mark.parametrize("limit", [100 << 20, 200 << 20])
+def test_a_response_that_is_larger_than_any_that_was_asked_for_ends_the_connection(limit: int) -> None:
+    wire = Wire() if limit == 100 << 20 else Wire(max_response_bytes=limit)
+    wire.connect()
+    wire.send()
+    assert wire.give(limit.to_bytes(4, "big")) == []
+    assert len(wire.connection.buffer()) <= 16 << 20, "memory is taken as the bytes come"
+
+    wire = Wire() if limit == 100 << 20 else Wire(max_response_bytes=limit)
+    wire.connect()
+    wire.send()
+    with pytest.raises(ProtocolError, match=rf"broker:9092.*the limit is {limit}; .* raise fetch_max_bytes"):
+        wire.give((limit + 1).to_bytes(4, "big"))
