@@ -153,7 +153,7 @@ class OffsetCommitter:
         while True:
             known = yield from self._link.ensure(deadline)
             if not known:
-                raise self._timeout("the group's coordinator", cause)
+                raise self._timeout(self._link.missing, cause or self._link.last_failure)
             self.send_queued()  # what was asked for before must not overtake this one
             generation = self._generation()
             if first is not None and generation != first:

@@ -75,7 +75,8 @@ class CommittedOffsets:
         while wanted:
             known = yield from self._link.ensure(deadline)
             if not known:
-                raise timed_out(f"no offsets of group {group_id} were read in time", "the group's coordinator", cause)
+                what = f"no offsets of group {group_id} were read in time"
+                raise timed_out(what, self._link.missing, cause or self._link.last_failure)
             future = self._request(wanted)
             while not future.done:
                 if self._link.clock.now() >= deadline:

@@ -59,6 +59,8 @@ class GroupClient(Protocol):
         max_version: int | None = None,
     ) -> RequestFuture[ClientResponse]: ...
 
+    def failures(self) -> str: ...
+
 
 def find_coordinator_request(group_id: str, version: int) -> FindCoordinatorRequest:
     """A FindCoordinator for a group; since version 4 it could hold several keys (KIP-699)."""
@@ -117,6 +119,8 @@ class CoordinatorLink:
         self._disconnect = disconnect
         self._lookup: RequestFuture[ClientResponse] | None = None
         self._used: tuple[int, int] | None = None  # node id and term of the connection in use
+        self.last_failure: KafkaError | None = None
+        """Why the last lookup brought no coordinator; None since one has."""
         self.on_lookup_done: Callable[[KafkaError | None], object] = lambda error: None
 
     def find(self) -> bool:
@@ -167,6 +171,11 @@ class CoordinatorLink:
             pending: RequestFuture[Any] | None = self._lookup
             yield Wait(pending if pending is not None and not pending.done else None, min(deadline, due))
 
+    @property
+    def missing(self) -> str:
+        """What a call without a coordinator waits for, for its time-out: with the connections that have failed."""
+        return f"the group's coordinator (connections: {self.client.failures()})"
+
     def _on_lookup(self, future: RequestFuture[ClientResponse]) -> None:
         now = self.clock.now()
         failure: KafkaError | None = None
@@ -181,6 +190,7 @@ class CoordinatorLink:
             log.debug("[%s] node %d names %s as coordinator", self.core.settings.label, response.node_id, node)
             with self.lock:
                 self.core.on_coordinator_found(USER, node, now)
+        self.last_failure = failure
         self.changed()
         self.on_lookup_done(failure)
 

@@ -84,6 +84,9 @@ class FakeNetwork:
     def send_any(self, api: Any, request: Any, **options: Any) -> RequestFuture[ClientResponse]:
         return self.send(-99, api, request, **options)
 
+    def failures(self) -> str:
+        return "TCP connection to h:1 failed: Connection refused"
+
     def take(self, kind: type[Message]) -> Sent:
         """The only unanswered request there is, which must be of this kind."""
         kinds = [type(sent.request).__name__ for sent in self.sent]

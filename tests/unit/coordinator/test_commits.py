@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -359,7 +359,21 @@ def test_without_a_coordinator_the_deadline_holds() -> None:
     bench.network.take(FindCoordinatorRequest)
     call.sleep()
     assert isinstance(call.error, errors.KafkaTimeoutError)
-    assert "coordinator" in str(call.error)
+    assert "the group's coordinator (connections: TCP connection to h:1 failed: Connection refused)" in str(call.error)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda bench: bench.commit({T0: 5}, 0.05), lambda bench: bench.fetch(T0, deadline=0.05)]
+)
+def test_without_a_coordinator_the_failure_of_the_last_lookup_is_named(ask: Callable[[Bench], Call]) -> None:
+    bench = Bench(manual=True, find=False)
+    call = ask(bench)
+    bench.network.take(FindCoordinatorRequest).fail(errors.CoordinatorNotAvailableError("still loading"))
+    call.resume()
+    call.sleep()
+    assert isinstance(call.error, errors.KafkaTimeoutError)
+    assert "still loading" in str(call.error)
+    assert isinstance(call.error.__cause__, errors.CoordinatorNotAvailableError)
 
 
 def test_a_coordinator_that_may_not_be_asked_is_an_error_at_once() -> None:
@@ -647,7 +661,7 @@ def test_reading_holds_its_deadline() -> None:
     call = bench.fetch(T0, deadline=1.0)
     call.sleep()
     assert isinstance(call.error, errors.KafkaTimeoutError)
-    assert "coordinator" in str(call.error)
+    assert "the group's coordinator (connections: TCP connection to h:1 failed: Connection refused)" in str(call.error)
 
 
 def test_a_lost_coordinators_connection_is_dropped_before_the_next_is_used() -> None:
