@@ -74,6 +74,7 @@ class Background(HeartbeatThread):
             clock=self._world.clock,
             changed=changed,
         )
+        self._client = self.network  # type: ignore[assignment]
 
     @property
     def alive(self) -> bool:
@@ -122,7 +123,7 @@ class Background(HeartbeatThread):
                 if step.until < math.inf:
                     self._wake = self._world.timer.schedule(max(step.until, now), self.advance)
                 return
-            self._do(step)
+            self._do(self.network, step)  # type: ignore[arg-type]
 
 
 class Coordinator(ConsumerCoordinator):

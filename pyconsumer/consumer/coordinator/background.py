@@ -13,15 +13,21 @@ Rules
    application's next call.
 3. It is a daemon, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. After a fork there is none in
    the child; the parent's goes on.
+4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
+   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for any more gets :data:`LAST_WORDS_S`.
+5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
+   asked to, or nothing.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable, Sequence
 from threading import RLock
+from typing import Final
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.link import COORDINATOR, find_coordinator_request, read_coordinator
@@ -41,15 +47,19 @@ __all__ = ["HeartbeatThread"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
+#: Seconds that a LeaveGroup may take once the application does not wait for it any more.
+LAST_WORDS_S: Final = 1.0
+
 
 class HeartbeatThread:
     """See the module.
 
     Args:
         core: the membership; lock: guards it.
-        make_client: makes the thread's network client, in the thread.
+        make_client: makes the thread's network client, in the thread. It must not hold the consumer.
         clock: the time.
-        changed: called in this thread after something changed that the user's thread should look at.
+        changed: called in this thread after something changed that the user's thread should look at. It must not hold
+            the consumer either.
 
     Attributes:
         brokers: who can be asked for the coordinator; replaced by the user's thread.
@@ -69,7 +79,10 @@ class HeartbeatThread:
         self._lock = lock
         self._clock = clock
         self._changed = changed
-        self._client = make_client()
+        self._make_client = make_client
+        self._client: NetworkClient | None = None
+        self._ends_at = math.inf
+        self._abandoned: tuple[str, bool | None] | None = None
         self._pid = os.getpid()
         self._asked = 0
         self._used: tuple[int, int] | None = None  # node id and term of the connection in use
@@ -87,24 +100,51 @@ class HeartbeatThread:
 
     def notify(self) -> None:
         """The core changed: look at it again. May be called from any thread."""
-        if os.getpid() == self._pid and not self._client.closed:
-            self._client.wakeup()
+        client = self._client  # without one the thread has not looked at the core yet, and will
+        if client is not None and os.getpid() == self._pid and not client.closed:
+            client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for its end, which the core must have been told of; whether it ended within ``timeout`` seconds."""
-        self.notify()
-        if os.getpid() == self._pid and self._thread.is_alive():
-            self._thread.join(max(0.0, timeout))
+        """Wait for its end, which the core must have been told of; whether it ended within ``timeout`` seconds.
+
+        A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LAST_WORDS_S`.
+        """
+        waited = False
+        try:
+            self.notify()
+            if os.getpid() == self._pid and self._thread.is_alive():
+                self._thread.join(max(0.0, timeout))
+            waited = True
+        finally:
+            if not waited or self.alive:
+                self.end()
         return not self.alive
+
+    def end(self, within: float = LAST_WORDS_S) -> None:
+        """Let the thread end within so many seconds, whatever it waits for. Returns at once, takes no lock."""
+        self._ends_at = min(self._ends_at, self._clock.now() + within)
+        self.notify()
+
+    def abandon(self, reason: str, leave: bool | None = None) -> None:
+        """Let the thread leave the group and end, soon. For finalizers: it returns at once and takes no lock.
+
+        Args:
+            reason: why the member leaves.
+            leave: whether to send a LeaveGroup; None: for a dynamic member.
+        """
+        self._abandoned = reason, leave
+        self.end()
 
     # -- in the thread -----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         epoch, beating = -1, False
+        client = None
         try:
+            client = self._client = self._make_client()
             while True:
                 with self._lock:
-                    step = self._core.next_background(self._clock.now())
+                    step = self._next(self._clock.now())
                     moved, epoch = epoch != self._core.epoch, self._core.epoch
                     before, beating = beating, self._core.beats
                 if before is not beating:
@@ -113,7 +153,7 @@ class HeartbeatThread:
                     self._changed()
                 if isinstance(step, Stop):
                     break
-                self._do(step)
+                self._do(client, step)
         except Exception as error:
             log.exception("[%s] the heartbeat thread failed", self._core.settings.label)
             failure = error if isinstance(error, KafkaError) else KafkaError(f"the heartbeat thread failed: {error!r}")
@@ -122,19 +162,28 @@ class HeartbeatThread:
                 self._core.on_background_failed(failure)
             self._changed()
         finally:
-            self._client.close()
+            if client is not None:
+                client.close()
 
-    def _do(self, step: FindCoordinator | SendHeartbeat | SendLeave | Sleep) -> None:
+    def _next(self, now: float) -> FindCoordinator | SendHeartbeat | SendLeave | Sleep | Stop:
+        abandoned, self._abandoned = self._abandoned, None
+        if abandoned is not None:
+            reason, leave = abandoned
+            self._core.leave(reason, now, send=leave)
+            self._core.close()
+        return Stop() if now >= self._ends_at else self._core.next_background(now)
+
+    def _do(self, client: NetworkClient, step: FindCoordinator | SendHeartbeat | SendLeave | Sleep) -> None:
         if isinstance(step, Sleep):
-            self._client.poll(step.until)
+            client.poll(min(step.until, self._ends_at))
         elif isinstance(step, SendHeartbeat):
-            self._send_heartbeat(step)
+            self._send_heartbeat(client, step)
         elif isinstance(step, SendLeave):
-            self._send_leave(step)
+            self._send_leave(client, step)
         else:
-            self._find_coordinator()
+            self._find_coordinator(client)
 
-    def _send_heartbeat(self, step: SendHeartbeat) -> None:
+    def _send_heartbeat(self, client: NetworkClient, step: SendHeartbeat) -> None:
         node_id, term = step.node.node_id, self._core.lookup.term
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
@@ -146,11 +195,11 @@ class HeartbeatThread:
                 else:
                     self._core.on_heartbeat_response(step.generation, node_id, future.value.message, now)
 
-        self._drop_old()
+        self._drop_old(client)
         self._used = node_id, term
-        self._client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
+        client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
 
-    def _send_leave(self, step: SendLeave) -> None:
+    def _send_leave(self, client: NetworkClient, step: SendLeave) -> None:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
@@ -163,12 +212,12 @@ class HeartbeatThread:
         def request(version: int) -> LeaveGroupRequest:
             return leave_request(step.request, version)
 
-        self._drop_old()
+        self._drop_old(client)
         self._used = step.node.node_id, self._core.lookup.term
-        self._client.send(step.node, LeaveGroupRequest, request, connection=COORDINATOR).add_callback(answered)
+        client.send(step.node, LeaveGroupRequest, request, connection=COORDINATOR).add_callback(answered)
 
-    def _find_coordinator(self) -> None:
-        self._drop_old()
+    def _find_coordinator(self, client: NetworkClient) -> None:
+        self._drop_old(client)
         brokers = self.brokers
         if not brokers:
             with self._lock:
@@ -188,16 +237,16 @@ class HeartbeatThread:
             else:
                 with self._lock:
                     self._core.on_coordinator_found(BACKGROUND, node, now)
-            self._client.disconnect(broker.node_id)
+            client.disconnect(broker.node_id)
 
-        self._client.send(
+        client.send(
             broker, FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         ).add_callback(answered)
 
-    def _drop_old(self) -> None:
+    def _drop_old(self, client: NetworkClient) -> None:
         if self._used is not None and self._used[1] != self._core.lookup.term:
             node_id, self._used = self._used[0], None
-            self._client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
+            client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
 
 
 def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:

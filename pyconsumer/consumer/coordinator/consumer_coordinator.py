@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import math
+import weakref
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -143,6 +145,7 @@ class ConsumerCoordinator:
             rack_id=config.client_rack or None,
         )
         self._heartbeat: HeartbeatThread | None = None
+        self._leave_group: bool | None = None  # what close was called with
         self._told = (self._core.epoch, self._core.state)
         self._metadata_seen = -1
         self._pattern_since = -1
@@ -352,6 +355,8 @@ class ConsumerCoordinator:
             Exception: what a callback raised, after everything else is done.
         """
         farewell_until = deadline
+        self._leave_group = leave_group
+        ended = False
         try:
             with self._client.disable_wakeups():
                 try:
@@ -366,11 +371,23 @@ class ConsumerCoordinator:
                     )
                 while self._core.leaving and self._clock.now() < deadline:
                     yield Wait(None, deadline)
+            ended = True
+        except Exception:
+            ended = True
+            raise
         finally:
             with self._lock:
                 self._core.close()
-            if self._heartbeat is not None:
-                self._heartbeat.close(max(0.0, deadline - self._clock.now()))
+            if self._heartbeat is not None:  # after Ctrl-C nothing is waited for
+                self._heartbeat.close(max(0.0, deadline - self._clock.now()) if ended else 0.0)
+
+    def abandon(self, reason: str) -> None:
+        """Let the heartbeat thread leave the group and end, if :meth:`close` has not; nothing is waited for.
+
+        For finalizers, which may run in any thread and in the middle of anything: no lock is taken.
+        """
+        if self._heartbeat is not None:
+            self._heartbeat.abandon(reason, self._leave_group)
 
     def _finish_commits(self, deadline: float, *, commit: bool) -> Steps[None]:
         offsets = self._subscriptions.all_consumed() if commit and self._auto_commit.enabled else {}
@@ -459,19 +476,29 @@ class ConsumerCoordinator:
 
     def _start_heartbeat(self) -> None:
         """See to it that the heartbeat thread runs: one that failed is replaced, or the membership would lapse."""
-        if self._heartbeat is not None and self._heartbeat.alive:
-            return
-        self._heartbeat = HeartbeatThread(
+        if self._heartbeat is not None:
+            if self._heartbeat.alive:
+                return
+            self._heartbeat.end(within=0.0)  # Ctrl-C in its start may have hidden that it runs
+        changed = weakref.WeakMethod(self._changed_in_background)
+
+        def notice() -> None:
+            method = changed()
+            if method is not None:
+                method()
+
+        thread = HeartbeatThread(
             self._core,
             self._lock,
-            make_client=lambda: NetworkClient(
-                self._config, clock=self._clock, correlation_ids=self._client.client.correlation_ids
+            make_client=partial(
+                NetworkClient, self._config, clock=self._clock, correlation_ids=self._client.client.correlation_ids
             ),
             clock=self._clock,
-            changed=self._changed_in_background,
+            changed=notice,
         )
-        self._heartbeat.brokers = tuple(self._metadata.brokers())
-        self._heartbeat.start()
+        thread.brokers = tuple(self._metadata.brokers())
+        self._heartbeat = thread  # before the start, so that it is ended whatever falls into that
+        thread.start()
 
     def _notify(self) -> None:
         if self._heartbeat is not None:
