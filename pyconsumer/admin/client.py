@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -46,6 +47,8 @@ class KafkaAdminClient:
     when that has passed.
     """
 
+    _closed = True  # until the sockets are there
+
     def __init__(
         self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
     ) -> None:
@@ -56,9 +59,9 @@ class KafkaAdminClient:
         metadata = Metadata.from_config(self.config, allow_auto_topic_creation=False)
         self._client = NetworkClient(self.config, metadata=metadata, clock=self._clock)
         self._calls = Calls(self.config, self._client, metadata, self._clock)
-        self._closed = False
         self._lock = threading.Lock()
         self._pid = os.getpid()
+        self._closed = False
 
     # ------------------------------------------------------------ cluster and topics
 
@@ -288,6 +291,17 @@ class KafkaAdminClient:
         with self._lock:
             self._closed = True
             self._client.close()
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        # Any thread may run this, in the middle of anything: nothing here waits or takes a lock.
+        if self._closed or self._pid != os.getpid():
+            return
+        self._closed = True
+        self._client.abandon()
+        _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
+
+    def __repr__(self) -> str:
+        return f"<KafkaAdminClient client_id={self.config.client_id!r}{' closed' if self._closed else ''}>"
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import logging
 import math
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
@@ -19,7 +20,7 @@ from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.interface import Consumer
 from pyconsumer.consumer.listener import ConsumerRebalanceListener
-from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.metrics import ConsumerMetrics, describe_consumer
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -62,6 +63,8 @@ class KafkaConsumer(Consumer):
 
     Java: ``org.apache.kafka.clients.consumer.KafkaConsumer``; names and results as in kafka-python.
     """
+
+    _released = True  # nothing to let go of: not opened yet, or closed
 
     def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
         names: list[str] = []
@@ -111,6 +114,7 @@ class KafkaConsumer(Consumer):
         )
         self._guard.on_interrupt = self._core.recover
         self._ahead = Ahead(self._core, self._guard)
+        self._released = False
 
     def _make_coordinator(self) -> ConsumerCoordinator | None:
         if self.config.group_id is None:
@@ -509,27 +513,7 @@ class KafkaConsumer(Consumer):
             raw: accepted for kafka-python's sake; there is only one form.
         """
         with self._guard:
-            group = self._core.coordinator
-            found = self._metrics.snapshot(self._clock.now(), None if group is None else group.metrics)
-            budget = self._core.fetcher.planner.budget
-            fetch = found["consumer-fetch-manager-metrics"]
-            fetch["buffered-bytes"] = budget.held
-            fetch["reserved-bytes"] = budget.reserved
-            fetch["buffer-limit-bytes"] = budget.limit
-            fetch["records-skipped-total"] = self._core.fetcher.deserialization.skipped
-            lags = []
-            for tp in self._subscriptions.assigned_list():
-                lag = self._subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
-                lead = self._subscriptions.partition_lead(tp)
-                found[f"consumer-fetch-manager-metrics.{tp.topic}-{tp.partition}"] = {
-                    "records-lag": lag,
-                    "records-lead": lead,
-                }
-                if lag is not None:
-                    lags.append(lag)
-            fetch["records-lag-max"] = max(lags, default=None)
-            found["consumer-coordinator-metrics"]["assigned-partitions"] = self._subscriptions.assigned_count
-            return found
+            return describe_consumer(self._core)
 
     def wakeup(self) -> None:
         """Let the blocking call under way, or the next one, raise ``WakeupError``. From any thread."""
@@ -546,8 +530,11 @@ class KafkaConsumer(Consumer):
 
         Raises:
             KafkaError: what commit or listener raised; the consumer is closed all the same. A second call does nothing.
+            KeyboardInterrupt: Ctrl-C ends the wait at once; the consumer is closed, and the group may have to notice.
         """
         if self._guard.closed:
+            if not self._released and not self._guard.forked:  # Ctrl-C fell into the first call
+                self._release()
             return
         with self._guard:
             self._refuse_in_callback("close")
@@ -562,9 +549,25 @@ class KafkaConsumer(Consumer):
             _log.warning("closing did not finish within %d ms: %s", timeout_ms, error)
         finally:
             self._guard.closed = True
-            self._client.close()
-            self._core.fetcher.buffer.clear()
-            self._interceptors.close()
+            self._release()
+
+    def _release(self) -> None:
+        """Let go of threads and sockets; a second call is harmless."""
+        self._core.abandon("the consumer was closed")
+        self._client.close()
+        self._core.fetcher.buffer.clear()
+        self._interceptors.close()
+        self._released = True
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one.
+        if self._released or self._guard.forked:
+            return
+        self._released = True
+        self._core.abandon("the consumer was dropped without close()")
+        self._client.client.abandon()
+        if not self._guard.closed:
+            _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 
     def __enter__(self) -> Self:
         return self

@@ -563,6 +563,11 @@ class ConsumerCore:
         """Deadline of a call that was given none."""
         return self.clock.now() + self.config.default_api_timeout_ms / 1000
 
+    def abandon(self, reason: str) -> None:
+        """Let the heartbeat thread end; see :meth:`ConsumerCoordinator.abandon`."""
+        if self.coordinator is not None:
+            self.coordinator.abandon(reason)
+
     def close(self, deadline: float, *, leave_group: bool | None) -> Steps[None]:
         """Commit if that is automatic, leave the group, tell brokers that fetch sessions end. Waits for little."""
         self._end_lookup()

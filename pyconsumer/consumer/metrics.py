@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ConsumerMetrics", "GroupMetrics", "Timing"]
+if TYPE_CHECKING:
+    from pyconsumer.consumer.core import ConsumerCore
+
+__all__ = ["ConsumerMetrics", "GroupMetrics", "Timing", "describe_consumer"]
 
 
 class Timing:
@@ -172,3 +175,25 @@ class ConsumerMetrics:
                 "records-consumed-rate": count / elapsed,
             }
         return groups
+
+
+def describe_consumer(core: ConsumerCore) -> dict[str, dict[str, Any]]:
+    """Return all metrics of a consumer: what it counts, its buffer, the lag and lead of each partition."""
+    group, fetcher, subscriptions = core.coordinator, core.fetcher, core.subscriptions
+    found = core.metrics.snapshot(core.clock.now(), None if group is None else group.metrics)
+    budget = fetcher.planner.budget
+    fetch = found["consumer-fetch-manager-metrics"]
+    fetch["buffered-bytes"] = budget.held
+    fetch["reserved-bytes"] = budget.reserved
+    fetch["buffer-limit-bytes"] = budget.limit
+    fetch["records-skipped-total"] = fetcher.deserialization.skipped
+    lags = []
+    for tp in subscriptions.assigned_list():
+        lag = subscriptions.partition_lag(tp, read_committed=core.config.read_committed)
+        lead = subscriptions.partition_lead(tp)
+        found[f"consumer-fetch-manager-metrics.{tp.topic}-{tp.partition}"] = {"records-lag": lag, "records-lead": lead}
+        if lag is not None:
+            lags.append(lag)
+    fetch["records-lag-max"] = max(lags, default=None)
+    found["consumer-coordinator-metrics"]["assigned-partitions"] = subscriptions.assigned_count
+    return found

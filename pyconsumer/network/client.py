@@ -431,6 +431,16 @@ class NetworkClient:
         self._waker.close()
         self._pool.fire()
 
+    def abandon(self) -> None:
+        """Close all descriptors and do nothing else: for a client that was dropped. No callback runs, no lock is taken.
+
+        Finalizers call it, in any thread and in the middle of anything. After a fork the child has closed its copies.
+        """
+        if self._closed or self._forked:
+            return
+        self._closed = True
+        self._release()
+
     def _check_open(self) -> None:
         if self._closed:
             raise IllegalStateError("the client is closed")
@@ -443,6 +453,9 @@ class NetworkClient:
     def _after_fork(self) -> None:
         """In the child. The epoll instance is the parent's too: descriptors are closed, nothing is unregistered."""
         self._forked = True
+        self._release()
+
+    def _release(self) -> None:
         self._pool.abandon()
         self._selector.close()
         self._waker.close()

@@ -383,7 +383,7 @@ class Link:
         self._drop_socket()
 
     def abandon(self) -> None:
-        """In a forked child: drop this process's copy of the socket; not a byte is sent, no selector is touched."""
+        """Close this process's copy of the socket; not a byte is sent, no selector is touched."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

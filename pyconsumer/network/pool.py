@@ -445,7 +445,7 @@ class Pool:
             self.fail_all(peer, error)
 
     def abandon(self) -> None:
-        """In a forked child: drop the copies of the sockets."""
+        """Close the sockets and do nothing else: in a forked child, or when the client was dropped."""
         for peer in self.peers.values():
             if peer.link is not None:
                 peer.link.abandon()

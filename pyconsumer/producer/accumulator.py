@@ -359,6 +359,14 @@ class RecordAccumulator:
         waiting = {tp.topic for tp in self._busy}
         return waiting | {batch.topic_partition.topic for batch in self._in_flight}
 
+    def unacknowledged(self) -> dict[str, int]:
+        """Records by topic in batches that wait or are in flight."""
+        found: dict[str, int] = {}
+        for batch in [batch for tp in self._busy for batch in self._queues[tp].batches] + list(self._in_flight):
+            topic = batch.topic_partition.topic
+            found[topic] = found.get(topic, 0) + batch.record_count
+        return found
+
     @property
     def is_empty(self) -> bool:
         return not self._busy and not self._in_flight

@@ -11,9 +11,11 @@ import operator
 import os
 import re
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import (
@@ -29,6 +31,7 @@ from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
+from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.future import FutureRecordMetadata
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.sender import Sender
@@ -38,6 +41,9 @@ from pyconsumer.structs import PartitionMetadata, RecordMetadata, TopicPartition
 __all__ = ["KafkaProducer"]
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -66,6 +72,8 @@ class KafkaProducer:
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
     """
 
+    _closed = True  # until the thread is there
+
     def __init__(
         self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
     ) -> None:
@@ -78,7 +86,7 @@ class KafkaProducer:
         self._lock = threading.Condition(self._mutex)  # the same lock; the bare one is quicker to take
         self._topics: dict[str, _Topic] = {}
         self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
-        self._metadata = Metadata.from_config(config, idle_topics=self._forget_idle)
+        self._metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
         self._client = NetworkClient(config, metadata=self._metadata, clock=self._clock)
         self._accumulator = RecordAccumulator(
             batch_size=config.batch_size,
@@ -90,7 +98,6 @@ class KafkaProducer:
         self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
         self._serialize_key = _serializer(config.key_serializer, "key")
         self._serialize_value = _serializer(config.value_serializer, "value")
-        self._closed = False
         self._refused: KafkaError | None = None
         self._pid = os.getpid()
         self._records = 0
@@ -101,11 +108,13 @@ class KafkaProducer:
             self._accumulator,
             self._lock,
             self._clock,
-            on_metadata=self._on_metadata,
+            on_metadata=_weakly(self._on_metadata, lambda: None),
         )
         self._thread = threading.Thread(
             target=self._sender.run, name=f"pyconsumer-sender-{config.client_id}", daemon=True
         )
+        self._closed = False
+        finish_at_exit(self._sender, self._thread)
         self._thread.start()
 
     # ------------------------------------------------------------ sending
@@ -275,6 +284,9 @@ class KafkaProducer:
         Args:
             timeout_ms: after so long the rest fails with ``RequestCancelledError``. None waits until everything is
                 sent or its delivery timeout has passed; in a callback of a record the rest fails at once.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
         if self._pid != os.getpid():
             self._closed = True
@@ -289,11 +301,28 @@ class KafkaProducer:
         self._client.wakeup()
         if inside:
             return
-        self._thread.join(None if timeout_ms is None else min(timeout_ms / 1000, threading.TIMEOUT_MAX))
+        try:
+            self._thread.join(None if timeout_ms is None else min(timeout_ms / 1000, threading.TIMEOUT_MAX))
+        except BaseException:  # Ctrl-C: the thread ends without its records
+            self._sender.stop_now()
+            self._client.wakeup()
+            raise
         if self._thread.is_alive():
             self._sender.stop_now()
             self._client.wakeup()
             self._thread.join(5.0)
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one. The
+        # thread sends what is left, each record within its delivery timeout, and ends.
+        if self._closed or self._pid != os.getpid():
+            return
+        self._closed = True
+        self._sender.finish()
+        _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
+
+    def __repr__(self) -> str:
+        return f"<KafkaProducer client_id={self.config.client_id!r}{' closed' if self._closed else ''}>"
 
     def __enter__(self) -> Self:
         return self
@@ -440,6 +469,17 @@ class KafkaProducer:
                 on_acknowledgement(metadata, outcome if failed else None)
             except Exception:
                 log.exception("on_acknowledgement of interceptor %r raised", interceptor)
+
+
+def _weakly(method: Callable[P, R], otherwise: Callable[[], R]) -> Callable[P, R]:
+    """Return a function that calls a bound method as long as its object lives, without keeping it alive."""
+    found = weakref.WeakMethod(method)
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        target = found()
+        return otherwise() if target is None else target(*args, **kwargs)
+
+    return call
 
 
 def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None]:

@@ -156,6 +156,31 @@ class Sender:
                 self._settle(batch, -1, -1, reason)
             self._client.close()
 
+    def finish(self) -> None:
+        """Let the thread send what is left and end. Returns at once and takes no lock, as finalizers call it."""
+        self._accumulator.closing = True
+        self._client.wakeup()
+
+    def give_up(self) -> None:
+        """Let the thread end at once. Callable from any thread."""
+        self.stop_now()
+        self._client.wakeup()
+
+    def unacknowledged(self) -> dict[str, int]:
+        """Return the number of records of each topic that are not sent, or whose answer has not come."""
+        with self._lock:
+            return self._accumulator.unacknowledged()
+
+    @property
+    def label(self) -> str:
+        """The producer's client id, for messages."""
+        return self._config.client_id
+
+    @property
+    def delivery_timeout(self) -> float:
+        """``delivery_timeout_ms`` in seconds."""
+        return self._config.delivery_timeout_ms / 1000
+
     def stop_now(self) -> None:
         """Give up what is not sent yet. Callable from any thread; the caller wakes the client."""
         self._force_close = True
