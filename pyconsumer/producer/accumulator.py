@@ -22,7 +22,7 @@ The caller holds one lock round every call; callbacks of futures are run by the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyconsumer.producer.future import BatchResult
@@ -359,10 +359,12 @@ class RecordAccumulator:
         waiting = {tp.topic for tp in self._busy}
         return waiting | {batch.topic_partition.topic for batch in self._in_flight}
 
-    def unacknowledged(self) -> dict[str, int]:
-        """Records by topic in batches that wait or are in flight."""
-        found: dict[str, int] = {}
-        for batch in [batch for tp in self._busy for batch in self._queues[tp].batches] + list(self._in_flight):
+    def unacknowledged(self, failed: Mapping[str, int]) -> dict[str, int]:
+        """Records by topic in batches that wait or are in flight, added to those that have failed."""
+        found = dict(failed)
+        for batch in [batch for tp in self._busy for batch in self._queues[tp].batches] + [
+            batch for batch in self._in_flight if not batch.expired
+        ]:
             topic = batch.topic_partition.topic
             found[topic] = found.get(topic, 0) + batch.record_count
         return found

@@ -46,9 +46,8 @@ def _finish() -> None:
         try:
             thread.join(max(0.0, began + wait - time.monotonic()))
         finally:  # also when Ctrl-C ends the wait
-            if thread.is_alive():
-                _report(sender, time.monotonic() - began)
-                sender.give_up()
+            _report(sender, time.monotonic() - began)
+            sender.give_up()
     for _, thread in left:
         thread.join(_LAST_TURN_S)
 

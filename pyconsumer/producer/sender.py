@@ -125,6 +125,7 @@ class Sender:
         self._turn_failures = 0
         self._last_failure: KafkaError | None = None
         self._force_close = False
+        self._lost: dict[str, int] | None = None  # records that failed, by topic, from finish on
         self.wanted_topics: set[str] = set()
         self.failures = "nothing has failed so far"
         self.turns = 0
@@ -158,6 +159,7 @@ class Sender:
 
     def finish(self) -> None:
         """Let the thread send what is left and end. Returns at once and takes no lock, as finalizers call it."""
+        self._lost = {} if self._lost is None else self._lost
         self._accumulator.closing = True
         self._client.wakeup()
 
@@ -167,9 +169,9 @@ class Sender:
         self._client.wakeup()
 
     def unacknowledged(self) -> dict[str, int]:
-        """Return the number of records of each topic that are not sent, or whose answer has not come."""
+        """Return the number of records of each topic that are not acknowledged, or failed since :meth:`finish`."""
         with self._lock:
-            return self._accumulator.unacknowledged()
+            return self._accumulator.unacknowledged(self._lost or {})
 
     @property
     def label(self) -> str:
@@ -471,6 +473,9 @@ class Sender:
             self._need_new_id = True  # the broker may or may not have it: the next sequence number would be a guess
         if self._settle(batch, -1, -1, error):
             self.failed_records += batch.record_count
+            if self._lost is not None:
+                topic = batch.topic_partition.topic
+                self._lost[topic] = self._lost.get(topic, 0) + batch.record_count
             with self._lock:
                 self._lock.notify_all()
 

@@ -38,7 +38,6 @@ def test_a_dropped_consumer_warns_leaves_and_frees_its_thread_and_sockets(
     assert links
     with pytest.warns(ResourceWarning, match=rf"unclosed <KafkaConsumer group_id='{group_id}'.*call close\(\)"):
         del consumer
-        gc.collect()
     assert dropped() is None
     assert client.closed
     assert client._waker.fileno() == -1
@@ -61,8 +60,8 @@ def test_a_dropped_consumer_whose_listener_holds_it_is_collected(cluster: Cluste
     (thread,) = heartbeat_threads(group_id)
     dropped = weakref.ref(consumer)
     del listener
+    del consumer
     with pytest.warns(ResourceWarning, match="unclosed"):
-        del consumer
         gc.collect()
     assert dropped() is None
     thread.join(20)
@@ -197,9 +196,9 @@ def test_what_cannot_be_sent_at_the_end_of_the_program_is_logged(
 ) -> None:
     code, errors = produce(cluster, topic, tmp_path, timeout_ms, frozen=True)
     assert code == 7
-    assert f"3 of topic {topic}" in errors
-    assert "call flush() or close()" in errors
-    assert len(errors.splitlines()) == 1, errors
+    last = errors.splitlines()[-1]
+    assert f"3 of topic {topic}" in last
+    assert "call flush() or close()" in last
 
 
 @pytest.mark.concurrent

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pyconsumer.consumer.coordinator import background
+from pyconsumer.consumer.coordinator.background import HeartbeatThread
+from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.lookup import USER
 from pyconsumer.errors import RetriableCommitFailedError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -136,3 +142,103 @@ def test_a_commit_that_waits_for_the_coordinator_goes_on_waiting() -> None:
     assert not future.done
     bench.network.find(NODE)
     bench.network.take(OffsetCommitRequest)
+
+
+# -- the heartbeat thread ----------------------------------------------------------------------------------------------
+
+
+class WithThread(Bench):
+    driver = ConsumerCoordinator
+
+
+@pytest.fixture
+def joining() -> Iterator[WithThread]:
+    """One whose next poll starts the heartbeat thread."""
+    bench = WithThread()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    yield bench
+    if bench.coordinator._heartbeat is not None:
+        bench.coordinator.abandon("the test is over")
+
+
+def heartbeat_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("pyconsumer-heartbeat")}
+
+
+@pytest.mark.concurrent
+def test_a_thread_whose_start_was_interrupted_ends_when_it_is_replaced(
+    joining: WithThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = heartbeat_threads()
+    real, hidden = HeartbeatThread.start, []
+
+    def start(self: HeartbeatThread) -> None:
+        real(self)
+        hidden.append(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(HeartbeatThread, "start", start)
+        with pytest.raises(KeyboardInterrupt):
+            joining.poll()
+        # Ctrl-C fell into Thread.start: the thread runs, and looks as if it did not.
+        patch.setattr(HeartbeatThread, "alive", property(lambda self: self not in hidden))
+        patch.setattr(HeartbeatThread, "start", real)
+        joining.coordinator.recover()
+        joining.poll()
+        (first,) = hidden
+        assert joining.coordinator._heartbeat is not first
+        first._thread.join(10)
+        assert not first._thread.is_alive()
+    joining.coordinator.abandon("the test is over")
+    for thread in heartbeat_threads() - before:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.concurrent
+def test_close_ends_a_thread_whose_start_was_interrupted(joining: WithThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = HeartbeatThread.start
+
+    def start(self: HeartbeatThread) -> None:
+        real(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(HeartbeatThread, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        joining.poll()
+    thread = joining.coordinator._heartbeat
+    assert thread is not None
+    Call(joining.coordinator.close(0.0), joining.clock)
+    thread._thread.join(10)
+    assert not thread._thread.is_alive()
+
+
+def test_a_thread_that_was_never_started_holds_nothing_and_is_replaced(
+    joining: WithThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+
+    class Never:
+        ident = None
+
+        def __init__(self, **options: Any) -> None:
+            made.append(options)
+
+        def start(self) -> None:
+            raise KeyboardInterrupt
+
+        def is_alive(self) -> bool:
+            return False
+
+    monkeypatch.setattr(background, "threading", SimpleNamespace(Thread=Never))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            joining.poll()
+        joining.coordinator.recover()
+        assert joining.coordinator._heartbeat is not None
+        assert joining.coordinator._heartbeat._client is None
+    assert len(made) == 2
