@@ -391,12 +391,22 @@ class CorruptRecordError(ProtocolError):
         message: what is wrong with it.
         topic_partition: where it came from, if known.
         offset: base offset of the batch, or offset of the record, -1 if unknown.
+        next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``; -1 if
+            unknown. ``seek(error.topic_partition, error.next_offset)`` skips the whole batch.
     """
 
-    def __init__(self, message: str = "", *, topic_partition: TopicPartition | None = None, offset: int = -1) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic_partition: TopicPartition | None = None,
+        offset: int = -1,
+        next_offset: int = -1,
+    ) -> None:
         super().__init__(message)
         self.topic_partition = topic_partition
         self.offset = offset
+        self.next_offset = max(next_offset, offset + 1) if offset >= 0 else next_offset
 
     def __str__(self) -> str:
         text = super().__str__()
@@ -405,7 +415,8 @@ class CorruptRecordError(ProtocolError):
         return f"{self.topic_partition} at offset {self.offset}: {text}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.args, {"topic_partition": self.topic_partition, "offset": self.offset}))
+        state = {"topic_partition": self.topic_partition, "offset": self.offset, "next_offset": self.next_offset}
+        return (_rebuild, (type(self), self.args, state))
 
 
 class UnsupportedCodecError(KafkaError):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["as_partition", "check_max_records", "is_partition"]
+__all__ = ["as_partition", "as_partitions", "by_partition", "check_max_records", "is_partition"]
 
 
 def check_max_records(max_records: int) -> int:
@@ -31,8 +32,28 @@ def as_partition(value: Any) -> TopicPartition:
     Raises:
         TypeError: it is none.
     """
-    if isinstance(value, TopicPartition):
-        return value
-    if is_partition(value):
-        return TopicPartition(*value)
-    raise TypeError(f"a partition must be a TopicPartition, not {value!r}")
+    if is_partition(value) and isinstance(value[1], int) and not isinstance(value[1], bool):
+        return value if isinstance(value, TopicPartition) else TopicPartition(*value)
+    raise TypeError(f"a partition must be a TopicPartition of a topic's name and a number, not {value!r}")
+
+
+def as_partitions(values: Any) -> list[TopicPartition]:
+    """A list of partitions.
+
+    Raises:
+        TypeError: it is none, such as a single partition or the name of a topic.
+    """
+    if isinstance(values, str) or is_partition(values) or not isinstance(values, Iterable):
+        raise TypeError(f"a list of TopicPartition is needed, not {values!r}")
+    return [as_partition(value) for value in values]
+
+
+def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
+    """A dictionary whose keys are partitions; ``what`` its values are, for the message.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(values, Mapping):
+        raise TypeError(f"a dictionary of TopicPartition to {what} is needed, not {values!r}")
+    return {as_partition(tp): value for tp, value in values.items()}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.ahead import Ahead
-from pyconsumer.consumer.arguments import as_partition, check_max_records, is_partition
+from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.core import CommitCallback, ConsumerCore
 from pyconsumer.consumer.guard import AccessGuard
@@ -147,7 +147,7 @@ class KafkaConsumer(Consumer):
             WakeupError: another thread called :meth:`wakeup`.
             NoOffsetForPartitionError, OffsetsOutOfRangeError, LogTruncationError: ``auto_offset_reset`` is ``none``.
             RecordDeserializationError: a record is bad and ``on_record_error`` is ``raise``; the position stays at it.
-            CorruptRecordError: a batch is damaged; the position stays at it, ``seek`` leads past it.
+            CorruptRecordError: a batch is damaged; the position stays at it, ``seek`` to ``next_offset`` leads past it.
             AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: we may not.
             KafkaError: what else the group or a rebalance listener raised.
         """
@@ -451,7 +451,7 @@ class KafkaConsumer(Consumer):
         """
         with self._guard:
             single = is_partition(partition)
-            wanted = [as_partition(tp) for tp in ([partition] if single else partition)]
+            wanted = as_partitions([partition] if single else partition)
             deadline = self._deadline(timeout_ms)
             found = self._client.run(self._core.committed(wanted, deadline), deadline)
             shown = {tp: o if o is None or metadata else o.offset for tp, o in found.items()}
@@ -469,7 +469,7 @@ class KafkaConsumer(Consumer):
         """
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            wanted = {as_partition(tp): at for tp, at in timestamps.items()}
+            wanted = by_partition(timestamps, "time in ms")
             return self._client.run(self._core.offsets_for_times(wanted, deadline), deadline)
 
     def beginning_offsets(
@@ -489,7 +489,7 @@ class KafkaConsumer(Consumer):
     ) -> dict[TopicPartition, int]:
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            wanted = [as_partition(tp) for tp in partitions]
+            wanted = as_partitions(partitions)
             return self._client.run(self._core.end_or_beginning(wanted, deadline, end=end), deadline)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyconsumer.clock import Clock
+from pyconsumer.consumer.arguments import as_partitions, by_partition
 from pyconsumer.consumer.background import BackgroundSteps
 from pyconsumer.consumer.config import ConsumerConfig
 from pyconsumer.consumer.fetcher import Fetcher
@@ -442,6 +443,8 @@ class ConsumerCore:
         coordinator = self.require_group()
         if isinstance(topics, str):
             raise TypeError(f"topics must be a list of names, not the string {topics!r}")
+        if not isinstance(topics, Iterable):
+            raise TypeError(f"topics must be a list of names, not {topics!r}")
         wanted = list(topics)
         if not wanted:
             yield from self.unsubscribe(self.default_deadline())
@@ -464,6 +467,8 @@ class ConsumerCore:
             if not pattern:
                 raise ValueError("the pattern must not be empty")
             pattern = re.compile(pattern)
+        if not isinstance(pattern, re.Pattern):
+            raise TypeError(f"the pattern must be a string or a compiled pattern, not {pattern!r}")
         self._check_assignors()
         _log.info("subscribed to the pattern %s", pattern.pattern)
         self.subscriptions.subscribe_pattern(pattern, listener)
@@ -476,11 +481,10 @@ class ConsumerCore:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
         wanted = []
-        for item in partitions:
-            topic, partition = item
-            if not isinstance(topic, str) or not topic.strip() or not isinstance(partition, int) or partition < 0:
-                raise ValueError(f"a partition must be a TopicPartition with a topic's name, not {item!r}")
-            wanted.append(TopicPartition(topic, partition))
+        for tp in as_partitions(partitions):
+            if not tp.topic.strip() or tp.partition < 0:
+                raise ValueError(f"a partition must be a TopicPartition with a topic's name, not {tp!r}")
+            wanted.append(tp)
         if not wanted:
             yield from self.unsubscribe(self.default_deadline())
             return
@@ -513,13 +517,13 @@ class ConsumerCore:
         if offsets is None:
             return self.subscriptions.all_consumed()
         checked = {}
-        for tp, value in offsets.items():
+        for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
             if isinstance(offset.offset, bool) or not isinstance(offset.offset, int):
                 raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
             if offset.offset < 0:
                 raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
-            checked[TopicPartition(*tp)] = offset
+            checked[tp] = offset
         return checked
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:

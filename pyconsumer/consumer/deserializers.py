@@ -96,7 +96,8 @@ class Deserialization:
             if error is None:
                 return good, used, None
             record = raw[used]
-            failure = _failure(record, origin, record.key if origin == "key" else record.value, error)
+            advice = ". Seek past it, or set on_record_error" if self._on_error == "raise" else ""
+            failure = _failure(record, origin, record.key if origin == "key" else record.value, error, advice)
             stop = self._decide(failure)
             if stop is not None:
                 return good, used, stop
@@ -128,12 +129,14 @@ class Deserialization:
         return None
 
 
-def _failure(record: ConsumerRecord, origin: str, data: bytes | None, error: Exception) -> RecordDeserializationError:
+def _failure(
+    record: ConsumerRecord, origin: str, data: bytes | None, error: Exception, advice: str
+) -> RecordDeserializationError:
     tp = record.topic_partition
     size = 0 if data is None else len(data)
     failure = RecordDeserializationError(
         f"the {origin} ({size} bytes) of the record {tp} at offset {record.offset} cannot be deserialized:"
-        f" {type(error).__name__}: {error}. Seek past it, or set on_record_error",
+        f" {type(error).__name__}: {error}{advice}",
         topic_partition=tp,
         offset=record.offset,
         origin=origin,

@@ -23,11 +23,12 @@ from pyconsumer.consumer.config import ConsumerConfig
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
 from pyconsumer.consumer.fetch_session import FIRST_VERSION_WITH_TOPIC_IDS, SessionPartition, SessionRequest
+from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offsets import OffsetFetcher, current_leader
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
-from pyconsumer.errors import KafkaError, OffsetsOutOfRangeError, RecordTooLargeError
+from pyconsumer.errors import KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.future import RequestFuture
 from pyconsumer.network.metadata import Metadata
@@ -317,13 +318,8 @@ class Fetcher:
             state, records, fetch_offset=asked.fetch_offset, check_crcs=self._config.check_crcs, aborted=aborted
         )
         if fetch.cursor.batch_count == 0 and fetch.cursor.has_incomplete_batch:
-            self._queue_error(
-                state,
-                RecordTooLargeError(
-                    f"{tp} at offset {asked.fetch_offset}: the broker sent {len(records)} bytes without a whole batch;"
-                    " raise max_partition_fetch_bytes"
-                ),
-            )
+            limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
+            self._queue_error(state, no_whole_batch(tp, asked.fetch_offset, records, limit))
             return True
         state.fetch_offset = fetch.cursor.end_offset
         self.buffer.add(fetch)

@@ -259,6 +259,7 @@ def batch_error(
         f"the record batch of offsets {base_offset} to {last_offset} is damaged: {reason}",
         topic_partition=topic_partition,
         offset=max(next_offset, base_offset) if magic >= 2 else next_offset,
+        next_offset=last_offset + 1,
     )
 
 

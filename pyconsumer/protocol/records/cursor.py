@@ -466,6 +466,7 @@ def iter_records(
                 f"the record batch of offsets {info.base_offset} to {info.last_offset} is damaged: {wrong}",
                 topic_partition=topic_partition,
                 offset=records[-1].offset + 1 if records else info.base_offset,
+                next_offset=info.last_offset + 1,
             )
     if damage is not None:
         raise damage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyconsumer.consumer.offsets import current_leader
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
+    CorruptRecordError,
     KafkaConnectionError,
     KafkaError,
     OffsetsOutOfRangeError,
@@ -196,11 +198,39 @@ def test_an_empty_answer_updates_the_watermarks() -> None:
 
 @pytest.mark.spec("client:FE-44", "client:FE-43")
 def test_bytes_without_a_whole_batch_are_an_error() -> None:
-    world = World(T0, at=4)
-    world.exchange(T0, data(batch(4, 5)[:-1], high_watermark=100))
+    cut = batch(4, 5)[:-1]
+    world = World(T0, at=4, max_partition_fetch_bytes=len(cut))
+    world.exchange(T0, data(cut, high_watermark=100))
 
     with pytest.raises(RecordTooLargeError, match=r"t-0 at offset 4.*max_partition_fetch_bytes"):
         world.collect()
+
+
+@pytest.mark.parametrize("limit", [1 << 20, 100], ids=["the log ends there", "another batch follows"])
+def test_a_damaged_length_is_an_error_that_says_where_the_batch_ends(limit: int) -> None:
+    """The length is not covered by the checksum, and no larger fetch would help."""
+    broken = bytearray(batch(4, 5) + batch(9, 5))
+    broken[8:12] = (1 << 30).to_bytes(4, "big")
+    world = World(T0, at=4, max_partition_fetch_bytes=limit)
+    world.exchange(T0, data(bytes(broken), high_watermark=100))
+
+    with pytest.raises(
+        CorruptRecordError, match=r"t-0 at offset 4: the length .* is damaged: .* 1073741824 bytes"
+    ) as e:
+        world.collect()
+    assert (e.value.topic_partition, e.value.offset, e.value.next_offset) == (T0, 4, 9)
+
+
+def test_a_damaged_batch_says_where_it_ends() -> None:
+    broken = bytearray(batch(4, 5))
+    broken[-1] ^= 1
+    world = World(T0, at=4)
+    world.exchange(T0, data(bytes(broken), high_watermark=100))
+
+    with pytest.raises(CorruptRecordError, match="checksum") as e:
+        world.collect()
+    copy = pickle.loads(pickle.dumps(e.value))
+    assert (copy.topic_partition, copy.offset, copy.next_offset) == (T0, 4, 9)
 
 
 def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
