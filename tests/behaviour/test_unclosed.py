@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import select
 import signal
 import subprocess
 import sys
@@ -83,7 +84,7 @@ from pyconsumer import KafkaConsumer, KafkaProducer
 
 kind, servers, topic, group = sys.argv[1:]
 if kind == "consumer":
-    client = KafkaConsumer(topic, bootstrap_servers=servers, group_id=group)
+    client = KafkaConsumer(topic, bootstrap_servers=servers, group_id=group, request_timeout_ms=600_000)
     while not client.assignment():
         client.poll(100)
 else:
@@ -95,7 +96,7 @@ if kind == "producer":
     client.send(topic, b"2")
 try:
     print("closing", flush=True)
-    client.close()
+    client.close(timeout_ms=600_000)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 for thread in threading.enumerate():
@@ -132,7 +133,7 @@ def test_one_ctrl_c_ends_a_close_that_waits_for_a_silent_broker(
             assert process.stdout.readline() == "closing\n"
             wait_until(lambda: _sleeps(process.pid), 20, "close waits")
             process.send_signal(signal.SIGINT)
-            # Without an end to the wait, close would return by itself and say nothing of an interrupt.
+            assert select.select([process.stdout], [], [], 60)[0], "Ctrl-C did not end close"
             assert process.stdout.readline() == "interrupted\n"
             assert process.wait(25) == 0
         finally:
