@@ -77,7 +77,7 @@ class Broker:
         self.endpoints = endpoints
         self.fenced_endpoints = fenced_endpoints
         self.soon = soon
-        self.logs = LogManager(folder, clock)
+        self.logs = LogManager(folder, clock, controller.is_deleted)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetcher = ReplicaFetcher(
             node_id,
@@ -111,6 +111,7 @@ class Broker:
             if self.node_id in state.replicas
         }
         self.logs.remove_strays(known)
+        self.controller.on_removed(self.node_id)
         self.controller.on_change.append(self._on_change)
         self.controller.on_broker_config.append(self._apply_broker_config)
         self._apply_broker_config()
@@ -175,9 +176,10 @@ class Broker:
         topic = self.controller.topics.get(name)
         if topic is None:
             gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
-            for tp in gone:
-                if tp in self.partitions:
-                    self._remove(tp)
+            ids = {self.partitions[tp].topic_id for tp in gone if tp in self.partitions}
+            removed = [self._remove(tp) for tp in gone if tp in self.partitions]
+            if all(removed) and name not in self._behind:
+                self.controller.on_removed(self.node_id, ids)
             # Also if there was no replica here: a group that is coordinated here may have offsets of it.
             if gone:
                 self.group_coordinator.on_partitions_deleted(gone)
@@ -228,12 +230,12 @@ class Broker:
         elif was_leader:
             self.group_coordinator.on_resign(partition.tp.partition, partition.leader_epoch)
 
-    def _remove(self, tp: TopicPartition) -> None:
+    def _remove(self, tp: TopicPartition) -> bool:
         partition = self.partitions.pop(tp)
         if tp.topic == OFFSETS_TOPIC and partition.is_leader:
             self.group_coordinator.on_resign(tp.partition, None)
         partition.close()
-        self.logs.remove(tp)
+        return self.logs.remove(tp)
 
     def partition(self, topic: str, index: int, current_leader_epoch: int = -1) -> Partition:
         """The partition to serve a client from, which this node leads.

@@ -1,24 +1,27 @@
 """What the cluster knows of itself: topics, who leads their partitions, settings, blocks of producer ids.
 
-It stands in ``cluster.json``, which is replaced as a whole (write, force to disk, rename) before a change is
-answered or any broker acts on it. If that fails, nothing has changed, and the ``OSError`` goes to whoever wanted it.
+A change is in the cluster's files (:mod:`.cluster_file`) before it is answered or any broker acts on it. If that fails,
+nothing has changed, and the ``OSError`` goes to whoever wanted it.
+
+Deleted topics are remembered by id until each node that had replicas has removed them: a node removes a folder only of
+a topic that is known to be deleted, also after a crash or while it was down.
+
 Rules and errors are those of Apache Kafka's controller.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.elections import NO_LEADER, PartitionState, after_death, after_return, moved_to
-from pyconsumer.broker.log.storage import replace_file
+from pyconsumer.broker.topic_names import check_topic_name, plain_name
 from pyconsumer.errors import (
     ConfigurationError,
     ElectionNotNeededError,
@@ -55,8 +58,6 @@ INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
 #: Producer ids handed to a broker at a time.
 PRODUCER_ID_BLOCK: Final = 1000
 _MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-_FORMAT: Final = 1
-_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 class IsrChange(NamedTuple):
@@ -78,26 +79,11 @@ class TopicState:
     partitions: list[PartitionState] = field(default_factory=list)
 
 
-def check_topic_name(name: str) -> None:
-    """Raise ``InvalidTopicError`` unless a topic may have this name."""
-    if not name:
-        problem = "it is empty"
-    elif name in (".", ".."):
-        problem = "it cannot be '.' or '..'"
-    elif len(name) > 249:
-        problem = f"it is longer than 249 characters ({len(name)})"
-    elif not _LEGAL_NAME.fullmatch(name):
-        problem = "it may hold only ASCII letters and digits, '.', '_' and '-'"
-    else:
-        return
-    raise InvalidTopicError(f"the topic name {name!r} is not legal: {problem}")
-
-
 class Controller:
     """The cluster's state.
 
     Args:
-        folder: where ``cluster.json`` is kept; None keeps it in memory.
+        folder: of the cluster's files; None keeps its state in memory.
         config: defaults of new topics.
 
     Attributes:
@@ -110,10 +96,14 @@ class Controller:
     """
 
     def __init__(self, folder: Path | None, config: BrokerConfig) -> None:
-        self._path = None if folder is None else folder / "cluster.json"
+        self._file = None if folder is None else ClusterFile(folder)
         self._config = config
         self.topics: dict[str, TopicState] = {}
         self.names: dict[bytes, str] = {}
+        #: Names of topics by what they look like in metrics, where '.' and '_' are the same.
+        self._plain_names: dict[str, str] = {}
+        #: Ids of deleted topics, each with the nodes that may still have folders of it.
+        self._deleted: dict[bytes, set[int]] = {}
         self.brokers: list[int] = []
         self.registered: list[int] = []
         self.cluster_id = uuid_to_str(uuid.uuid4().bytes)
@@ -121,62 +111,102 @@ class Controller:
         self._next_producer_id = 0
         self.on_change: list[Callable[[str], None]] = []
         self.on_broker_config: list[Callable[[], None]] = []
-        if self._path is not None and self._path.exists():
-            self._load(json.loads(self._path.read_bytes()))
+        if self._file is not None:
+            self._load(self._file)
 
-    # --- the file
+    # --- the files
 
-    def _load(self, data: Mapping[str, Any]) -> None:
-        if data["format"] != _FORMAT:
-            raise ConfigurationError(f"{self._path} has format {data['format']}; this version reads {_FORMAT}")
-        self.cluster_id = data["cluster_id"]
-        self._next_producer_id = data["next_producer_id"]
-        self.broker_configs = data["broker_configs"]
-        for name, topic in data["topics"].items():
-            partitions = [
-                PartitionState(part["leader"], part["leader_epoch"], tuple(part["replicas"]), tuple(part["isr"]))
-                for part in topic["partitions"]
-            ]
-            self._add(TopicState(name, uuid_from_str(topic["id"]), topic["config"], partitions))
-
-    def _save(self, undo: Callable[[], None]) -> None:
-        """Write the file after a change in memory, which is undone if that fails."""
+    def _load(self, file: ClusterFile) -> None:
+        """Read the state; ``BrokerStartError`` if that cannot be."""
+        found = file.load()
+        if found is None:
+            return
+        data, changes = found
         try:
-            self._write()
+            self.cluster_id = str(data["cluster_id"])
+            for change in (data, *changes):
+                self._apply(change)
+        except InvalidTopicError as error:
+            raise file.damaged(error.args[0]) from None
+        except KeyError as error:
+            raise file.damaged(f"{error} is missing") from None
+        except (TypeError, ValueError, AttributeError, IndexError) as error:
+            raise file.damaged(error) from None
+
+    def _apply(self, change: Mapping[str, Any]) -> None:
+        """Take over a change from the journal. The snapshot has the same form."""
+        for key, nodes in change.get("deleted", {}).items():
+            topic_id = uuid_from_str(key)
+            self._deleted[topic_id] = set(nodes)
+            if topic_id in self.names:
+                self._drop(self.topics[self.names[topic_id]])
+        for name, data in change.get("topics", {}).items():
+            check_topic_name(name)
+            partitions = [partition_from_json(part) for part in data["partitions"]]
+            if not partitions:
+                raise ValueError(f"the topic {name} has no partitions")
+            self._add(TopicState(name, uuid_from_str(data["id"]), dict(data["config"]), partitions))
+        for name, states in change.get("partitions", {}).items():
+            partitions = self.topics[name].partitions
+            for index, part in states.items():
+                partitions[int(index) : int(index) + 1] = [partition_from_json(part)]
+        for name, config in change.get("config", {}).items():
+            self.topics[name].config = dict(config)
+        if "broker_configs" in change:
+            self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
+        self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
+
+    def _save(self, undo: Callable[[], None], change: Mapping[str, Any]) -> None:
+        """Store a change that was made in memory, which is undone if that fails."""
+        if self._file is None:
+            return
+        try:
+            self._file.save(change, self._snapshot)
         except OSError as error:
             _log.error("a change of the cluster is refused: its file cannot be written: %s", error)
             undo()
             raise
 
-    def _write(self) -> None:
-        if self._path is None:
-            return
-        data = {
-            "format": _FORMAT,
+    def _snapshot(self) -> dict[str, Any]:
+        return {
             "cluster_id": self.cluster_id,
             "next_producer_id": self._next_producer_id,
             "broker_configs": self.broker_configs,
-            "topics": {
-                name: {
-                    "id": uuid_to_str(topic.topic_id),
-                    "config": topic.config,
-                    "partitions": [
-                        {"leader": p.leader, "leader_epoch": p.leader_epoch, "replicas": p.replicas, "isr": p.isr}
-                        for p in topic.partitions
-                    ],
-                }
-                for name, topic in self.topics.items()
-            },
+            "deleted": {uuid_to_str(topic_id): sorted(nodes) for topic_id, nodes in self._deleted.items()},
+            "topics": {name: topic_to_json(topic) for name, topic in self.topics.items()},
         }
-        replace_file(self._path, json.dumps(data, indent=1).encode())
+
+    def close(self) -> None:
+        """Leave ``cluster.json`` complete, after a stop in good order."""
+        if self._file is not None:
+            self._file.compact(self._snapshot)
 
     def _add(self, topic: TopicState) -> None:
         self.topics[topic.name] = topic
         self.names[topic.topic_id] = topic.name
+        self._plain_names[plain_name(topic.name)] = topic.name
 
     def _drop(self, topic: TopicState) -> None:
         del self.topics[topic.name]
         del self.names[topic.topic_id]
+        self._plain_names.pop(plain_name(topic.name), None)
+
+    # --- deleted topics
+
+    def is_deleted(self, topic_id: bytes) -> bool:
+        """Return whether a topic with this id was deleted, as far as that is remembered."""
+        return topic_id in self._deleted
+
+    def on_removed(self, node: int, topic_ids: Iterable[bytes] | None = None) -> None:
+        """Note that a node has no folders of deleted topics any more; None: of none of them.
+
+        It is stored with the next snapshot. If it is lost, the node finds nothing to remove.
+        """
+        for topic_id in list(self._deleted) if topic_ids is None else topic_ids:
+            nodes = self._deleted.get(topic_id, set())
+            nodes.discard(node)
+            if not nodes:
+                self._deleted.pop(topic_id, None)
 
     # --- brokers
 
@@ -238,7 +268,15 @@ class Controller:
                 self.topics[name].partitions = states
 
         put(changed)
-        self._save(lambda: put(before))
+        parts = {
+            name: {
+                str(index): partition_to_json(state)
+                for index, state in enumerate(states)
+                if index >= len(before[name]) or state != before[name][index]
+            }
+            for name, states in changed.items()
+        }
+        self._save(lambda: put(before), {"partitions": parts})
         for name in changed:
             self._tell(name)
 
@@ -314,7 +352,7 @@ class Controller:
         """A block of producer ids that nobody has had, whatever happens to the process."""
         start = self._next_producer_id
         self._next_producer_id += PRODUCER_ID_BLOCK
-        self._write()  # if that fails they are left out
+        self._save(lambda: None, {"next_producer_id": self._next_producer_id})  # if that fails they are left out
         return range(start, self._next_producer_id)
 
     # --- topics
@@ -350,10 +388,9 @@ class Controller:
         check_topic_name(name)
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
-        plain = name.replace(".", "_")
-        for other in self.topics:
-            if other.replace(".", "_") == plain:
-                raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
+        other = self._plain_names.get(plain_name(name))
+        if other is not None:
+            raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}")
         own = dict(config or {})
         try:
             parse_topic_config(own)
@@ -427,7 +464,7 @@ class Controller:
             for topic in planned:
                 self._drop(topic)
 
-        self._save(undo)
+        self._save(undo, {"topics": {topic.name: topic_to_json(topic) for topic in planned}})
         for topic in planned:
             self._tell(topic.name)
 
@@ -464,8 +501,15 @@ class Controller:
     def delete_topic(self, name: str) -> None:
         """Delete a topic; ``UnknownTopicOrPartitionError`` if there is none."""
         topic = self.topic(name)
+        nodes = {node for state in topic.partitions for node in state.replicas}
         self._drop(topic)
-        self._save(lambda: self._add(topic))
+        self._deleted[topic.topic_id] = nodes
+
+        def undo() -> None:
+            self._add(topic)
+            del self._deleted[topic.topic_id]
+
+        self._save(undo, {"deleted": {uuid_to_str(topic.topic_id): sorted(nodes)}})
         self._tell(name)
 
     def plan_partitions(
@@ -508,7 +552,7 @@ class Controller:
         def undo() -> None:
             topic.config = before
 
-        self._save(undo)
+        self._save(undo, {"config": {name: topic.config}})
         self._tell(name)
 
     def set_broker_config(self, node: str, config: Mapping[str, str]) -> None:
@@ -519,7 +563,7 @@ class Controller:
         def undo() -> None:
             self.broker_configs = before
 
-        self._save(undo)
+        self._save(undo, {"broker_configs": self.broker_configs})
         _call_each(self.on_broker_config, "changed settings")
 
     def _tell(self, name: str) -> None:

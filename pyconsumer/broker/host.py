@@ -254,6 +254,7 @@ class ClusterHost:
             self._end(reset=False)
             for broker in self.brokers.values():
                 broker.stop(flush=self.options.flush_at_stop)
+            self.controller.close()
         finally:
             self._release()
 

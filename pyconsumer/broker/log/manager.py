@@ -22,7 +22,7 @@ from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.recovery import open_log
 from pyconsumer.broker.log.storage import FileStorage, MemoryStorage, Storage, replace_file
 from pyconsumer.clock import Clock
-from pyconsumer.protocol.primitives import uuid_to_str
+from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["LogManager"]
@@ -31,30 +31,41 @@ _log = logging.getLogger(__name__)
 
 _TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
 _DOOMED = "-delete"  # names of folders that are being removed end so
+_STRAY = "-stray"  # names of folders that were set aside end so; nothing here looks into them
 _CLEAN_MARKER = ".kafka_cleanshutdown"
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _LOG_STARTS = "log-start-offset-checkpoint"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
-def _topic_id_in(folder: Path) -> str | None:
+def _topic_id_in(folder: Path) -> bytes | None:
     """The topic id that a partition's folder names, None if it names none."""
     try:
         found = _TOPIC_ID.search((folder / "partition.metadata").read_bytes())
     except FileNotFoundError:
         return None
-    return None if found is None else found[1].decode()
+    try:
+        return None if found is None else uuid_from_str(found[1].decode())
+    except ValueError:
+        return None
 
 
 class LogManager:
     """The logs in ``folder``, or in memory if it is None.
 
+    Args:
+        is_deleted: returns whether the topic with an id was deleted. Folders of topics that are neither known nor
+            deleted are strays: they are set aside, never removed.
+
     Attributes:
         clean: the last stop was in good order.
     """
 
-    def __init__(self, folder: Path | None, clock: Clock) -> None:
+    def __init__(
+        self, folder: Path | None, clock: Clock, is_deleted: Callable[[bytes], bool] = lambda topic_id: False
+    ) -> None:
         self.folder = folder
+        self._is_deleted = is_deleted
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._clock = clock
         self.clean = False
@@ -93,8 +104,8 @@ class LogManager:
             storage = MemoryStorage()
         else:
             folder = self._folder_of(tp)
-            if folder.exists() and _topic_id_in(folder) not in (None, uuid_to_str(topic_id)):
-                self._discard(folder)
+            if folder.exists() and _topic_id_in(folder) not in (None, topic_id):
+                self._put_away(folder)
             if not folder.exists():
                 self._forget({tp})
             storage = FileStorage(folder)
@@ -112,11 +123,11 @@ class LogManager:
         )
         return log
 
-    def remove(self, tp: TopicPartition) -> None:
-        """Remove a log with its folder; if the disk refuses that, :meth:`remove_strays` does so later."""
+    def remove(self, tp: TopicPartition) -> bool:
+        """Remove a log with its folder; return whether it is gone. If not, :meth:`remove_strays` removes it later."""
         log = self.logs.pop(tp, None)
         if log is None:
-            return
+            return True
         log.abandon()
         if self.folder is not None:
             try:
@@ -124,6 +135,8 @@ class LogManager:
                 self._forget({tp})
             except OSError as error:
                 _log.warning("%s is not removed from the disk, or not from the checkpoints, yet: %s", tp, error)
+                return False
+        return True
 
     def _folder_of(self, tp: TopicPartition) -> Path:
         assert self.folder is not None
@@ -142,8 +155,24 @@ class LogManager:
         folder.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
 
+    def _put_away(self, folder: Path) -> None:
+        """Take a folder of another topic out of the way: one that was deleted is removed, any other set aside."""
+        topic_id = _topic_id_in(folder)
+        if topic_id is not None and self._is_deleted(topic_id):
+            _log.info("removing %s: its topic was deleted", folder)
+            self._discard(folder)
+            return
+        aside = folder.with_name(f"{folder.name[:160]}.{uuid.uuid4().hex}{_STRAY}")
+        folder.rename(aside)
+        _log.warning(
+            "%s belongs to no topic that cluster.json names, nor to one that was deleted; it is kept as %s."
+            " Was an older cluster.json restored? If its records are not needed, remove it",
+            folder,
+            aside.name,
+        )
+
     def remove_strays(self, known: Mapping[str, bytes]) -> None:
-        """Remove folders of partitions that don't exist any more, or belong to an earlier topic of the same name.
+        """Remove folders of deleted topics, and set those aside that belong to no topic at all, as Apache Kafka does.
 
         A topic may have been deleted just before a crash, or while this broker was down. The checkpoints' entries of
         partitions without a folder go as well.
@@ -157,12 +186,11 @@ class LogManager:
             if folder.is_dir() and folder.name.endswith(_DOOMED):
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            if not (folder / "partition.metadata").exists():
+            if folder.name.endswith(_STRAY) or not (folder / "partition.metadata").exists():
                 continue
             topic_id = known.get(folder.name)
-            if topic_id is None or _topic_id_in(folder) not in (None, uuid_to_str(topic_id)):
-                _log.info("removing %s: there is no such partition any more", folder)
-                self._discard(folder)
+            if topic_id is None or _topic_id_in(folder) not in (None, topic_id):
+                self._put_away(folder)
         noted = {tp for offsets in self._checkpoints.values() for tp in offsets}
         self._forget({tp for tp in noted if not self._folder_of(tp).exists()})
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["DataFile", "FileStorage", "MemoryStorage", "Storage", "replace_file", "sync_folder"]
+__all__ = [
+    "DataFile",
+    "FileStorage",
+    "MemoryStorage",
+    "Storage",
+    "append_line",
+    "replace_file",
+    "sync_folder",
+]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -74,9 +83,12 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
     """Replace a file so that a crash leaves the old or the new content, never a mixture.
 
     Without ``sync`` that holds for a crash of the process, not for one of the machine.
+
+    Raises:
+        OSError: it is not replaced; the error names the file.
     """
     fresh = path.with_name(path.name + ".tmp")
-    with open(fresh, "wb") as file:
+    with _naming(path), open(fresh, "wb") as file:
         file.write(content)
         file.flush()
         if not sync:
@@ -85,10 +97,40 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
         os.fsync(file.fileno())
         folder = os.open(path.parent, os.O_RDONLY)  # before the rename: what may fail fails while the old one is there
     try:
-        os.replace(fresh, path)
-        os.fsync(folder)
+        with _naming(path):
+            os.replace(fresh, path)
+            os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def append_line(path: Path, line: bytes, size: int) -> None:
+    """Put ``line`` at byte ``size`` of a file, its end, and force it to disk. If that fails, ``OSError``."""
+    with _naming(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.ftruncate(descriptor, size)  # what a failed call could not take back
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.pwrite(descriptor, memoryview(line)[written:], size + written)
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an ``OSError`` name a file: those of ``write`` and ``fsync`` name none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
 
 
 def sync_folder(folder: Path) -> None:

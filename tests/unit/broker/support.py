@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import pytest
+
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.broker.log.recovery import open_log
@@ -13,7 +15,18 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.records import BatchBuilder, SimpleRecord, iter_records, scan
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["NOW_MS", "TP", "FailingStorage", "batch", "keyed", "log_in", "no_space", "records_of", "topic_config"]
+__all__ = [
+    "NOW_MS",
+    "TP",
+    "FailingStorage",
+    "batch",
+    "fill_disk",
+    "keyed",
+    "log_in",
+    "no_space",
+    "records_of",
+    "topic_config",
+]
 
 TP = TopicPartition("t", 0)
 #: Wall time at which every :class:`ManualClock` here begins.
@@ -23,6 +36,12 @@ NOW_MS = 1_700_000_000_000
 def no_space(*_: object, **__: object) -> None:
     """In place of a function that writes a file."""
     raise OSError(28, "No space left on device")
+
+
+def fill_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every change of the cluster's files fail."""
+    monkeypatch.setattr("pyconsumer.broker.cluster_file.replace_file", no_space)
+    monkeypatch.setattr("pyconsumer.broker.cluster_file.append_line", no_space)
 
 
 class FailingStorage(FileStorage):

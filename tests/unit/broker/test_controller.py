@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from pyconsumer.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from tests.unit.broker.support import no_space
+from tests.unit.broker.support import fill_disk, no_space
 
 
 def controller(folder: Path | None = None, brokers: int = 1, **config: object) -> Controller:
@@ -154,9 +153,7 @@ class TestFile:
     def test_a_change_is_in_the_file_before_anybody_is_told(self, tmp_path: Path) -> None:
         made = controller(tmp_path)
         seen: list[bool] = []
-        made.on_change.append(
-            lambda name: seen.append(name in json.loads((tmp_path / "cluster.json").read_text())["topics"])
-        )
+        made.on_change.append(lambda name: seen.append(name in Controller(tmp_path, BrokerConfig()).topics))
         made.create_topic("t")
         made.delete_topic("t")
         assert seen == [True, False]
@@ -208,7 +205,7 @@ class TestAFileThatCannotBeWritten:
             return copy.deepcopy([made.topics, made.names, made.broker_configs, made.brokers, made.registered])
 
         before = state()
-        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+        fill_disk(monkeypatch)
         with pytest.raises(OSError, match="No space"):
             self.CHANGES[name](made)
         assert state() == before
@@ -223,7 +220,7 @@ class TestAFileThatCannotBeWritten:
     ) -> None:
         made = controller(tmp_path, 3)
         made.create_topics([made.plan_topic("t", assignments={0: [0, 1, 2]})])
-        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+        fill_disk(monkeypatch)
         with pytest.raises(OSError, match="No space"):
             made.unregister([0])
         assert made.brokers == [1, 2]

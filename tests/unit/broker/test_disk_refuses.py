@@ -21,7 +21,7 @@ from pyconsumer.protocol.messages.incremental_alter_configs import (
 )
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.unit.broker.brokers import Brokers
-from tests.unit.broker.support import batch, no_space, records_of
+from tests.unit.broker.support import batch, fill_disk, no_space, records_of
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ class TestTheClusterFile:
     @pytest.fixture(autouse=True)
     def full(self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
         brokers.controller.create_topic("there", 1)
-        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+        fill_disk(monkeypatch)
 
     @staticmethod
     def ask(brokers: Brokers, request: Any, version: int) -> Any:

@@ -16,7 +16,7 @@ OLD, NEW = b"o" * 16, b"n" * 16
 
 
 def manager(folder: Path) -> LogManager:
-    return LogManager(folder, ManualClock(wall_ms=NOW_MS))
+    return LogManager(folder, ManualClock(wall_ms=NOW_MS), is_deleted=lambda topic_id: topic_id == OLD)
 
 
 def killed_with_a_log_that_begins_at_40(folder: Path) -> None:

@@ -35,7 +35,7 @@ from pyconsumer.protocol.messages.offset_for_leader_epoch import (
 from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from pyconsumer.protocol.records import iter_records
 from tests.unit.broker.brokers import Brokers
-from tests.unit.broker.support import TP, batch, log_in, no_space, records_of
+from tests.unit.broker.support import TP, batch, fill_disk, log_in, records_of
 
 
 @pytest.fixture
@@ -506,7 +506,7 @@ class TestIsr:
         brokers.alive[0].shrink_isrs()
         assert brokers.state() == (0, 0, (0, 1))
 
-        monkeypatch.setattr("pyconsumer.broker.controller.replace_file", no_space)
+        fill_disk(monkeypatch)
         brokers.alive[2].fetcher.resume()
         brokers.advance(3)
         assert brokers.state() == (0, 0, (0, 1))

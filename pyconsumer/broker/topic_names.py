@@ -1,0 +1,38 @@
+"""The names that topics may have: Kafka's ``Topic.validate`` and its rule for names that collide in metrics."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pyconsumer.errors import InvalidTopicError
+
+__all__ = ["check_topic_name", "plain_name"]
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_MAX_LENGTH: Final = 249
+_SHOWN_LENGTH: Final = 60  # of a name that is not legal, which may have any length
+_CLUSTER_METADATA: Final = "__cluster_metadata"
+
+
+def check_topic_name(name: str) -> None:
+    """Raise ``InvalidTopicError`` unless a topic may have this name."""
+    if not name:
+        problem = "it is empty"
+    elif name in (".", ".."):
+        problem = "it cannot be '.' or '..'"
+    elif len(name) > _MAX_LENGTH:
+        problem = f"it is longer than {_MAX_LENGTH} characters ({len(name)})"
+    elif not _LEGAL_NAME.fullmatch(name):
+        problem = "it may hold only ASCII letters and digits, '.', '_' and '-'"
+    elif name == _CLUSTER_METADATA:
+        problem = "it is that of Kafka's own metadata log"
+    else:
+        return
+    shown = repr(name) if len(name) <= _MAX_LENGTH else f"{name[:_SHOWN_LENGTH]!r}..."
+    raise InvalidTopicError(f"the topic name {shown} is not legal: {problem}")
+
+
+def plain_name(name: str) -> str:
+    """Return the name with '.' as '_', as metrics show it: no two topics may have the same."""
+    return name.replace(".", "_")
