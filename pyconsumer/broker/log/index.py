@@ -17,6 +17,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from contextlib import closing
+from zlib import crc32
 
 from pyconsumer.broker.log.storage import Storage
 
@@ -52,6 +53,10 @@ class _IndexFile:
         with closing(self._storage.open(self._name)) as file:
             self.size = file.size
             return file.read(0, file.size)
+
+    def checksum(self) -> int:
+        """Return the CRC-32 of what is in the file."""
+        return crc32(self.load())
 
     def put(self, position: int, data: bytes) -> None:
         """Let the file end with ``data`` at ``position``."""

@@ -9,6 +9,7 @@ name: it is struck out of them when the folder goes, and at the latest before th
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shutil
@@ -33,6 +34,7 @@ _TOPIC_ID = re.compile(rb"^topic_id: (\S+)", re.MULTILINE)
 _DOOMED = "-delete"  # names of folders that are being removed end so
 _STRAY = "-stray"  # names of folders that were set aside end so; nothing here looks into them
 _CLEAN_MARKER = ".kafka_cleanshutdown"
+_OFFSETS_TOPIC = "__consumer_offsets"
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _LOG_STARTS = "log-start-offset-checkpoint"
 _HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -47,6 +49,20 @@ def _topic_id_in(folder: Path) -> bytes | None:
     try:
         return None if found is None else uuid_from_str(found[1].decode())
     except ValueError:
+        return None
+
+
+def _read_marks(marker: Path) -> dict[str, list[list[int]]] | None:
+    """Return the segments' marks by folder name; none if Kafka wrote the marker, None if there is no whole one."""
+    try:
+        data = json.loads(marker.read_bytes())
+        return {
+            name: [[int(number) for number in mark] for mark in marks] for name, marks in data.get("logs", {}).items()
+        }
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, AttributeError) as error:
+        _log.warning("%s is damaged, so the logs are checked as after a kill: %s", marker, error)
         return None
 
 
@@ -69,6 +85,8 @@ class LogManager:
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self._clock = clock
         self.clean = False
+        #: What the last clean stop noted of each segment, by the names of the logs' folders; None: it was not clean.
+        self._marks: dict[str, list[list[int]]] | None = None
         #: What stands in the checkpoint files.
         self._checkpoints: dict[str, dict[TopicPartition, int]] = {
             _RECOVERY_POINTS: {},
@@ -78,7 +96,8 @@ class LogManager:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             marker = folder / _CLEAN_MARKER
-            self.clean = marker.exists()
+            self._marks = _read_marks(marker)
+            self.clean = self._marks is not None
             marker.unlink(missing_ok=True)
             self._checkpoints = {name: self._load(name) for name in self._checkpoints}
 
@@ -112,13 +131,17 @@ class LogManager:
             if storage.read_small("partition.metadata") is None:
                 content = f"version: 0\ntopic_id: {uuid_to_str(topic_id)}".encode()
                 storage.write_small("partition.metadata", content, sync=False)
+        marks = (self._marks or {}).get(f"{tp.topic}-{tp.partition}") if self.clean else None
+        # Damage anywhere in the offsets topic would leave its groups without a coordinator, so all of it is checked.
+        check_all = tp.topic == _OFFSETS_TOPIC
         log = self.logs[tp] = open_log(
             storage,
             tp,
             config,
             self._clock,
-            clean=self.clean,
-            recovery_point=self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
+            clean=marks is not None and not check_all,
+            marks=marks,
+            recovery_point=0 if check_all else self._checkpoints[_RECOVERY_POINTS].get(tp, 0),
             log_start_offset=self._checkpoints[_LOG_STARTS].get(tp, 0),
         )
         return log
@@ -249,11 +272,15 @@ class LogManager:
 
     def close(self, high_watermarks: dict[TopicPartition, int], *, flush: bool = True) -> None:
         """Close all logs in good order and leave the marker of it."""
-        for log in self.logs.values():
+        marks = {}
+        for tp, log in self.logs.items():
             log.close(flush=flush)
+            if self.folder is not None:
+                marks[f"{tp.topic}-{tp.partition}"] = [segment.mark() for segment in log.segments]
         if self.folder is not None:
             self.checkpoint(high_watermarks)
-            replace_file(self.folder / _CLEAN_MARKER, b'{"version":0}', sync=flush)
+            content = json.dumps({"version": 0, "logs": marks}).encode()
+            replace_file(self.folder / _CLEAN_MARKER, content, sync=flush)
         self.logs.clear()
 
     def abandon(self) -> None:

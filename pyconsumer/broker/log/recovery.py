@@ -12,6 +12,7 @@ place.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
@@ -38,6 +39,7 @@ def open_log(
     clock: Clock,
     *,
     clean: bool = False,
+    marks: Sequence[Sequence[int]] | None = None,
     recovery_point: int = 0,
     log_start_offset: int = 0,
 ) -> PartitionLog:
@@ -45,6 +47,8 @@ def open_log(
 
     Args:
         clean: it was closed in good order, so that nothing has to be checked.
+        marks: what the clean stop noted of each segment (:meth:`Segment.mark`). A log that has changed since is
+            recovered as after a crash.
         recovery_point, log_start_offset: from the checkpoints; 0 if there are none.
     """
     _finish_compaction(storage)
@@ -56,10 +60,12 @@ def open_log(
         bases = []
     segments = [_open_segment(storage, base, config, clock) for base in bases or [max(0, log_start_offset)]]
     epochs = LeaderEpochs(storage)
-    if clean:
+    if clean and marks is not None:
+        clean = _is_as_left(segments, marks, topic_partition)
+    elif clean:
         for segment in segments:
             segment.load_bounds()
-    else:
+    if not clean:
         _recover(segments, recovery_point, topic_partition)
     end = segments[-1].next_offset
     epochs.truncate_from_end(end)
@@ -112,6 +118,39 @@ def _finish_compaction(storage: Storage) -> None:
 
 def _scan_file(data: bytes) -> list[BatchInfo]:
     return scan_until_damage(data)[0]
+
+
+# --- after a clean stop
+
+
+def _is_as_left(segments: list[Segment], marks: Sequence[Sequence[int]], topic_partition: TopicPartition) -> bool:
+    """Load the bounds of all segments; return whether they are what the clean stop left.
+
+    Of the last segment the last batch is checked as well, as a file that was cut or copied badly ends otherwise. What
+    is wrong with an older one is not cut off, which would cost all that follows: only its indexes are made again.
+    """
+    noted = {mark[0]: mark for mark in marks}
+    if len(noted) != len(segments) or any(segment.base_offset not in noted for segment in segments):
+        _log.warning("%s: other segments than at the last stop; it is recovered", topic_partition)
+        return False
+    for segment in segments:
+        mark, is_last = noted[segment.base_offset], segment is segments[-1]
+        try:
+            if segment.matches(mark):
+                segment.load_bounds()
+                if not is_last or segment.ends_as(mark):
+                    continue
+        except CorruptRecordError as error:
+            _log.warning("%s: the segment at offset %d is damaged: %s", topic_partition, segment.base_offset, error)
+        name = segment_name(segment.base_offset)
+        _log.warning("%s: the files of %s have changed since the last stop; it is recovered", topic_partition, name)
+        if is_last:
+            return False
+        try:
+            segment.rebuild_indexes()
+        except CorruptRecordError as error:
+            _log.warning("%s: the indexes of %s end at the damage: %s", topic_partition, name, error)
+    return True
 
 
 # --- after a crash

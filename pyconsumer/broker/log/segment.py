@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
 from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
 from pyconsumer.errors import CorruptRecordError
-from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, scan, scan_until_damage
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, check_crc, scan, scan_until_damage
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["Segment"]
@@ -54,6 +54,7 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self.first_timestamp = _NO_TIMESTAMP
         self.created_ms = created_ms
+        self._last_batch_position = -1
         self._unsynced = False
         #: Where damage was found and logged.
         self._noted: set[int] = set()
@@ -95,6 +96,7 @@ class Segment:
                     self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
                 self._since_index = 0
             self._since_index += batch.size_bytes
+            self._last_batch_position = position
             position += batch.size_bytes
             self.next_offset = batch.last_offset + 1
 
@@ -244,6 +246,7 @@ class Segment:
         """After a clean stop: find ``next_offset`` and the timestamps from the indexes and the batches behind them."""
         timestamp, offset = self.time_index.last_entry
         self.max_timestamp, self.max_timestamp_offset = timestamp, offset
+        self._last_batch_position = -1
         position = self.offset_index.last_entry[1]
         first = next(self.headers(), None)
         self.first_timestamp = first.max_timestamp if first is not None else _NO_TIMESTAMP
@@ -251,7 +254,36 @@ class Segment:
         for info in self.headers(position):
             self._note_timestamp(info)
             self._since_index += info.size_bytes
+            self._last_batch_position = info.position
             self.next_offset = info.last_offset + 1
+
+    def mark(self) -> list[int]:
+        """Return what vouches for the files of a sealed segment at the next start, see :meth:`matches`."""
+        return [
+            self.base_offset,
+            self.size_bytes,
+            self.next_offset,
+            self._last_batch_position,
+            self.offset_index.file.checksum(),
+            self.time_index.file.checksum(),
+        ]
+
+    def matches(self, mark: Sequence[int]) -> bool:
+        """Return whether all files have the sizes, and the indexes the content, that :meth:`mark` noted."""
+        return [self.base_offset, self.size_bytes, *mark[2:4]] == list(mark[:4]) and [
+            self.offset_index.file.checksum(),
+            self.time_index.file.checksum(),
+        ] == list(mark[4:])
+
+    def ends_as(self, mark: Sequence[int]) -> bool:
+        """Return whether the last batch is whole and the one that :meth:`mark` noted; bounds must be loaded."""
+        if [self.next_offset, self._last_batch_position] != list(mark[2:4]):
+            return False
+        if self._last_batch_position < 0:
+            return self.size_bytes == 0
+        data = self.read(self._last_batch_position, self.size_bytes - self._last_batch_position)
+        found, damage = scan_until_damage(data)
+        return damage is None and len(found) == 1 and found[0].end_position == len(data) and check_crc(data, found[0])
 
     def truncate_to_position(self, position: int) -> None:
         """Cut the file and what the indexes say of the part behind; bounds are found again."""
@@ -267,5 +299,6 @@ class Segment:
         self.next_offset = self.base_offset
         self.max_timestamp = self.first_timestamp = _NO_TIMESTAMP
         self.max_timestamp_offset = self.base_offset
+        self._last_batch_position = -1
         for info in self.headers():
             self._note((info,), info.position)

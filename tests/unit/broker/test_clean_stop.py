@@ -1,0 +1,114 @@
+"""Files that were damaged between a clean stop and the next start are checked as after a kill."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from pyconsumer.broker.config import TopicConfig
+from pyconsumer.broker.log import recovery
+from pyconsumer.broker.log.manager import LogManager
+from pyconsumer.broker.log.partition_log import PartitionLog
+from pyconsumer.clock import ManualClock
+from pyconsumer.structs import TopicPartition
+from tests.unit.broker.support import NOW_MS, TP, batch, no_space, records_of, topic_config
+
+ID = b"i" * 16
+
+
+def opened(folder: Path, tp: TopicPartition = TP, config: TopicConfig | None = None) -> tuple[LogManager, PartitionLog]:
+    logs = LogManager(folder, ManualClock(wall_ms=NOW_MS))
+    return logs, logs.open(tp, ID, config or topic_config(index_interval_bytes=200))
+
+
+def stopped(folder: Path, tp: TopicPartition = TP, config: TopicConfig | None = None) -> None:
+    """Leave a log of 30 batches, the last of which is large, after a clean stop."""
+    logs, log = opened(folder, tp, config)
+    for number in range(29):
+        log.append(batch(b"%d" % number), 0)
+    log.append(batch(b"29" * 300), 0)
+    logs.close({tp: 30})
+
+
+def values(log: PartitionLog) -> list[bytes | None]:
+    return [record.value for record in records_of(log)]
+
+
+def continues(folder: Path, kept: int, tp: TopicPartition = TP, config: TopicConfig | None = None) -> None:
+    """What was left is all there, what is written now is readable, also after the next clean stop."""
+    logs, log = opened(folder, tp, config)
+    assert log.log_end_offset == kept
+    for number in range(5):
+        assert log.append(batch(b"new %d" % number), 0).first_offset == kept + number
+    logs.close({tp: kept + 5})
+    logs, log = opened(folder, tp, config)
+    found = values(log)
+    assert len(found) == kept + 5
+    assert found[kept:] == [b"new %d" % number for number in range(5)]
+    logs.abandon()
+
+
+def newest(folder: Path, suffix: str) -> Path:
+    return sorted(folder.glob(f"t-0/*.{suffix}"))[-1]
+
+
+def test_a_torn_last_batch(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    path = newest(tmp_path, "log")
+    path.write_bytes(path.read_bytes()[:-500])
+    continues(tmp_path, 29)
+
+
+def test_a_last_batch_of_the_right_size_with_another_content(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    path = newest(tmp_path, "log")
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 0xFF
+    path.write_bytes(content)
+    continues(tmp_path, 29)
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("seed", range(5))
+def test_random_index_files(tmp_path: Path, suffix: str, seed: int) -> None:
+    stopped(tmp_path)
+    path = newest(tmp_path, suffix)
+    path.write_bytes(random.Random(seed).randbytes(path.stat().st_size))
+    continues(tmp_path, 30)
+
+
+def test_random_indexes_of_an_older_segment(tmp_path: Path) -> None:
+    config = topic_config(index_interval_bytes=200, segment_bytes=1000)
+    stopped(tmp_path, config=config)
+    path = sorted(tmp_path.glob("t-0/*.index"))[0]
+    path.write_bytes(random.Random(1).randbytes(path.stat().st_size))
+    continues(tmp_path, 30, config=config)
+
+
+@pytest.mark.parametrize("content", [b'{"version":0}', b"garbage", b""])
+def test_a_marker_that_vouches_for_nothing(tmp_path: Path, content: bytes) -> None:
+    stopped(tmp_path)
+    (tmp_path / ".kafka_cleanshutdown").write_bytes(content)
+    path = newest(tmp_path, "log")
+    path.write_bytes(path.read_bytes()[:-500])
+    continues(tmp_path, 29)
+
+
+def test_a_clean_start_scans_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped(tmp_path)
+    monkeypatch.setattr(recovery, "_valid_bytes", no_space)
+    logs, log = opened(tmp_path)
+    assert len(values(log)) == 30
+    logs.abandon()
+
+
+def test_damage_in_the_middle_of_the_offsets_topic_is_cut_off(tmp_path: Path) -> None:
+    tp = TopicPartition("__consumer_offsets", 0)
+    stopped(tmp_path, tp)
+    (path,) = tmp_path.glob("__consumer_offsets-0/*.log")
+    content = bytearray(path.read_bytes())
+    content[content.index(b"\x0415\x00") + 1] ^= 0xFF
+    path.write_bytes(content)
+    continues(tmp_path, 15, tp)
