@@ -7,7 +7,7 @@ run by somebody. All brokers of a cluster share the controller, the timer and th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -151,10 +151,10 @@ class Broker:
 
     # --- partitions
 
-    def _on_change(self, name: str) -> None:
+    def _on_change(self, name: str) -> Iterator[None]:
         """The controller has changed a topic. What a disk refuses (it may be full for a while) is tried again."""
         try:
-            self.apply_topic(name)
+            yield from self._applying(name)
         except OSError as error:
             _log.error("node %d: a log of the topic %s cannot be opened yet: %s", self.node_id, name, error)
             if not self._behind:
@@ -165,7 +165,8 @@ class Broker:
         behind, self._behind = self._behind, set()
         if self._on_change in self.controller.on_change:  # it has not ended meanwhile
             for name in behind:
-                self._on_change(name)
+                for _ in self._on_change(name):
+                    pass
 
     def apply_topic(self, name: str) -> None:
         """Bring this node's replicas of a topic in line with what the controller says.
@@ -173,6 +174,11 @@ class Broker:
         Raises:
             OSError: a log could not be opened; the other partitions of the topic were.
         """
+        for _ in self._applying(name):
+            pass
+
+    def _applying(self, name: str) -> Iterator[None]:
+        """Do so in steps of one log each. The topic may change between two of them."""
         topic = self.controller.topics.get(name)
         if topic is None:
             gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
@@ -185,9 +191,14 @@ class Broker:
                 self.group_coordinator.on_partitions_deleted(gone)
             return
         self._partition_counts[name] = len(topic.partitions)
-        config = TopicConfig.of(topic.config, self.config)
+        own = topic.config
+        config = TopicConfig.of(own, self.config)
         failure: OSError | None = None
-        for index, state in enumerate(topic.partitions):
+        for index in range(len(topic.partitions)):
+            state = topic.partitions[index]
+            if topic.config is not own:
+                own = topic.config
+                config = TopicConfig.of(own, self.config)
             if self.node_id not in state.replicas:
                 continue
             tp = TopicPartition(name, index)
@@ -201,6 +212,9 @@ class Broker:
             partition.log.config = config
             if (state.leader_epoch, state.isr) != (partition.leader_epoch, partition.isr):
                 self._apply_state(partition, state)
+            yield
+            if self.controller.topics.get(name) is not topic or self._on_change not in self.controller.on_change:
+                return  # it was deleted, or this broker has ended
         if failure is not None:
             raise failure
 

@@ -11,17 +11,20 @@ Rules and errors are those of Apache Kafka's controller.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
+from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER, PartitionState, after_death, after_return, moved_to
-from pyconsumer.broker.topic_names import check_topic_name, plain_name
+from pyconsumer.broker.steps import call_each, run_in_steps
+from pyconsumer.broker.topic_names import CLUSTER_METADATA, check_topic_name, plain_name
 from pyconsumer.errors import (
     ConfigurationError,
     ElectionNotNeededError,
@@ -34,6 +37,7 @@ from pyconsumer.errors import (
     InvalidTopicError,
     PolicyViolationError,
     TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
@@ -90,8 +94,9 @@ class Controller:
         topics: by name; don't change them except through the methods here.
         names: of topics by id.
         brokers: node ids that are alive; ``registered``: all that the cluster has.
-        on_change: called with a topic's name after it was created, changed or deleted. What one of them raises is
-            logged: the others, and who wanted the change, have nothing to do with it.
+        on_change: called with a topic's name after it was created, changed or deleted; each may return its work as
+            steps, between which other calls may come. What one of them raises is logged: the others, and who wanted
+            the change, have nothing to do with it.
         on_broker_config: called after settings of brokers were changed; likewise.
     """
 
@@ -109,7 +114,7 @@ class Controller:
         self.cluster_id = uuid_to_str(uuid.uuid4().bytes)
         self.broker_configs: dict[str, dict[str, str]] = {}
         self._next_producer_id = 0
-        self.on_change: list[Callable[[str], None]] = []
+        self.on_change: list[Callable[[str], Iterator[None] | None]] = []
         self.on_broker_config: list[Callable[[], None]] = []
         if self._file is not None:
             self._load(self._file)
@@ -386,6 +391,8 @@ class Controller:
             KafkaError: with the code that Kafka's controller gives.
         """
         check_topic_name(name)
+        if name == CLUSTER_METADATA:  # as Kafka's ControllerApis.createTopics
+            raise TopicAuthorizationFailedError(f"the topic {name} cannot be created: it is Kafka's own metadata log")
         if name in self.topics:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.")
         other = self._plain_names.get(plain_name(name))
@@ -456,7 +463,22 @@ class Controller:
         return placed
 
     def create_topics(self, planned: Sequence[TopicState]) -> None:
-        """Create topics that were planned."""
+        """Create topics that were planned, with one write."""
+        self._commit_topics(planned)
+        for topic in planned:
+            self._tell(topic.name)
+
+    def create_topics_in_steps(
+        self, planned: Sequence[TopicState], soon: Callable[[Callable[[], None]], None]
+    ) -> Deferred[None]:
+        """Create topics that were planned; the result is set when all their logs are open, see :func:`run_in_steps`.
+
+        Until then partitions without a log answer with a retriable error.
+        """
+        self._commit_topics(planned)
+        return run_in_steps(itertools.chain.from_iterable(self._steps(topic.name) for topic in planned), soon)
+
+    def _commit_topics(self, planned: Sequence[TopicState]) -> None:
         for topic in planned:
             self._add(topic)
 
@@ -465,8 +487,6 @@ class Controller:
                 self._drop(topic)
 
         self._save(undo, {"topics": {topic.name: topic_to_json(topic) for topic in planned}})
-        for topic in planned:
-            self._tell(topic.name)
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, config: Mapping[str, str] | None = None
@@ -564,16 +584,16 @@ class Controller:
             self.broker_configs = before
 
         self._save(undo, {"broker_configs": self.broker_configs})
-        _call_each(self.on_broker_config, "changed settings")
+        call_each(self.on_broker_config, "changed settings")
 
     def _tell(self, name: str) -> None:
-        _call_each(self.on_change, f"a change of the topic {name}", name)
+        for _ in self._steps(name):
+            pass
 
-
-def _call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
-    """Call listeners; what one raises is logged and keeps nobody else from hearing."""
-    for listener in list(listeners):
-        try:
-            listener(*args)
-        except Exception:
-            _log.exception("a broker cannot follow %s", what)
+    def _steps(self, name: str) -> Iterator[None]:
+        """Let brokers follow a change of a topic, in steps of about one log each."""
+        for listener in list(self.on_change):
+            try:
+                yield from listener(name) or ()
+            except Exception:
+                _log.exception("a broker cannot follow a change of the topic %s", name)

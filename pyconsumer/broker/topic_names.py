@@ -7,12 +7,12 @@ from typing import Final
 
 from pyconsumer.errors import InvalidTopicError
 
-__all__ = ["check_topic_name", "plain_name"]
+__all__ = ["CLUSTER_METADATA", "check_topic_name", "plain_name"]
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _MAX_LENGTH: Final = 249
 _SHOWN_LENGTH: Final = 60  # of a name that is not legal, which may have any length
-_CLUSTER_METADATA: Final = "__cluster_metadata"
+CLUSTER_METADATA: Final = "__cluster_metadata"
 
 
 def check_topic_name(name: str) -> None:
@@ -25,8 +25,6 @@ def check_topic_name(name: str) -> None:
         problem = f"it is longer than {_MAX_LENGTH} characters ({len(name)})"
     elif not _LEGAL_NAME.fullmatch(name):
         problem = "it may hold only ASCII letters and digits, '.', '_' and '-'"
-    elif name == _CLUSTER_METADATA:
-        problem = "it is that of Kafka's own metadata log"
     else:
         return
     shown = repr(name) if len(name) <= _MAX_LENGTH else f"{name[:_SHOWN_LENGTH]!r}..."

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
 from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.topic_names import plain_name
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,
+    InvalidTopicError,
     KafkaError,
     LeaderNotAvailableError,
-    TopicAlreadyExistsError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -44,7 +45,8 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     if wanted is None or (context.api_version == 0 and not wanted):
         topics = [_topic(broker, topic) for topic in list(controller.topics.values())]
     else:
-        topics = [_asked(broker, topic, request.allow_auto_topic_creation, context.api_version) for topic in wanted]
+        refused = await _create_missing(broker, wanted, request.allow_auto_topic_creation)
+        topics = [_asked(broker, topic, refused, context.api_version) for topic in wanted]
     if request.include_topic_authorized_operations:
         for topic in topics:
             if not topic.error_code:
@@ -60,7 +62,52 @@ async def handle(broker: Broker, request: MetadataRequest, context: RequestConte
     return response
 
 
-def _asked(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, version: int) -> MetadataResponseTopic:
+async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool) -> dict[str, int]:
+    """Create the topics that are not there, all with one write; return error codes of those that cannot be."""
+    controller = broker.controller
+    refused: dict[str, int] = {}
+    planned: dict[str, TopicState] = {}  # by what must not collide
+    for topic in wanted:
+        name = topic.name
+        if name is None or topic.topic_id != ZERO_UUID or name in controller.topics or name in refused:
+            continue
+        same = planned.get(plain_name(name))
+        try:
+            if same is None:
+                found = _plan(broker, name, may_create)
+                if found is not None:
+                    planned[plain_name(name)] = found
+            elif same.name != name:
+                raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {same.name}")
+        except (BrokerResponseError, OSError) as error:
+            refused[name] = code_and_text(error)[0]
+    if planned:
+        try:
+            await settle(controller.create_topics_in_steps(list(planned.values()), broker.soon))
+        except OSError as error:
+            refused |= {topic.name: code_and_text(error)[0] for topic in planned.values()}
+    return refused
+
+
+def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
+    """Return the topic that is to be created; None for an internal one, which was created."""
+    check_topic_name(name)
+    if not may_create or not broker.config.boolean("auto.create.topics.enable"):
+        raise UnknownTopicOrPartitionError(name)
+    try:
+        if name in INTERNAL_TOPICS:
+            broker.controller.ensure_internal(name)
+            return None
+        return broker.controller.plan_topic(name)
+    except KafkaError as error:
+        if isinstance(error, BrokerResponseError):
+            raise
+        raise UnknownTopicOrPartitionError(str(error)) from None
+
+
+def _asked(
+    broker: Broker, wanted: MetadataRequestTopic, refused: dict[str, int], version: int
+) -> MetadataResponseTopic:
     controller = broker.controller
     name = wanted.name
     if wanted.topic_id != ZERO_UUID:
@@ -72,28 +119,9 @@ def _asked(broker: Broker, wanted: MetadataRequestTopic, may_create: bool, versi
         return MetadataResponseTopic(InvalidRequestError.errno, "" if version < 12 else None)
     topic = controller.topics.get(name)
     if topic is None:
-        try:
-            topic = _create(broker, name, may_create)
-        except (BrokerResponseError, OSError) as error:
-            code, _ = code_and_text(error)
-            return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
+        code = refused.get(name, UnknownTopicOrPartitionError.errno)
+        return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
     return _topic(broker, topic)
-
-
-def _create(broker: Broker, name: str, may_create: bool) -> TopicState:
-    check_topic_name(name)
-    if not may_create or not broker.config.boolean("auto.create.topics.enable"):
-        raise UnknownTopicOrPartitionError(name)
-    try:
-        if name in INTERNAL_TOPICS:
-            return broker.controller.ensure_internal(name)
-        return broker.controller.create_topic(name)
-    except TopicAlreadyExistsError:
-        return broker.controller.topic(name)
-    except KafkaError as error:
-        if isinstance(error, BrokerResponseError):
-            raise
-        raise UnknownTopicOrPartitionError(str(error)) from None
 
 
 def _topic(broker: Broker, topic: TopicState) -> MetadataResponseTopic:

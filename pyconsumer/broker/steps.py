@@ -1,0 +1,46 @@
+"""Work of a broker on behalf of another: calls that must not fail each other, and long work in steps."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from pyconsumer.broker.deferred import Deferred
+
+__all__ = ["call_each", "run_in_steps"]
+
+_log = logging.getLogger(__name__)
+
+_STEPS_AT_ONCE: Final = 20  # logs that are opened: some ten milliseconds
+
+
+def run_in_steps(steps: Iterator[None], soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
+    """Take some steps now and the others, a few at a time, when others have had their turn.
+
+    Args:
+        soon: runs a call after the current one, and others in between.
+
+    Returns:
+        set when all steps were taken.
+    """
+    done: Deferred[None] = Deferred()
+
+    def run() -> None:
+        if sum(1 for _ in itertools.islice(steps, _STEPS_AT_ONCE)) == _STEPS_AT_ONCE:
+            soon(run)
+        else:
+            done.set(None)
+
+    run()
+    return done
+
+
+def call_each(listeners: Sequence[Callable[..., object]], what: str, *args: str) -> None:
+    """Call listeners; what one raises is logged and keeps nobody else from hearing."""
+    for listener in list(listeners):
+        try:
+            listener(*args)
+        except Exception:
+            _log.exception("a broker cannot follow %s", what)
