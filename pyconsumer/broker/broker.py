@@ -24,7 +24,7 @@ from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.replication import ReplicaFetcher
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
-from pyconsumer.errors import NotLeaderOrFollowerError, UnknownTopicOrPartitionError
+from pyconsumer.errors import KafkaError, KafkaStorageError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 __all__ = ["Broker", "Endpoints"]
@@ -117,7 +117,8 @@ class Broker:
         self._apply_broker_config()
         self.group_coordinator.start()
         for name in list(self.controller.topics):
-            self.apply_topic(name)
+            for _ in self._on_change(name):  # one log that cannot be opened does not keep the others from starting
+                pass
         self.logs.clean = False  # from now on logs are new
 
     def stop(self, *, flush: bool = True) -> None:
@@ -155,7 +156,7 @@ class Broker:
         """The controller has changed a topic. What a disk refuses (it may be full for a while) is tried again."""
         try:
             yield from self._applying(name)
-        except OSError as error:
+        except (OSError, KafkaError) as error:
             _log.error("node %d: a log of the topic %s cannot be opened yet: %s", self.node_id, name, error)
             if not self._behind:
                 self.timer.schedule(self.clock.now() + _RETRY_S, self._catch_up)
@@ -193,7 +194,7 @@ class Broker:
         self._partition_counts[name] = len(topic.partitions)
         own = topic.config
         config = TopicConfig.of(own, self.config)
-        failure: OSError | None = None
+        failure: OSError | KafkaError | None = None
         for index in range(len(topic.partitions)):
             state = topic.partitions[index]
             if topic.config is not own:
@@ -206,7 +207,8 @@ class Broker:
             if partition is None:
                 try:
                     partition = self._open(tp, topic.topic_id, config)
-                except OSError as error:
+                except (OSError, KafkaError) as error:
+                    _log.error("%s is offline: its log in %s cannot be opened: %s", tp, self.logs.folder, error)
                     failure = failure or error
                     continue
             partition.log.config = config
@@ -265,6 +267,8 @@ class Broker:
         if partition is None:
             known = self.controller.topics.get(topic)
             if known is not None and 0 <= index < len(known.partitions):
+                if self.node_id in known.partitions[index].replicas:
+                    raise KafkaStorageError(f"{topic}-{index} is offline: its log is not open on node {self.node_id}")
                 raise NotLeaderOrFollowerError(f"{topic}-{index} has no replica on node {self.node_id}")
             raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}")
         partition.check_leader(current_leader_epoch)

@@ -12,7 +12,9 @@ from pyconsumer.broker.log import recovery
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.broker.log.partition_log import PartitionLog
 from pyconsumer.clock import ManualClock
+from pyconsumer.errors import KafkaStorageError
 from pyconsumer.structs import TopicPartition
+from tests.unit.broker.brokers import Brokers
 from tests.unit.broker.support import NOW_MS, TP, batch, no_space, records_of, topic_config
 
 ID = b"i" * 16
@@ -112,3 +114,23 @@ def test_damage_in_the_middle_of_the_offsets_topic_is_cut_off(tmp_path: Path) ->
     content[content.index(b"\x0415\x00") + 1] ^= 0xFF
     path.write_bytes(content)
     continues(tmp_path, 15, tp)
+
+
+def test_a_log_that_cannot_be_opened_is_offline_and_the_others_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers(tmp_path, 1)
+    brokers.controller.create_topic("t", 2)
+    brokers.kill(0)
+    (tmp_path / "broker-0" / "t-0").rename(tmp_path / "saved")
+    (tmp_path / "broker-0" / "t-0").write_bytes(b"")
+    broker = brokers.restart(0)
+    brokers.leader("t", 1).append(batch(b"a"))
+    with pytest.raises(KafkaStorageError, match="t-0 is offline"):
+        broker.partition("t", 0)
+    assert any(f"t-0 is offline: its log in {tmp_path}/broker-0" in r.getMessage() for r in caplog.records)
+    (tmp_path / "broker-0" / "t-0").unlink()
+    (tmp_path / "saved").rename(tmp_path / "broker-0" / "t-0")
+    brokers.advance(2.0)
+    broker.partition("t", 0).append(batch(b"b"))
+    brokers.stop()
