@@ -20,6 +20,7 @@ _SOURCES = {
     ("DeleteTopicsResponse", "responses"): "topics",
     ("CreatePartitionsResponse", "results"): "topics",
     ("DescribeConfigsResponse", "results"): "resources",
+    ("AlterConfigsResponse", "responses"): "resources",
     ("IncrementalAlterConfigsResponse", "responses"): "resources",
     ("LeaveGroupResponse", "members"): "members",
     ("FindCoordinatorResponse", "coordinators"): "coordinator_keys",

@@ -41,6 +41,7 @@ class ApiKey(IntEnum):
     WRITE_TXN_MARKERS = 27
     TXN_OFFSET_COMMIT = 28
     DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
     SASL_AUTHENTICATE = 36
     CREATE_PARTITIONS = 37
     DELETE_GROUPS = 42
@@ -90,6 +91,7 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.WRITE_TXN_MARKERS: ApiInfo("write_txn_markers", "WriteTxnMarkers", 1, 2, 1),
     ApiKey.TXN_OFFSET_COMMIT: ApiInfo("txn_offset_commit", "TxnOffsetCommit", 0, 5, 3),
     ApiKey.DESCRIBE_CONFIGS: ApiInfo("describe_configs", "DescribeConfigs", 1, 4, 4),
+    ApiKey.ALTER_CONFIGS: ApiInfo("alter_configs", "AlterConfigs", 0, 2, 2),
     ApiKey.SASL_AUTHENTICATE: ApiInfo("sasl_authenticate", "SaslAuthenticate", 0, 2, 2),
     ApiKey.CREATE_PARTITIONS: ApiInfo("create_partitions", "CreatePartitions", 0, 3, 2),
     ApiKey.DELETE_GROUPS: ApiInfo("delete_groups", "DeleteGroups", 0, 2, 2),

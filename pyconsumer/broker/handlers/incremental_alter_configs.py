@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, parse_topic_config, resolve_topic
@@ -10,7 +12,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.handlers.describe_configs import BROKER, TOPIC
-from pyconsumer.broker.settings import ConfigType, nearest
+from pyconsumer.broker.settings import ConfigType, Setting, nearest
 from pyconsumer.errors import (
     BrokerResponseError,
     ConfigurationError,
@@ -25,37 +27,102 @@ from pyconsumer.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-__all__ = ["handle"]
+__all__ = ["alter_each", "handle", "replace_broker_config", "replace_topic_config"]
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+class _Change(Protocol):
+    """One setting of a resource that is to be changed."""
+
+    name: str
+
+
+class _Resource(Protocol):
+    """What is to be changed, in AlterConfigs and in IncrementalAlterConfigs."""
+
+    resource_type: int
+    resource_name: str
+
+    @property
+    def configs(self) -> Sequence[_Change]: ...
+
+
+_R = TypeVar("_R", bound=_Resource)
 
 
 async def handle(
     broker: Broker, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     """Change each resource as a whole or not at all; only check with ``validate_only``."""
-    counts = Counter((resource.resource_type, resource.resource_name) for resource in request.resources)
-    responses = []
-    for resource in request.resources:
-        response = AlterConfigsResourceResponse(0, None, resource.resource_type, resource.resource_name)
+    results = alter_each(
+        request.resources, lambda resource: _alter(broker, resource, validate_only=request.validate_only)
+    )
+    return IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(*result) for result in results])
+
+
+def alter_each(resources: Sequence[_R], alter: Callable[[_R], None]) -> list[tuple[int, str | None, int, str]]:
+    """Let ``alter`` change one resource after another, except those whose names or settings occur twice.
+
+    Returns:
+        For each resource, in order: error code, error message, resource type and name.
+    """
+    counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    results: list[tuple[int, str | None, int, str]] = []
+    for resource in resources:
+        kind, name = resource.resource_type, resource.resource_name
+        code, text = 0, None
         try:
-            if counts[resource.resource_type, resource.resource_name] > 1:
+            if counts[kind, name] > 1:
                 raise InvalidRequestError("Each resource must appear at most once.")
-            _alter(broker, resource, validate_only=request.validate_only)
+            repeated = [key for key, count in Counter(change.name for change in resource.configs).items() if count > 1]
+            if repeated:
+                raise InvalidRequestError(f"Error due to duplicate config keys: {repeated[0]}")
+            alter(resource)
         except (BrokerResponseError, OSError) as error:
-            response.error_code, response.error_message = code_and_text(error)
+            code, text = code_and_text(error)
         except ConfigurationError as error:
-            response.error_code = InvalidConfigError.errno
-            response.error_message = str(error)
-        responses.append(response)
-    return IncrementalAlterConfigsResponse(responses=responses)
+            code, text = InvalidConfigError.errno, str(error)
+        results.append((code, text, kind, name))
+    return results
+
+
+def replace_topic_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
+    """Check a topic's new settings, and put them in the place of those that it has; errors as of the controller."""
+    check_topic_name(name)
+    broker.controller.topic(name)  # raises if there is none
+    parse_topic_config(own)
+    if not validate_only:
+        broker.controller.set_topic_config(name, own)
+
+
+def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
+    """Check the new dynamic settings of a broker, or ("") of all, and put them in the place of those that it has."""
+    _check_broker_name(broker, name)
+    for key in own:
+        _dynamic_setting(key)
+    BrokerConfig.parse(own)
+    if not validate_only:
+        broker.controller.set_broker_config(name, own)
+
+
+def _check_broker_name(broker: Broker, name: str) -> None:
+    if name and (not name.isdigit() or int(name) not in broker.controller.brokers):
+        raise InvalidRequestError(f"there is no broker {name!r}")
+
+
+def _dynamic_setting(name: str) -> Setting:
+    """Return a broker setting that may be changed while the broker runs; raise for any other name."""
+    setting = BROKER_SETTINGS.get(name)
+    if setting is None:
+        raise InvalidConfigError(f"Unknown broker setting {name!r}{nearest(name, BROKER_SETTINGS)}")
+    if not BrokerConfig.is_dynamic(name):
+        raise InvalidRequestError(f"Cannot update these configs dynamically: {name}")
+    return setting
 
 
 def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
     name = resource.resource_name
-    repeated = [key for key, count in Counter(change.name for change in resource.configs).items() if count > 1]
-    if repeated:
-        raise InvalidRequestError(f"Error due to duplicate config keys: {repeated[0]}")
     if resource.resource_type == TOPIC:
         check_topic_name(name)
         own = dict(broker.controller.topic(name).config)
@@ -67,31 +134,17 @@ def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: boo
                 before = ",".join(_as_list(resolve_topic(change.name, own, broker.config).value))
             kind = TOPIC_SETTINGS[change.name].type if change.name in TOPIC_SETTINGS else ConfigType.INT
             _apply(own, change, kind, before)
-        parse_topic_config(own)
-        if not validate_only:
-            broker.controller.set_topic_config(name, own)
+        replace_topic_config(broker, name, own, validate_only=validate_only)
     elif resource.resource_type == BROKER:
-        _alter_broker(broker, resource, validate_only=validate_only)
+        _check_broker_name(broker, name)
+        own = dict(broker.controller.broker_configs.get(name, {}))
+        for change in resource.configs:
+            setting = _dynamic_setting(change.name)
+            before = own.get(change.name, ",".join(_as_list(broker.config.value(change.name))))
+            _apply(own, change, setting.type, before)
+        replace_broker_config(broker, name, own, validate_only=validate_only)
     else:
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
-
-
-def _alter_broker(broker: Broker, resource: AlterConfigsResource, *, validate_only: bool) -> None:
-    name = resource.resource_name
-    if name and (not name.isdigit() or int(name) not in broker.controller.brokers):
-        raise InvalidRequestError(f"there is no broker {name!r}")
-    own = dict(broker.controller.broker_configs.get(name, {}))
-    for change in resource.configs:
-        setting = BROKER_SETTINGS.get(change.name)
-        if setting is None:
-            raise InvalidConfigError(f"Unknown broker setting {change.name!r}{nearest(change.name, BROKER_SETTINGS)}")
-        if not BrokerConfig.is_dynamic(change.name):
-            raise InvalidRequestError(f"Cannot update these configs dynamically: {change.name}")
-        before = own.get(change.name, ",".join(_as_list(broker.config.value(change.name))))
-        _apply(own, change, setting.type, before)
-    BrokerConfig.parse(own)
-    if not validate_only:
-        broker.controller.set_broker_config(name, own)
 
 
 def _as_list(value: object) -> list[str]:
