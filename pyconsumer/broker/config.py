@@ -297,7 +297,7 @@ _BROKER_TABLE = (
         "offsets.topic.replication.factor",
         _SHORT,
         3,
-        "Replicas of __consumer_offsets, at most one per broker.",
+        "Replicas of __consumer_offsets; if it is not set, at most one per broker.",
         between(1),
     ),
     Setting("offsets.topic.segment.bytes", _INT, 104_857_600, "Segment size of __consumer_offsets.", between(1)),
@@ -437,6 +437,10 @@ class BrokerConfig:
         if setting.default is not None or not found:
             found.append((name, setting.default, ConfigSource.DEFAULT))
         return found
+
+    def is_set(self, name: str) -> bool:
+        """Return whether a setting was given, at start or while running, so that its default does not count."""
+        return name in self._static or name in self._default_dynamic or name in self._dynamic
 
     def value(self, name: str) -> Value:
         """The value of a setting, None if it is not set. ``KeyError`` for an unknown name."""

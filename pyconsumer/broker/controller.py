@@ -497,7 +497,7 @@ class Controller:
         return topic
 
     def ensure_internal(self, name: str) -> TopicState:
-        """An internal topic, created with its own settings if it is not there."""
+        """Return an internal topic, created with its own settings if it is not there."""
         found = self.topics.get(name)
         if found is not None:
             return found
@@ -509,14 +509,33 @@ class Controller:
         segment_bytes = self._config.integer(f"{prefix}.segment.bytes")
         # A size below what segment.bytes may be is meant for tests.
         config["segment.bytes" if segment_bytes >= 2**20 else "internal.segment.bytes"] = str(segment_bytes)
-        if name == TRANSACTION_TOPIC:
-            config["min.insync.replicas"] = str(
-                min(len(self.registered), self._config.integer("transaction.state.log.min.isr"))
+        replicas, min_isr = self._internal_replicas(name, prefix)
+        if min_isr is not None:
+            config["min.insync.replicas"] = str(min_isr)
+        return self.create_topic(name, self._config.integer(f"{prefix}.num.partitions"), replicas, config)
+
+    def _internal_replicas(self, name: str, prefix: str) -> tuple[int, int | None]:
+        """Return an internal topic's replication factor, and its own min.insync.replicas (None: the brokers').
+
+        What is not set fits the cluster: a factor of min(3, brokers) and min(2, factor) replicas in sync. A factor that
+        is set holds, so that the topic cannot be created while fewer brokers are alive.
+
+        Raises:
+            InvalidReplicationFactorError: fewer brokers are alive. Creation is tried again at the next request.
+        """
+        setting = f"{prefix}.replication.factor"
+        replicas = self._config.integer(setting)
+        if not self._config.is_set(setting):
+            replicas = min(replicas, len(self.registered))
+        elif replicas > len(self.brokers):
+            raise InvalidReplicationFactorError(
+                f"The topic {name} cannot be created: {setting} is {replicas}, and {len(self.brokers)} broker(s) are "
+                f"alive. Start more brokers or set a lower {setting}."
             )
-        wanted = self._config.integer(f"{prefix}.replication.factor")
-        return self.create_topic(
-            name, self._config.integer(f"{prefix}.num.partitions"), min(wanted, len(self.registered)), config
-        )
+        min_isr = "min.insync.replicas" if name == OFFSETS_TOPIC else f"{prefix}.min.isr"
+        if not self._config.is_set(min_isr):
+            return replicas, min(2, replicas)
+        return replicas, None if name == OFFSETS_TOPIC else self._config.integer(min_isr)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; ``UnknownTopicOrPartitionError`` if there is none."""

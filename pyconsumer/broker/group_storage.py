@@ -9,7 +9,13 @@ from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import AppendResult, KeyValue
 from pyconsumer.broker.purgatory import Appended, DelayedProduce
-from pyconsumer.errors import BrokerResponseError, KafkaStorageError, NotLeaderOrFollowerError
+from pyconsumer.errors import (
+    BrokerResponseError,
+    CoordinatorNotAvailableError,
+    InvalidReplicationFactorError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+)
 from pyconsumer.protocol.records import BatchBuilder
 
 if TYPE_CHECKING:
@@ -25,8 +31,15 @@ class LogGroupStorage:
         self._broker = broker
 
     def partition_count(self) -> int:
-        """How many partitions ``__consumer_offsets`` has; it is created if it is not there."""
-        return len(self._broker.controller.ensure_internal(OFFSETS_TOPIC).partitions)
+        """Return how many partitions ``__consumer_offsets`` has; it is created if it is not there.
+
+        Raises:
+            CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
+        """
+        try:
+            return len(self._broker.controller.ensure_internal(OFFSETS_TOPIC).partitions)
+        except InvalidReplicationFactorError as error:
+            raise CoordinatorNotAvailableError(str(error)) from error
 
     def append(
         self,

@@ -6,7 +6,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.error_answers import code_and_text
 from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.access import GroupBroker
-from pyconsumer.errors import InvalidRequestError
+from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 __all__ = ["handle"]
@@ -40,7 +40,7 @@ def _find(broker: GroupBroker, key: str, key_type: int, context: RequestContext)
         return _error(key, InvalidRequestError.errno, f"there are no coordinators of type {key_type}")
     try:
         node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
-    except OSError as error:  # the internal topic could not be created
+    except (BrokerResponseError, OSError) as error:  # the internal topic could not be created
         return _error(key, codes.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
     if node is None:
         return _error(key, codes.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")

@@ -100,8 +100,31 @@ def test_the_offsets_topic_is_compacted_and_has_its_own_settings() -> None:
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": "104857600",
+        "min.insync.replicas": str(min(2, len(made.registered))),
     }
     assert made.ensure_internal(OFFSETS_TOPIC) is topic
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "min_isr"), [(1, 1, "1"), (2, 2, "2"), (5, 3, "2")])
+@pytest.mark.parametrize("name", [OFFSETS_TOPIC, "__transaction_state"])
+@pytest.mark.spec("transactions:OTP-03")
+def test_internal_topics_fit_the_cluster_unless_set(name: str, brokers: int, replicas: int, min_isr: str) -> None:
+    topic = controller(brokers=brokers).ensure_internal(name)
+    assert len(topic.partitions[0].replicas) == replicas
+    assert topic.config["min.insync.replicas"] == min_isr
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix"), [(OFFSETS_TOPIC, "offsets_topic"), ("__transaction_state", "transaction_state_log")]
+)
+@pytest.mark.spec("transactions:OTP-03")
+def test_a_factor_that_is_set_is_not_shrunk(name: str, prefix: str) -> None:
+    made = controller(brokers=2, **{f"{prefix}_replication_factor": 3})
+    with pytest.raises(InvalidReplicationFactorError, match="Start more brokers"):
+        made.ensure_internal(name)
+    assert name not in made.topics
+    made.register([2])
+    assert len(made.ensure_internal(name).partitions[0].replicas) == 3
 
 
 class TestPartitions:

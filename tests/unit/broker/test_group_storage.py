@@ -9,6 +9,8 @@ import pytest
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.group.storage import AppendResult
 from pyconsumer.broker.group_storage import LogGroupStorage
+from pyconsumer.errors import CoordinatorNotAvailableError
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.records import iter_records
 from tests.unit.broker.brokers import Brokers
 
@@ -77,4 +79,25 @@ def test_it_has_three_replicas_or_as_many_as_there_are_brokers(alive: int, repli
     brokers = Brokers(None, alive)
     topic = brokers.controller.ensure_internal(OFFSETS_TOPIC)
     assert {len(partition.replicas) for partition in topic.partitions} == {replicas}
+    brokers.stop()
+
+
+@pytest.mark.spec("transactions:OTP-03", "transactions:FCO-10")
+def test_it_is_not_created_while_fewer_brokers_are_alive_than_its_factor_demands() -> None:
+    brokers = Brokers(None, 3, offsets_topic_replication_factor=3)
+    brokers.kill(2)
+    brokers.run()
+    request = FindCoordinatorRequest(coordinator_keys=["g"])
+    answers = brokers.request(0, request, 4)
+    brokers.run()
+    found = answers[0].coordinators[0]
+    assert found.error_code == CoordinatorNotAvailableError.errno
+    assert "offsets.topic.replication.factor is 3" in found.error_message
+    assert OFFSETS_TOPIC not in brokers.controller.topics
+    brokers.restart(2)
+    brokers.run()
+    answers = brokers.request(0, request, 4)
+    brokers.run()
+    assert answers[0].coordinators[0].error_code == 0
+    assert len(brokers.controller.topics[OFFSETS_TOPIC].partitions[0].replicas) == 3
     brokers.stop()
