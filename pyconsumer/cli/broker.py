@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import click
 
 from pyconsumer.cli.options import key_values
 
 __all__ = ["command"]
+
+
+def _only_this_machine(host: str) -> bool:
+    """Return whether a listener at this address is out of other machines' reach, as far as its name says."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 @click.command(
@@ -40,6 +50,12 @@ def command(
 ) -> int:
     from pyconsumer.broker import run_broker
 
+    if not _only_this_machine(host):
+        click.echo(
+            f"Warning: the broker listens on {host} without authentication or encryption: whoever reaches this machine "
+            "can read and change everything. Use --host 127.0.0.1 unless the network is trusted.",
+            err=True,
+        )
     return run_broker(
         host=host,
         port=port,

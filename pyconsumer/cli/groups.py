@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, table
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
 from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.errors import KafkaError
 from pyconsumer.structs import TopicPartition
@@ -179,8 +179,10 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
         if group.assignment_epoch != group.epoch:
             kind += f" (assignment of {group.assignment_epoch})"
     out.print(
-        f"group {group.group_id}: {group.state}, {group.size}, {kind}, "
-        f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.address})"
+        printable(
+            f"group {group.group_id}: {group.state}, {group.size}, {kind}, "
+            f"assignor {group.protocol or 'none'}, coordinator {node.node_id} ({node.address})"
+        )
     )
     if group.members:
         out.print(_members(group))

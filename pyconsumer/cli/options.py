@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 
-__all__ = ["as_json", "client_options", "connected", "console", "json_option", "key_values", "table"]
+__all__ = ["as_json", "client_options", "connected", "console", "json_option", "key_values", "printable", "table"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,14 +76,31 @@ def console(*, markup: bool = True) -> Console:
     return Console(highlight=False, markup=markup, emoji=False, soft_wrap=width is not None, width=width)
 
 
+def printable(text: str) -> str:
+    """Return text as it may go to a terminal: characters that steer it, and newlines, as escapes such as ``\\x1b``.
+
+    Ids and host names are chosen by clients, which could otherwise move the cursor or forge lines.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
+
+
+class _PrintableTable(Table):
+    """A table whose rows are made printable."""
+
+    def add_row(self, *renderables: RenderableType | None, **options: Any) -> None:
+        super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in renderables), **options)
+
+
 def table(*headings: str, right: Collection[str] = ()) -> Table:
-    """An empty table. What is too long for a column goes on in its next line.
+    """An empty table. What is too long for a column goes on in its next line, and control characters are escaped.
 
     Args:
         headings: of its columns.
         right: those of them whose values are numbers, which are set to the right.
     """
-    empty = Table()
+    empty = _PrintableTable()
     for heading in headings:
         empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty

@@ -56,3 +56,18 @@ def test_without_spark_the_error_says_what_to_install(
         monkeypatch.setitem(sys.modules, name, None)
     assert _run(arguments) == 1
     assert "pip install 'pyconsumer[spark]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("host", "warned"),
+    [("0.0.0.0", True), ("::", True), ("192.0.2.7", True), ("name", True)]
+    + [(host, False) for host in ("127.0.0.1", "::1", "localhost", "127.1.2.3")],
+)
+def test_a_broker_that_others_can_reach_warns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str, warned: bool
+) -> None:
+    monkeypatch.setattr(pyconsumer.broker, "run_broker", lambda **given: 0, raising=False)
+    assert _run(["broker", "--host", host]) == 0
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == warned
+    assert all(f"listens on {host} without authentication" in line for line in errors)

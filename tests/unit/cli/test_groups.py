@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from rich.console import Console
 
@@ -51,3 +53,11 @@ def test_epochs_and_what_is_still_to_come(capsys: pytest.CaptureFixture[str]) ->
     lines = [line.split() for line in out.splitlines() if "id-" in line]
     assert [line[7:12:2] for line in lines] == [["id-a", "t:0,1,2", "4"], ["id-b", "none", "5"]]
     assert [line[13] for line in lines] == ["t:0,1", "t:2"]
+
+
+def test_control_characters_of_clients_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    found = group(member("evil\x1b[2J\nline", "01"))
+    out = shown(capsys, replace(found, group_id="g\x1b]0;title\x07\r"))
+    assert not set(out) & set("\x1b\x07\r")
+    assert out.startswith("group g\\x1b]0;title\\x07\\r: Stable")
+    assert "evil\\x1b[2J\\nline" in out
