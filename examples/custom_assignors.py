@@ -1,4 +1,4 @@
-"""Assignors of your own: partitions dealt at random, by rack, and all of them to every member.
+"""An assignor of your own, and three of pyconsumer's: at random, by rack, and all partitions to every member.
 
 Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """
@@ -10,18 +10,17 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.admin import KafkaAdminClient, NewTopic
 from pyconsumer.assignors import (
-    Assignment,
     Assignor,
-    ClusterView,
+    BroadcastAssignor,
     PartitionAssignor,
+    RackAwareAssignor,
+    RandomAssignor,
     Subscription,
     sorted_members,
-    subscribed_topics,
 )
 from pyconsumer.broker import EmbeddedCluster
 
@@ -29,97 +28,20 @@ TOPIC, PARTITIONS, RECORDS = "readings", 6, 60
 Shares = dict[str, list[TopicPartition]]
 
 
-class RandomAssignor(PartitionAssignor):
-    """Gives each partition to any one of the members that subscribed to its topic. It promises no fairness.
-
-    Args:
-        generator: what draws. With a seed, ``random.Random(7)``, the same groups get the same shares in every run.
-    """
-
-    def __init__(self, generator: random.Random | None = None) -> None:
-        self._generator = generator or random.Random()
+class StandbyAssignor(PartitionAssignor):
+    """Gives everything to one member; the others stand by, and one of them takes over when it ends."""
 
     @property
     def name(self) -> str:
-        return "random"
-
-    def assign_partitions(
-        self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
-    ) -> Shares:
-        shares: Shares = {member_id: [] for member_id in subscriptions}
-        for topic, count in partitions_per_topic.items():
-            members = sorted_members(subscriptions, topic)  # in an order that does not depend on who joined first
-            for partition in self.partitions(topic, count):
-                shares[self._generator.choice(members)].append(partition)
-        return shares
-
-
-class RackAwareAssignor(Assignor):
-    """Gives each partition to a member in the rack of the broker that leads it, where there is one.
-
-    Members tell their rack in their user data, which :class:`PartitionAssignor` would not look at.
-
-    Args:
-        rack: where this member runs, as the brokers' ``broker.rack`` has it; by default the consumer's ``client_rack``.
-    """
-
-    def __init__(self, rack: str | None = None) -> None:
-        self._rack = rack
-
-    @property
-    def name(self) -> str:
-        return "rack-aware"
-
-    def configure(self, config: Any, clock: object) -> None:
-        self._rack = self._rack or config.client_rack
-
-    def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        return self._rack.encode() if self._rack else None
-
-    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        racks = {
-            member_id: (each.user_data or b"").decode(errors="replace") for member_id, each in subscriptions.items()
-        }
-        shares: Shares = {member_id: [] for member_id in subscriptions}
-        elsewhere = []
-        for topic, partitions in subscribed_topics(cluster, subscriptions).items():
-            members = sorted_members(subscriptions, topic)
-            for metadata in partitions:
-                leader = cluster.broker(metadata.leader)
-                rack = leader.rack if leader is not None else None
-                near = [member_id for member_id in members if rack and racks[member_id] == rack]
-                partition = TopicPartition(topic, metadata.partition)
-                if near:
-                    self._give(partition, near, shares)
-                else:
-                    elsewhere.append((partition, members))
-        for partition, members in elsewhere:  # last, so that they even out what the racks left uneven
-            self._give(partition, members, shares)
-        return {member_id: Assignment(tuple(share)) for member_id, share in shares.items()}
-
-    @staticmethod
-    def _give(partition: TopicPartition, members: Collection[str], shares: Shares) -> None:
-        shares[min(members, key=lambda member_id: len(shares[member_id]))].append(partition)
-
-
-class BroadcastAssignor(PartitionAssignor):
-    """Gives every member all partitions of the topics that it subscribed to.
-
-    What such a group commits is of no use: its members overwrite each other's offsets. See :class:`OwnPositions`.
-    """
-
-    @property
-    def name(self) -> str:
-        return "broadcast"
+        return "standby"
 
     def assign_partitions(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Shares:
         shares: Shares = {}
-        for member_id, subscription in subscriptions.items():
-            for topic in subscription.topics:
-                for partition in self.partitions(topic, partitions_per_topic.get(topic, 0)):
-                    self.put(shares, member_id, partition)
+        for topic, count in partitions_per_topic.items():
+            first = sorted_members(subscriptions, topic)[0]  # in an order that does not depend on who joined first
+            shares.setdefault(first, []).extend(self.partitions(topic, count))
         return shares
 
 
@@ -150,6 +72,9 @@ def main(servers: str) -> None:
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
     write(servers, RECORDS)
+
+    with group(servers, StandbyAssignor(), StandbyAssignor()) as members:
+        print(f"one of two: {shown(members)}")
 
     with group(servers, RandomAssignor(random.Random(7)), RandomAssignor(random.Random(7))) as members:
         print(f"random: {shown(members)}")

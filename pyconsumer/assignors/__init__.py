@@ -5,6 +5,7 @@ The setting ``partition_assignment_strategy`` names them in order of preference;
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from pyconsumer.assignors.base import (
@@ -21,16 +22,20 @@ from pyconsumer.assignors.cooperative_sticky import CooperativeStickyAssignor
 from pyconsumer.assignors.delayed import CooperativeStickyDelayedAssignor
 from pyconsumer.assignors.range import RangeAssignor
 from pyconsumer.assignors.round_robin import RoundRobinAssignor
+from pyconsumer.assignors.special import BroadcastAssignor, RackAwareAssignor, RandomAssignor
 from pyconsumer.assignors.sticky import StickyAssignor
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
     "Assignment",
     "Assignor",
+    "BroadcastAssignor",
     "ClusterView",
     "CooperativeStickyAssignor",
     "CooperativeStickyDelayedAssignor",
     "PartitionAssignor",
+    "RackAwareAssignor",
+    "RandomAssignor",
     "RangeAssignor",
     "RebalanceProtocol",
     "RoundRobinAssignor",
@@ -60,28 +65,23 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
 
     Args:
         strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
-            ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, an :class:`Assignor` class or
-            object; a list of those. A string may name several, separated by commas.
+            ``"cooperative-sticky-delayed"``), the name of Kafka's Java class, the dotted path of an :class:`Assignor`
+            class (``"package.module.Class"``), such a class or an object of it; a list of those. A string
+            may name several, separated by commas.
 
     Raises:
-        ConfigurationError: a name is unknown, something is no assignor, or two have the same name.
+        ConfigurationError: a name is unknown or cannot be imported, something is no assignor, or two have the
+            same name.
     """
     if isinstance(strategies, (str, Assignor, type)):
         strategies = [strategies]
     found: dict[str, Assignor] = {}
     for strategy in _one_by_one(strategies):
-        assignor: object
+        assignor: object = strategy
         if isinstance(strategy, str):
-            cls = _BUILT_IN.get(strategy)
-            if cls is None:
-                known = ", ".join(name for name in _BUILT_IN if "." not in name)
-                raise ConfigurationError(
-                    f"partition_assignment_strategy: no assignor is called {strategy!r}; there are {known}, "
-                    "and classes or objects of your own"
-                )
-            assignor = cls()
-        else:
-            assignor = strategy() if isinstance(strategy, type) else strategy
+            assignor = _BUILT_IN.get(strategy) or _imported(strategy)
+        if isinstance(assignor, type) and issubclass(assignor, Assignor):
+            assignor = assignor()
         if not isinstance(assignor, Assignor):
             raise ConfigurationError(
                 f"partition_assignment_strategy: {strategy!r} is not an assignor; derive it from "
@@ -93,6 +93,21 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
             )
         found[assignor.name] = assignor
     return list(found.values())
+
+
+def _imported(path: str) -> object:
+    """Return what a dotted path names; raise ``ConfigurationError`` if it names nothing that can be imported."""
+    module, dot, name = path.rpartition(".")
+    if not (dot and all(part.isidentifier() for part in path.split("."))):
+        known = ", ".join(name for name in _BUILT_IN if "." not in name)
+        raise ConfigurationError(
+            f"partition_assignment_strategy: no assignor is called {path!r}; there are {known}, "
+            "and classes or objects of your own, which dotted paths may name, such as 'package.module.Class'"
+        )
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"partition_assignment_strategy: {path!r} cannot be imported: {error}") from error
 
 
 def _one_by_one(strategies: Iterable[str | Assignor | type[Assignor]]) -> Iterator[str | Assignor | type[Assignor]]:

@@ -30,6 +30,7 @@ _OUTPUT = {
         "committed offsets add up to 1000",
     ),
     "custom_assignors.py": (
+        r"one of two: member 0 has \[.*\], member 1 has \[.*\]",
         r"random: member 0 has \[.*\], member 1 has \[.*\]",
         r"by rack: member 0 has \[.*\], member 1 has \[.*\]",
         r"to all: member 0 has \[0, 1, 2, 3, 4, 5\], member 1 has \[0, 1, 2, 3, 4, 5\]",

@@ -1,4 +1,4 @@
-"""The assignors of ``examples/custom_assignors.py``, which is a program and no package."""
+"""The assignors of the package that do not balance, and what ``examples/custom_assignors.py`` (a program) has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
+
+from pyconsumer.assignors import BroadcastAssignor, RackAwareAssignor, RandomAssignor
+
+__all__ = ["BroadcastAssignor", "OwnPositions", "RackAwareAssignor", "RandomAssignor", "StandbyAssignor"]
 
 _PATH = Path(__file__).parents[3] / "examples" / "custom_assignors.py"
 
@@ -21,7 +25,5 @@ def _load() -> Any:
 
 
 _module = _load()
-BroadcastAssignor = _module.BroadcastAssignor
 OwnPositions = _module.OwnPositions
-RackAwareAssignor = _module.RackAwareAssignor
-RandomAssignor = _module.RandomAssignor
+StandbyAssignor = _module.StandbyAssignor

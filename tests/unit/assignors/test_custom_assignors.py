@@ -8,14 +8,16 @@ from collections.abc import Mapping
 
 import pytest
 
+import pyconsumer.assignors
 from pyconsumer.assignors import Assignment, Assignor, PartitionAssignor, RebalanceProtocol, Subscription, resolve
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.coordinator.leader import divide
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
 from tests.unit.assignors.cluster import FakeCluster, parse, run, show
-from tests.unit.assignors.examples import BroadcastAssignor, RackAwareAssignor, RandomAssignor
+from tests.unit.assignors.examples import BroadcastAssignor, RackAwareAssignor, RandomAssignor, StandbyAssignor
 
 # -- the base class ----------------------------------------------------------------------------------------------------
 
@@ -234,3 +236,32 @@ def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(capl
         "[g] no partition of these subscribed topics was assigned: u, v",
         "[g] the assignor gave out topics to which nobody subscribed: x",
     ]
+
+
+@pytest.mark.spec("transactions:RND-01", "transactions:RCK-04", "transactions:BRC-01")
+@pytest.mark.parametrize("name", ["RandomAssignor", "RackAwareAssignor", "BroadcastAssignor"])
+def test_a_dotted_path_names_a_class(name: str) -> None:
+    found = resolve(["range", f"pyconsumer.assignors.{name}"])
+    assert type(found[1]) is getattr(pyconsumer.assignors, name)
+    assert type(resolve(f"pyconsumer.assignors.{name},range")[0]) is type(found[1])
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("pyconsumer.assignors.Nothing", "cannot be imported: module 'pyconsumer.assignors' has no attribute"),
+        ("no_such_package.Class", "cannot be imported: No module named 'no_such_package'"),
+        ("pyconsumer.structs.TopicPartition", "is not an assignor"),
+        ("pyconsumer.assignors.resolve", "is not an assignor"),
+        (".Class", "no assignor is called"),
+    ],
+)
+def test_a_dotted_path_that_names_no_assignor(path: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        resolve(path)
+
+
+def test_one_member_has_everything_and_the_others_stand_by() -> None:
+    subscriptions = {member: Subscription(("t", "u")) for member in ("b", "a", "c")}
+    shares = StandbyAssignor().assign_partitions({"t": 2, "u": 1}, subscriptions)
+    assert shares == {"a": parse("tp0 tp1 up0")}
