@@ -171,3 +171,19 @@ class TestOtherClients:
             admin.close()
         assert answer == {"topic": {new_topic: "OK"}}
         wait_until(lambda: own(client, new_topic) == {"retention.ms": "123456"}, 60, "the setting")
+
+
+class TestWhatABrokerShowsOfItself:
+    def test_its_id_and_addresses(self, client: RawClient) -> None:
+        node, address = next(iter(client.brokers().items()))
+        found = described(client, BROKER, str(node), "advertised.listeners", "node.id", "broker.id")
+        assert f"PLAINTEXT://{address}" in found["advertised.listeners"].value.split(",")
+        assert found["node.id"].value == found["broker.id"].value == str(node)
+        assert {name: entry.config_type for name, entry in found.items()} == {
+            "advertised.listeners": 7,
+            "broker.id": 3,
+            "node.id": 3,
+        }
+        for entry in found.values():
+            assert (entry.read_only, entry.is_sensitive, entry.config_source) == (True, False, STATIC)
+            assert (entry.synonyms[0].name, entry.synonyms[0].source) == (entry.name, STATIC)

@@ -9,7 +9,8 @@ from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_answers import code_and_text
-from pyconsumer.broker.settings import ConfigSource, Setting, format_value
+from pyconsumer.broker.security import LISTENERS
+from pyconsumer.broker.settings import ConfigSource, ConfigType, Setting, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -69,7 +70,29 @@ def _describe(
         resolved = get(key)
         if resolved is not None:
             found.append(_entry(known[key], resolved, read_only(key), request))
+    if resource.resource_type == BROKER and name:
+        found += [_entry(*own, True, request) for own in _identity(broker) if keys is None or own[0].name in keys]
     return found
+
+
+def _identity(broker: Broker) -> list[tuple[Setting, Resolved]]:
+    """Return what a broker shows of itself: its id and where clients reach it. It is given at start, as in Kafka."""
+    addresses = [
+        f"{listener}://{node.host}:{node.port}"
+        for listener in LISTENERS
+        for node in broker.endpoints(listener)
+        if node.node_id == broker.node_id
+    ]
+    shown = (
+        Setting("advertised.listeners", ConfigType.LIST, None, "Where clients reach the broker, by listener."),
+        Setting("broker.id", ConfigType.INT, None, "The broker's id."),
+        Setting("node.id", ConfigType.INT, None, "The broker's id."),
+    )
+    source = ConfigSource.STATIC_BROKER
+    values = (addresses, broker.node_id, broker.node_id)
+    return [
+        (one, Resolved(value, source, [(one.name, value, source)])) for one, value in zip(shown, values, strict=True)
+    ]
 
 
 def _never(name: str) -> bool:
