@@ -16,7 +16,7 @@ from tests.support.java import KafkaTools, need_jars, tools
 from tests.support.ports import unused_address
 from tests.support.process import descendants
 
-pytest_plugins = ["tests.spec.plugin", "pytester"]
+pytest_plugins = ["tests.spec.plugin", "tests.support.folder_times", "pytester"]
 
 _THREADS_END_WITHIN_S = 30.0
 _CHILDREN_END_WITHIN_S = 30.0

@@ -27,18 +27,28 @@ _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.m
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give ``cluster_kind`` its values: both brokers, unless ``embedded_only`` or ``smoke`` says otherwise."""
+    """Give ``cluster_kind`` its values: both brokers, unless a mark says otherwise.
+
+    ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest version. Tests marked ``spark`` run on the
+    embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
+    only through our clients, whose own tests show on both brokers that the brokers answer alike.
+    """
     if "cluster_kind" not in metafunc.fixturenames:
         return
     kinds: list[Any] = ["embedded"]
     alone = metafunc.definition.get_closest_marker("embedded_only")
-    if alone is None:
+    if alone is None and _on_apache(metafunc.definition):
         kinds.append(pytest.param("apache", marks=pytest.mark.kafka))
-    elif not (alone.args or alone.kwargs.get("reason")):
+    elif alone is not None and not (alone.args or alone.kwargs.get("reason")):
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: embedded_only needs a reason")
     if metafunc.definition.get_closest_marker("smoke"):
         kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
     metafunc.parametrize("cluster_kind", kinds, scope="session")
+
+
+def _on_apache(definition: pytest.Item) -> bool:
+    """Return if a test runs on Apache Kafka, too."""
+    return not definition.get_closest_marker("spark") or bool(definition.get_closest_marker("spark_smoke"))
 
 
 @pytest.fixture(scope="session")

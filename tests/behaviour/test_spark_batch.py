@@ -34,6 +34,7 @@ def numbered(count: int, *, partitions: int = 1, first: int = 0) -> list[Row]:
     return [Row(b"v%d" % i, partition=i % partitions, timestamp=TIME + i) for i in range(first, first + count)]
 
 
+@pytest.mark.spark_smoke
 def test_every_column_of_every_record(load: Load, cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(partitions=2)
     produce(
@@ -75,6 +76,7 @@ def test_chosen_columns_in_the_order_asked_for(load: Load, cluster: Cluster, top
     assert [tuple(row) for row in frame.orderBy("offset").collect()] == [(0, b"v0"), (1, b"v1"), (2, b"v2")]
 
 
+@pytest.mark.spark_smoke
 def test_log_append_time(load: Load, cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(config={"message.timestamp.type": "LogAppendTime"})
     produce(cluster.bootstrap_servers, topic, numbered(1))
@@ -83,6 +85,7 @@ def test_log_append_time(load: Load, cluster: Cluster, make_topic: Callable[...,
     assert row.timestamp.year >= 2024
 
 
+@pytest.mark.spark_smoke
 def test_every_compression_and_several_topics(load: Load, cluster: Cluster, make_topic: Callable[..., str]) -> None:
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
     topics = {codec: make_topic() for codec in codecs}
@@ -151,6 +154,7 @@ def test_ranges_are_cut_into_tasks(load: Load, cluster: Cluster, make_topic: Cal
         assert values(frame) == sorted(b"v%d" % i for i in range(3000))
 
 
+@pytest.mark.spark_smoke
 def test_a_part_of_the_offsets(load: Load, cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(partitions=2)
     produce(cluster.bootstrap_servers, topic, numbered(20, partitions=2))
@@ -179,6 +183,7 @@ def test_a_part_of_the_offsets(load: Load, cluster: Cluster, make_topic: Callabl
     )
 
 
+@pytest.mark.spark_smoke
 def test_offsets_that_were_deleted_are_an_error_or_passed_over(load: Load, cluster: Cluster, topic: str) -> None:
     produce(cluster.bootstrap_servers, topic, numbered(10))
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
@@ -190,6 +195,7 @@ def test_offsets_that_were_deleted_are_an_error_or_passed_over(load: Load, clust
     assert values(lenient) == [b"v%d" % i for i in range(4, 10)]
 
 
+@pytest.mark.spark_smoke
 def test_a_login_over_tls_as_java_clients_write_it(spark: Any, cluster: Cluster, topic: str) -> None:
     produce(cluster.bootstrap_servers, topic, numbered(5))
     user = cluster.credentials

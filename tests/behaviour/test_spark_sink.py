@@ -30,6 +30,7 @@ def read(spark: Any, cluster: Cluster, topic: str) -> list[Any]:
     return list(frame.orderBy("topic", "partition", "offset").collect())
 
 
+@pytest.mark.spark_smoke
 def test_every_column(spark: Any, cluster: Cluster, make_topic: Callable[..., str]) -> None:
     topic = make_topic(partitions=3)
     rows = [
@@ -61,6 +62,7 @@ def test_text_several_topics_and_the_stronger_option(
     assert sorted(row.value for row in read(spark, cluster, second)) == [b"a", "\u00fc".encode(), "\u00fc".encode()]
 
 
+@pytest.mark.spark_smoke
 def test_keys_stay_in_order_and_go_where_java_puts_them(
     spark: Any, cluster: Cluster, make_topic: Callable[..., str]
 ) -> None:

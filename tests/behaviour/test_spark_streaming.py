@@ -59,6 +59,7 @@ def committed(admin: KafkaAdminClient, group: str) -> dict[tuple[str, int], int]
     return {tuple(tp): found.offset for tp, found in admin.list_group_offsets(group).items()}  # type: ignore[misc]
 
 
+@pytest.mark.spark_smoke
 def test_limited_batches_each_record_once_with_progress_lag_and_a_group(
     new_stream: NewStream, cluster: Cluster, make_topic: Callable[..., str], admin: KafkaAdminClient, group_id: str
 ) -> None:
@@ -108,6 +109,7 @@ def test_from_the_latest_offset_nothing_is_lost_by_a_crash_in_the_first_batch(
     assert stream.positions() == later
 
 
+@pytest.mark.spark_smoke
 def test_a_batch_that_was_not_finished_is_read_again_as_it_was(
     new_stream: NewStream, cluster: Cluster, topic: str
 ) -> None:
@@ -205,6 +207,7 @@ def test_records_that_are_gone_are_an_error_or_passed_over(
     assert stream.positions() == rows + [(0, offset) for offset in range(15, 20)]
 
 
+@pytest.mark.spark_smoke
 def test_a_topic_that_was_made_anew_is_told_before_anything_is_written_down(
     new_stream: NewStream, cluster: Cluster, topic: str
 ) -> None:
@@ -239,6 +242,7 @@ def test_a_worker_that_dies_in_the_middle(new_stream: NewStream, cluster: Cluste
     assert stream.positions() == rows
 
 
+@pytest.mark.spark_smoke
 def test_a_login_serves_the_stream_and_its_group_and_shows_nowhere(
     spark: Any,
     cluster: Cluster,

@@ -1,0 +1,112 @@
+"""A pytest plugin that ends a run with items, seconds and CPU seconds by folder, and with what is slow unmarked.
+
+``--times-by file`` prints a line for each file instead, ``--times-by no`` nothing. CPU seconds include those of
+processes that a test started and waited for; unlike the seconds, they hardly depend on what else the machine does.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+import pytest
+
+#: A test that takes longer is to be made cheaper or marked ``slow``. It is reported and does not fail: machines differ.
+SLOW_S = 2.0
+_MOST_LISTED = 20
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of those of its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+class Times:
+    """What the tests of a run took, by folder or by file."""
+
+    def __init__(self, by: str) -> None:
+        self._by = by
+        self._items: dict[str, int] = defaultdict(int)
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._cpu: dict[str, float] = defaultdict(float)
+        self._tests: dict[str, float] = defaultdict(float)  # those not marked slow
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Count one phase of a test. The setup of a shared fixture counts for the test that came first."""
+        path = PurePosixPath(report.nodeid.partition("::")[0])
+        place = str(path if self._by == "file" else path.parent)
+        self._items[place] += report.when == "setup"
+        self._seconds[place] += report.duration
+        self._cpu[place] += getattr(report, "cpu_s", 0.0)
+        if "slow" not in report.keywords and report.when == "call":
+            self._tests[report.nodeid] += report.duration
+
+    def lines(self) -> Iterator[str]:
+        """Return the table, longest first, and its total."""
+        if not self._items:
+            return
+        width = max(map(len, self._items))
+        yield f"{'':{width}}   items   seconds       CPU"
+        for place in sorted(self._items, key=lambda each: -self._seconds[each]):
+            yield f"{place:{width}} {self._items[place]:7,} {self._seconds[place]:9,.1f} {self._cpu[place]:9,.1f}"
+        totals = sum(self._items.values()), sum(self._seconds.values()), sum(self._cpu.values())
+        yield f"{'':{width}} {totals[0]:7,} {totals[1]:9,.1f} {totals[2]:9,.1f}"
+
+    def slow(self) -> Iterator[str]:
+        """Return the tests that took longer than ``SLOW_S`` and are not marked ``slow``, longest first."""
+        slow = sorted(((took, test) for test, took in self._tests.items() if took > SLOW_S), reverse=True)
+        for took, test in slow[:_MOST_LISTED]:
+            yield f"{took:9.1f} {test}"
+        if len(slow) > _MOST_LISTED:
+            yield f"          and {len(slow) - _MOST_LISTED} more"
+
+
+class _Plugin:
+    def __init__(self, by: str) -> None:
+        self._times = Times(by)
+        self._cpu_s = cpu_seconds()
+
+    @pytest.hookimpl
+    def pytest_runtest_logstart(self) -> None:
+        self._cpu_s = cpu_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Iterator[None]:
+        report = yield
+        now = cpu_seconds()
+        report.cpu_s = now - self._cpu_s  # goes along to the process that reports
+        self._cpu_s = now
+        return report
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._times.add(report)
+
+    @pytest.hookimpl
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for title, lines in (
+            ("times", list(self._times.lines())),
+            (f"longer than {SLOW_S:g} s and not marked slow", list(self._times.slow())),
+        ):
+            if lines:
+                terminalreporter.section(title, sep="-")
+                for line in lines:
+                    terminalreporter.line(line)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that chooses the table."""
+    parser.addoption(
+        "--times-by", choices=["folder", "file", "no"], default="folder", help="what each folder or file took"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start to measure."""
+    by = config.getoption("--times-by")
+    if by != "no":
+        config.pluginmanager.register(_Plugin(by), "folder-times")
