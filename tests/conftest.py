@@ -31,27 +31,51 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ``-n 2 --dist loadgroup``: one process has all tests on Apache Kafka, another all on our broker.
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """With ``-n 2 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
 
-    So each cluster is started once, and one process runs while the other waits. Tests without a cluster go where
-    there is time.
+    Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka. Those
+    on a single broker are a group for each module, so that processes share them out; a process that gets one starts its
+    own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
     """
-    if hasattr(config, "workerinput"):
-        for item in items:
-            if broker := _broker_of(item):
-                item.add_marker(pytest.mark.xdist_group(broker))
+    if not hasattr(config, "workerinput"):
+        yield
+        return
+    ranks = {}
+    for item in items:
+        rank, group = _group_of(item)
+        ranks[item] = rank
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
+    yield
+    items.sort(key=ranks.__getitem__)
+
+
+def _group_of(item: pytest.Item) -> tuple[int, str]:
+    """Return when a test's group is to start (0 is first) and its name, which is empty for tests without a broker."""
+    broker = _broker_of(item)
+    module = item.nodeid.partition("::")[0]
+    if item.get_closest_marker("spark"):
+        return 0, "spark"
+    if item.get_closest_marker("cluster") and broker:
+        return 1, f"cluster-{broker}"
+    if broker == "apache_old":
+        return 2, broker
+    if broker:
+        return 2 + ("apache", "embedded").index(broker), f"{broker}-{module}"
+    return 4, ""
 
 
 def _broker_of(item: pytest.Item) -> str | None:
-    """The kind of broker that a test needs: ``apache``, ``embedded`` or none."""
+    """Return the kind of broker that a test needs: ``apache_old``, ``apache``, ``embedded`` or none."""
     fixtures = getattr(item, "fixturenames", ())
     callspec = getattr(item, "callspec", None)
     kinds = {name for name in ("apache", "apache_old", "embedded") if name in fixtures}
     kinds.add(callspec.params.get("cluster_kind", "") if callspec else "")
-    if kinds & {"apache", "apache_old"}:
-        return "apache"
+    for kind in ("apache_old", "apache"):
+        if kind in kinds:
+            return kind
     return "embedded" if "embedded" in kinds or "new_cluster" in fixtures else None
 
 

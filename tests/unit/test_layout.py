@@ -27,8 +27,25 @@ _RANK = {part: rank for rank, parts in enumerate(_LAYERS) for part in parts}
 #: Within a layer: the bottom's modules know each other, and assignors read and write Kafka's assignment blobs.
 _ALSO = {(a, b) for a in _LAYERS[0] for b in _LAYERS[0]} | {("assignors", "protocol"), ("__main__", "cli")}
 
-_MOST_LINES = 600  # "under about 500"
-_TABLES = {"error_codes.py"}  # data, one line or a few for each entry
+_MOST_LINES_OF_A_MODULE = 1000
+_LONG_MODULES = {
+    "pyconsumer/error_codes.py": "a table: an entry for each of Kafka's error codes",
+}
+_MOST_LINES_OF_A_FUNCTION = 100
+_LONG_FUNCTIONS = {
+    "pyconsumer/producer/producer.py:send": "runs for every record: a call less is worth the length",
+    "pyconsumer/protocol/records/_pure.py:decode_records": "runs for every record: its loop has everything in locals",
+}
+_MOST_CLASSES = 2  #: public ones that do something; errors and values come beside them
+_VALUES = {"NamedTuple", "TypedDict", "Protocol", "Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "Struct", "Message"}
+_VALUE_DECORATORS = ("dataclass", "structure", "message(")
+_MANY_CLASSES = {
+    "pyconsumer/broker/purgatory.py": "one small class for each kind of request that waits",
+    "pyconsumer/consumer/metrics.py": "counters only, grouped as the metrics are",
+    "pyconsumer/network/sasl.py": "one small class for each mechanism",
+    "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
+    "pyconsumer/settings.py": "a table: one class for each kind of setting",
+}
 
 
 class Import(NamedTuple):
@@ -44,6 +61,15 @@ class Import(NamedTuple):
 
 def _modules() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def _place(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def _module_name(path: Path) -> str:
@@ -65,7 +91,7 @@ def _is_module(name: str) -> bool:
 def _imports(path: Path) -> Iterator[Import]:
     own = _module_name(path).split(".")
     package = own if path.name == "__init__.py" else own[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -109,12 +135,37 @@ def test_the_autoloaded_package_imports_nothing() -> None:
 
 
 def test_modules_are_short() -> None:
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+    lengths = {_place(path): len(path.read_text(encoding="utf-8").splitlines()) for path in _modules()}
+    long = {name for name, length in lengths.items() if length > _MOST_LINES_OF_A_MODULE}
+    assert long == _LONG_MODULES.keys()
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{_place(path)}:{node.name}"
         for path in _modules()
-        if path.name not in _TABLES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno >= _MOST_LINES_OF_A_FUNCTION
     }
-    assert {name: length for name, length in lengths.items() if length > _MOST_LINES} == {}
+    assert long == _LONG_FUNCTIONS.keys()
+
+
+def test_modules_have_few_public_classes() -> None:
+    many = {_place(path) for path in _modules() if len(list(_public_classes(path))) > _MOST_CLASSES}
+    assert many == _MANY_CLASSES.keys()
+
+
+def _public_classes(path: Path) -> Iterator[str]:
+    """Yield the public classes of a module that are neither errors nor values."""
+    for node in _tree(path).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+            is_error = node.name.endswith(("Error", "Exception")) or any(base.endswith("Error") for base in bases)
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            is_value = bases & _VALUES or any(each.startswith(_VALUE_DECORATORS) for each in decorators)
+            if not is_error and not is_value:
+                yield node.name
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
@@ -124,9 +175,7 @@ def test_every_folder_of_modules_is_a_package() -> None:
 
 def test_every_module_says_what_belongs_in_it() -> None:
     silent = [
-        str(path.relative_to(ROOT))
-        for path in _modules()
-        if path.stat().st_size and not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        str(path.relative_to(ROOT)) for path in _modules() if path.stat().st_size and not ast.get_docstring(_tree(path))
     ]
     assert silent == []
 
