@@ -137,6 +137,7 @@ def test_the_grid_has_a_page_of_its_own() -> None:
     assert not [table for table in consume.tables(filled()) if table.page == consume.GRID_PAGE]
 
 
+@pytest.mark.slow
 def test_pages_are_made_of_the_file_alone(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     file, docs = tmp_path / "results.jsonl", tmp_path / "docs"
