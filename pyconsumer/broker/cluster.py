@@ -256,7 +256,12 @@ class EmbeddedCluster:
         return int(self.command("elect_preferred_leaders"))
 
     def command(self, name: str, /, **arguments: Any) -> Any:
-        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`."""
+        """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`; may be called from several threads.
+
+        Raises:
+            KafkaTimeoutError: the brokers did not answer within 30 s. They may still carry it out.
+            BrokerStartError: the process of the brokers has ended.
+        """
         return self._running().command(name, arguments)
 
     def _running(self) -> Runner:

@@ -146,6 +146,8 @@ class _Child:
         if message.get("command") == "stop":
             self._ended.set()
             return
+        request_id = message.pop("id")
+        answer: dict[str, Any]
         try:
             answer = {"result": self._start(message) if self._host is None else self._command(message)}
         except KafkaError as error:
@@ -154,7 +156,7 @@ class _Child:
         except Exception as error:
             logging.getLogger(__name__).exception("a command failed")
             answer = {"error": "BrokerStartError", "message": f"{type(error).__name__}: {error}"}
-        os.write(sys.stdout.fileno(), json.dumps(answer).encode() + b"\n")
+        os.write(sys.stdout.fileno(), json.dumps({"id": request_id, **answer}).encode() + b"\n")
         if self._host is None:
             self._status = 1
             self._ended.set()

@@ -12,14 +12,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import IO, Any, Final, Protocol
 
 from pyconsumer import errors
 from pyconsumer.broker.host import ClusterHost, ClusterOptions
 from pyconsumer.broker.ports import HeldPorts
-from pyconsumer.errors import BrokerStartError
+from pyconsumer.errors import BrokerStartError, KafkaTimeoutError
 
 __all__ = ["ProcessRunner", "Runner", "ThreadRunner"]
 
@@ -33,7 +33,9 @@ class Runner(Protocol):
         """Return the ports of each broker by listener. ``held`` are the runner's, as of :class:`ClusterHost`."""
         ...
 
-    def command(self, name: str, arguments: Mapping[str, Any]) -> Any: ...
+    def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Carry out a command, from any thread; ``KafkaTimeoutError`` if it is not answered in time."""
+        ...
 
     def stop(self) -> None: ...
 
@@ -75,9 +77,9 @@ class ThreadRunner:
             raise
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        return self._call(lambda: self._host.command(name, arguments))
+        return self._call(f"the command {name!r}", lambda: self._host.command(name, arguments))
 
-    def _call(self, action: Any) -> Any:
+    def _call(self, name: str, action: Callable[[], Any]) -> Any:
         done: Future[Any] = Future()
 
         def run() -> None:
@@ -87,17 +89,22 @@ class ThreadRunner:
                 done.set_exception(error)
 
         self._loop.call_soon_threadsafe(run)
-        return done.result(_COMMAND_TIMEOUT_S)
+        try:
+            return done.result(_COMMAND_TIMEOUT_S)
+        except TimeoutError:
+            if done.done():
+                return done.result()  # the error is the command's own, or it was answered just now
+            raise _timed_out(name, _COMMAND_TIMEOUT_S) from None
 
     def stop(self) -> None:
-        self._end(lambda: self._host.stop())
+        self._end("the stop", lambda: self._host.stop())
 
     def kill(self) -> None:
-        self._end(lambda: self._host.abandon())
+        self._end("the kill", lambda: self._host.abandon())
 
-    def _end(self, action: Any) -> None:
+    def _end(self, name: str, action: Callable[[], Any]) -> None:
         try:
-            self._call(action)
+            self._call(name, action)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(_STOP_TIMEOUT_S)
@@ -106,12 +113,23 @@ class ThreadRunner:
         return ""
 
 
+def _timed_out(name: str, timeout_s: float) -> KafkaTimeoutError:
+    return KafkaTimeoutError(
+        f"{name} was not answered by the brokers within {timeout_s:g} s; it may be carried out later"
+    )
+
+
 class ProcessRunner:
-    """The child reads commands from its standard input and answers on its standard output, a line of JSON each."""
+    """The child reads requests from its standard input and answers on its standard output, a line of JSON each.
+
+    A request has an id, which its answer repeats. An answer with another id is that of a request that timed out or was
+    interrupted, and is dropped. The child works on one request at a time, so threads take turns here.
+    """
 
     def __init__(self, *, remove_folder: bool) -> None:
         self._remove_folder = remove_folder
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held from the request until its answer
+        self._last_id = 0
         self._process: subprocess.Popen[bytes]
         self._log: IO[bytes]
         self._received = b""
@@ -126,7 +144,10 @@ class ProcessRunner:
                     sock.close()  # the child has its own handles of them
         try:
             message = _options_to_json(options) | {"held": handles, "remove_folder": self._remove_folder}
-            answer = self._exchange(message, _START_TIMEOUT_S)
+            try:
+                answer = self._exchange("the start", message, _START_TIMEOUT_S)
+            except KafkaTimeoutError as error:
+                raise BrokerStartError(f"{error}: {self._why()}") from None
         except BaseException:
             self.kill()
             raise
@@ -145,28 +166,48 @@ class ProcessRunner:
         )
 
     def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        return self._exchange({"command": name, "arguments": dict(arguments)}, _COMMAND_TIMEOUT_S)
+        message = {"command": name, "arguments": dict(arguments)}
+        return self._exchange(f"the command {name!r}", message, _COMMAND_TIMEOUT_S)
 
-    def _exchange(self, message: Mapping[str, Any], timeout_s: float) -> Any:
-        assert self._process.stdin is not None
-        with self._lock:
-            try:
-                self._process.stdin.write(json.dumps(message).encode() + b"\n")
-                answer = json.loads(self._read_line(timeout_s))
-            except (OSError, ValueError) as error:
-                raise BrokerStartError(f"the broker process has ended: {self._why()}") from error
+    def _exchange(self, name: str, message: Mapping[str, Any], timeout_s: float) -> Any:
+        deadline = time.monotonic() + timeout_s
+        if not self._lock.acquire(timeout=timeout_s):
+            raise KafkaTimeoutError(
+                f"{name} was not sent within {timeout_s:g} s: the brokers are busy with another one"
+            )
+        try:
+            answer = self._answer(self._send(message), deadline)
+        except (OSError, ValueError) as error:
+            raise BrokerStartError(f"the broker process has ended: {self._why()}") from error
+        finally:
+            self._lock.release()
+        if answer is None:
+            raise _timed_out(name, timeout_s)
         if "error" in answer:
             kind = getattr(errors, answer["error"], BrokerStartError)
             raise kind(answer["message"])
         return answer["result"]
 
-    def _read_line(self, timeout_s: float) -> bytes:
+    def _send(self, message: Mapping[str, Any]) -> int:
+        assert self._process.stdin is not None
+        self._last_id += 1
+        self._process.stdin.write(json.dumps({"id": self._last_id, **message}).encode() + b"\n")
+        return self._last_id
+
+    def _answer(self, request_id: int, deadline: float) -> dict[str, Any] | None:
+        """Return the answer to a request, None if there is none at the deadline."""
+        while (line := self._read_line(deadline)) is not None:
+            answer: dict[str, Any] = json.loads(line)
+            if answer.pop("id") == request_id:
+                return answer
+        return None
+
+    def _read_line(self, deadline: float) -> bytes | None:
         assert self._process.stdout is not None
-        deadline = time.monotonic() + timeout_s
         while b"\n" not in self._received:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
-                raise BrokerStartError(f"the broker process did not answer within {timeout_s:g} s: {self._why()}")
+                return None
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:
                 raise OSError("the pipe is closed")

@@ -1,0 +1,93 @@
+"""Commands to an embedded cluster: each gets its own answer, also after one timed out, and from several threads."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pyconsumer.broker import EmbeddedCluster, runners
+from pyconsumer.errors import BrokerStartError, KafkaTimeoutError, TopicAlreadyExistsError
+
+pytestmark = pytest.mark.concurrent
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    with EmbeddedCluster(data_dir=":memory:") as running:
+        yield running
+
+
+def test_the_answer_to_a_command_that_timed_out_is_not_taken_for_that_of_the_next_one(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = cluster.pid
+    rule = cluster.faults.add("error", "Metadata", client_id="nobody", error_code=6)
+    os.kill(pid, signal.SIGSTOP)
+    os.waitpid(pid, os.WUNTRACED)  # it is a child of ours, so this waits until it has stopped
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(runners, "_COMMAND_TIMEOUT_S", 0.01)
+            with pytest.raises(KafkaTimeoutError, match=r"^the command 'ping' was not answered by the brokers within"):
+                cluster.command("ping")
+            with pytest.raises(KafkaTimeoutError, match=r"^the command 'create_topic' .* may be carried out later"):
+                cluster.create_topic("late")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert cluster.faults.hits(rule) == 0
+    assert cluster.pid == pid
+    with pytest.raises(TopicAlreadyExistsError):
+        cluster.create_topic("late")
+    assert cluster.elect_preferred_leaders() == 0
+
+
+def test_threads_get_the_answers_to_their_own_commands(cluster: EmbeddedCluster) -> None:
+    def add(number: int) -> bool:
+        cluster.create_topic(f"shared-{number}")
+        with pytest.raises(TopicAlreadyExistsError, match=f"shared-{number}"):
+            cluster.create_topic(f"shared-{number}")
+        return cluster.pid == pid
+
+    pid = cluster.pid
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(add, range(40)))
+
+
+def test_a_command_behind_one_that_takes_too_long_times_out_too(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runners, "_COMMAND_TIMEOUT_S", 0.01)
+    runner = cluster._runner
+    assert isinstance(runner, runners.ProcessRunner)
+    with (
+        runner._lock,
+        pytest.raises(KafkaTimeoutError, match=r"'ping' was not sent within 0\.01 s: the brokers are busy"),
+    ):
+        cluster.command("ping")
+
+
+def test_a_command_in_a_thread_says_too_that_it_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedCluster(data_dir=":memory:", in_thread=True) as cluster:
+        with monkeypatch.context() as patch:
+            patch.setattr(runners, "_COMMAND_TIMEOUT_S", 0.0)
+            patch.setattr(cluster._runner, "_loop", _Asleep())
+            with pytest.raises(
+                KafkaTimeoutError, match=r"^the command 'ping' was not answered by the brokers within 0 s"
+            ):
+                cluster.command("ping")
+        assert cluster.pid == os.getpid()
+
+
+class _Asleep:
+    def call_soon_threadsafe(self, _action: object) -> None:
+        """Never call it."""
+
+
+def test_a_process_that_has_ended_is_named_as_the_cause() -> None:
+    with EmbeddedCluster(data_dir=":memory:") as cluster:
+        os.kill(cluster.pid, signal.SIGKILL)
+        with pytest.raises(BrokerStartError, match="the broker process has ended: status -9"):
+            cluster.command("ping")
