@@ -51,6 +51,7 @@ from pyconsumer.settings import (
     Kind,
     ListOf,
     Number,
+    Secret,
     Servers,
     Setting,
     Settings,
@@ -80,6 +81,7 @@ __all__ = [
     "Kind",
     "ListOf",
     "Number",
+    "Secret",
     "Servers",
     "Setting",
     "Settings",
@@ -306,7 +308,7 @@ CLIENT_SETTINGS: Final = (
     Setting(
         "ssl_password",
         None,
-        Kind(nullable=True),
+        Secret(function=True, nullable=True),
         "Password of the private key, or a function that returns it.",
         ("ssl.key.password",),
         secret=True,
@@ -328,7 +330,7 @@ CLIENT_SETTINGS: Final = (
     Setting(
         "sasl_plain_password",
         None,
-        Text(nullable=True),
+        Secret(nullable=True),
         "Password for PLAIN and SCRAM.",
         ("sasl.password", "sasl_password"),
         secret=True,
@@ -338,6 +340,7 @@ CLIENT_SETTINGS: Final = (
         None,
         Function("token", nullable=True),
         "For OAUTHBEARER: an object with `token() -> str`, or a function, that returns a valid JWT.",
+        secret=True,  # a token given by mistake instead
     ),
 )
 """Settings common to all clients. Names are kafka-python's, defaults and meaning those of Java's client 4.x."""

@@ -33,6 +33,7 @@ __all__ = [
     "Kind",
     "ListOf",
     "Number",
+    "Secret",
     "Servers",
     "Setting",
     "Settings",
@@ -207,6 +208,23 @@ class Text(Kind):
             raise TypeError(f"it must be a string, not {value!r}")
         if not self.blank and not value.strip():
             raise ValueError("it must not be empty")
+        return value
+
+
+class Secret(Kind):
+    """A string that is never shown, or a function that returns it where ``function`` says so."""
+
+    def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self._function = function
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, str):
+            if not value.strip():
+                raise ValueError("it must not be empty")
+        elif not (self._function and callable(value)):
+            wanted = "a string or a function" if self._function else "a string"
+            raise TypeError(f"it must be {wanted}, not a value of type {type(value).__name__}")
         return value
 
 
@@ -448,7 +466,10 @@ class Settings(Generic[ConfigT]):
             try:
                 checked = setting.kind(value, text="." in name)
             except (TypeError, ValueError) as error:
-                raise ConfigurationError(f"{self.component} setting {name}: {error}") from None
+                reason = str(error)
+                if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
+                    reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
+                raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
             if setting.name in values and values[setting.name] != checked:
                 raise ConfigurationError(
                     f"{self.component} settings {came_as[setting.name]} and {name} are one setting with two values"

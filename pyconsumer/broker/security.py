@@ -36,10 +36,14 @@ class SecurityConfig:
     cert_file: str | None = None
     key_file: str | None = None
     client_ca_file: str | None = None
-    sasl_users: Mapping[str, str] = field(default_factory=dict)
+    sasl_users: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def check(self, listeners: Sequence[str]) -> None:
         """Raise ``ConfigurationError`` unless these listeners can be opened."""
+        for user, password in self.sasl_users.items():
+            if not isinstance(password, str):
+                kind = type(password).__name__
+                raise ConfigurationError(f"sasl_users: the password of {user!r} must be a string, not of type {kind}")
         for name in listeners:
             if name not in LISTENERS:
                 raise ConfigurationError(f"there is no listener {name!r}; there are {', '.join(LISTENERS)}")
