@@ -40,6 +40,9 @@ def _only_this_machine(host: str) -> bool:
     callback=key_values,
     help="A broker setting by Kafka's name, such as num.partitions=4; may be repeated.",
 )
+@click.option(
+    "--config-file", metavar="FILE", help="A properties file with broker settings; those of --config replace its own."
+)
 def command(
     port: int,
     host: str,
@@ -47,6 +50,7 @@ def command(
     data_dir: str | None,
     brokers: int,
     settings: dict[str, str],
+    config_file: str | None,
 ) -> int:
     from pyconsumer.broker import run_broker
 
@@ -56,6 +60,11 @@ def command(
             "can read and change everything. Use --host 127.0.0.1 unless the network is trusted.",
             err=True,
         )
+    if config_file is not None:
+        from pyconsumer.cli.properties import read_properties
+
+        settings = {name: value for name, (value, _) in read_properties(config_file).items()} | settings
+
     return run_broker(
         host=host,
         port=port,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 from rich.console import Console, RenderableType
@@ -27,8 +27,33 @@ def key_values(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[st
     return found
 
 
+def _settings(ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
+    """Click callback: the settings of ``--command-config``, then those of ``--config``."""
+    from pyconsumer.config import CLIENT_SETTINGS
+
+    given = key_values(ctx, parameter, pairs)
+    secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names} | {"sasl.jaas.config"}
+    for name in sorted(secret & given.keys()):
+        click.echo(
+            f"Warning: every user of this machine can read {name} in the list of processes; use --command-config FILE",
+            err=True,
+        )
+    named = {name.replace("_", "."): value for name, value in given.items()}
+    return ctx.meta.get(_FILE_SETTINGS, {}) | named
+
+
+_FILE_SETTINGS: Final = "pyconsumer.command_config"
+
+
+def _command_config(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        from pyconsumer.cli.properties import client_properties
+
+        ctx.meta[_FILE_SETTINGS] = {name.replace("_", "."): text for name, text in client_properties(path).items()}
+
+
 def connected(function: F) -> F:
-    """Adds ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command."""
+    """Adds ``-b/--bootstrap-servers``, ``--command-config``, ``--config`` and ``--timeout-ms`` to a command."""
     function = click.option(
         "--timeout-ms", type=click.IntRange(1), default=30_000, show_default=True, help="Give up after so long."
     )(function)
@@ -37,8 +62,16 @@ def connected(function: F) -> F:
         "settings",
         metavar="KEY=VALUE",
         multiple=True,
-        callback=key_values,
+        callback=_settings,
         help="A client setting, such as security.protocol=SSL; may be repeated.",
+    )(function)
+    function = click.option(
+        "--command-config",
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=_command_config,
+        help="A properties file with client settings, as for Kafka's own tools; passwords belong there.",
     )(function)
     return click.option(
         "-b",
