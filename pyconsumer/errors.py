@@ -188,7 +188,6 @@ __all__ = [
     "ElectionNotNeededError",
     "EligibleLeadersNotAvailableError",
     "FeatureUpdateFailedError",
-    "FencedError",
     "FencedInstanceIdError",
     "FencedLeaderEpochError",
     "FencedMemberEpochError",
@@ -500,10 +499,6 @@ class CommitFailedError(KafkaError):
 
 class RetriableCommitFailedError(RetriableError):
     """An asynchronous commit failed for a passing reason; its cause is attached. Commit again."""
-
-
-class FencedError(KafkaError):
-    """Somebody newer has taken this identity. Close; do not retry."""
 
 
 class NodeNotReadyError(RetriableError):

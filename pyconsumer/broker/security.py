@@ -40,7 +40,8 @@ class SecurityConfig:
 
     def check(self, listeners: Sequence[str]) -> None:
         """Raise ``ConfigurationError`` unless these listeners can be opened."""
-        for user, password in self.sasl_users.items():
+        users: Mapping[str, object] = self.sasl_users
+        for user, password in users.items():
             if not isinstance(password, str):
                 kind = type(password).__name__
                 raise ConfigurationError(f"sasl_users: the password of {user!r} must be a string, not of type {kind}")

@@ -39,7 +39,8 @@ def _settings(ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, 
             err=True,
         )
     named = {name.replace("_", "."): value for name, value in given.items()}
-    return ctx.meta.get(_FILE_SETTINGS, {}) | named
+    from_file: dict[str, str] = ctx.meta.get(_FILE_SETTINGS, {})
+    return from_file | named
 
 
 _FILE_SETTINGS: Final = "pyconsumer.command_config"
