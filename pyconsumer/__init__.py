@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyconsumer.admin import KafkaAdminClient as KafkaAdminClient
     from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
     from pyconsumer.consumer.interface import Consumer as Consumer
-    from pyconsumer.consumer.listener import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
     from pyconsumer.producer import KafkaProducer as KafkaProducer
     from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Consumer": "pyconsumer.consumer.interface",
     "ConsumerGroupMetadata": "pyconsumer.structs",
-    "ConsumerRebalanceListener": "pyconsumer.consumer.listener",
+    "ConsumerRebalanceListener": "pyconsumer.consumer.interface",
     "ConsumerRecord": "pyconsumer.protocol.records",
     "ConsumerRecords": "pyconsumer.consumer.records",
     "KafkaAdminClient": "pyconsumer.admin",

@@ -26,41 +26,515 @@ the same mapping, and then strings are read as in a properties file (``"500"``, 
 checked when the object is built: an unknown name is an error that tells the nearest valid one, and so is a pair of
 settings that contradict each other. Durations are whole milliseconds, sizes bytes.
 
-The machinery is in :mod:`pyconsumer.settings`; its names are here too. Nothing here knows what a setting does: network
+The machinery is in :mod:`pyconsumer.config`; its names are here too. Nothing here knows what a setting does: network
 parts are turned into addresses, TLS contexts and the like by :mod:`pyconsumer.network`.
+
+Settings: how they are declared and checked.
+
+What a setting is, which kinds of values there are, and how a table of settings and a user's options become one
+checked config object. Which settings exist is said elsewhere: :mod:`pyconsumer.config` has the ones that all clients
+share and explains how a component declares its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import os
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.settings import (
-    REQUIRED,
-    Address,
-    Anything,
-    Choice,
-    Config,
-    Duration,
-    File,
-    Flag,
-    Function,
-    Instance,
-    Integer,
-    Kind,
-    ListOf,
-    Number,
-    Secret,
-    Servers,
-    Setting,
-    Settings,
-    Text,
-    parse_address,
-)
+from pyconsumer.structs import Address
 
 if TYPE_CHECKING:
     import ssl
+
+
+__all__ = [
+    "REQUIRED",
+    "Address",
+    "Anything",
+    "Choice",
+    "Config",
+    "Duration",
+    "File",
+    "Flag",
+    "Function",
+    "Instance",
+    "Integer",
+    "Kind",
+    "ListOf",
+    "Number",
+    "Secret",
+    "Servers",
+    "Setting",
+    "Settings",
+    "Text",
+    "parse_address",
+]
+
+REQUIRED: Final[Any] = object()
+
+"""Default of a setting that must be given."""
+
+_MAX_INT32 = 0x7FFFFFFF
+
+_LONGEST_HOST = 255  # RFC 1035, 2.3.4
+
+_LISTENER = re.compile("[A-Z][A-Z0-9_]*")  # by custom; Kafka's tools accept any name in front of an address
+
+
+def parse_address(text: str, default_port: int = 9092) -> Address:
+    """Read ``host``, ``host:port``, ``[ipv6]:port``, with or without the name of a listener as in ``SSL://`` in front.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    listener, separator, rest = text.strip().rpartition("://")
+    if separator and not _LISTENER.fullmatch(listener):
+        raise ValueError(f"{text!r} is a URL of something else than Kafka; give host:port, as in localhost:9092")
+    is_ipv6 = rest.startswith("[") or rest.count(":") > 1
+    if rest.startswith("["):
+        host, bracket, port = rest[1:].partition("]")
+        if not bracket or (port and not port.startswith(":")):
+            raise ValueError(f"{text!r} is not an address such as [::1]:9092")
+        port = port[1:]
+    elif rest.count(":") > 1:
+        host, port = rest, ""  # an IPv6 address without brackets has no port
+    else:
+        host, _, port = rest.partition(":")
+    if is_ipv6 and not _is_ipv6(host):
+        raise ValueError(f"{text!r} is not an address such as localhost:9092 or [::1]:9092")
+    if len(host) > _LONGEST_HOST:
+        raise ValueError(f"{text[:40]!r}... is not an address: a host of {len(host)} characters, 255 are the most")
+    if not host or not host.isprintable() or any(c.isspace() or c in "/?#@" for c in host):
+        raise ValueError(f"{text!r} is not an address such as localhost:9092")
+    if not port:
+        return Address(host, default_port)
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise ValueError(f"{text!r} has no port between 1 and 65535")
+    return Address(host, int(port))
+
+
+def _is_ipv6(host: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+class Kind:
+    """What values a setting takes. Subclasses say it by :meth:`check` and :meth:`parse`.
+
+    Args:
+        nullable: whether None is a value too.
+    """
+
+    def __init__(self, *, nullable: bool = False) -> None:
+        self.nullable = nullable
+
+    def __call__(self, value: Any, *, text: bool = False) -> Any:
+        """The value to keep; ``text`` says that a string may stand for another type.
+
+        Raises:
+            ValueError, TypeError: the value is not legal; the message says what is.
+        """
+        if value is None:
+            if self.nullable:
+                return None
+            raise TypeError("it must not be None")
+        if text and isinstance(value, str):
+            value = self.parse(value)
+        return self.check(value)
+
+    def check(self, value: Any) -> Any:
+        """Return ``value``, perhaps in a plainer form, or raise ValueError or TypeError."""
+        return value
+
+    def parse(self, text: str) -> Any:
+        """Read a string as it stands in a properties file."""
+        return text
+
+
+class Anything(Kind):
+    """Any value."""
+
+
+class Number(Kind):
+    """A float within bounds, both included."""
+
+    def __init__(self, low: float, high: float, *, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self.low, self.high = low, high
+
+    def check(self, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"it must be a number, not {value!r}")
+        if not self.low <= value <= self.high:
+            raise ValueError(f"it must be between {self.low} and {self.high}, not {value!r}")
+        return float(value)
+
+    def parse(self, text: str) -> float:
+        return float(text)
+
+
+class Integer(Kind):
+    """A whole number within bounds, both included; ``special`` are values outside of them that are legal too."""
+
+    unit = ""
+
+    def __init__(
+        self, low: int = 0, high: int = _MAX_INT32, *, special: tuple[int, ...] = (), nullable: bool = False
+    ) -> None:
+        super().__init__(nullable=nullable)
+        self.low, self.high, self.special = low, high, special
+
+    def check(self, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+            raise TypeError(f"it must be a whole number{self.unit}, not {value!r}")
+        if not self.low <= value <= self.high and value not in self.special:
+            also = "".join(f", or {number}" for number in self.special)
+            raise ValueError(f"it must be between {self.low} and {self.high}{self.unit}{also}, not {value!r}")
+        return int(value)
+
+    def parse(self, text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise TypeError(f"it must be a whole number{self.unit}, not {text!r}") from None
+
+
+class Duration(Integer):
+    """Whole milliseconds."""
+
+    unit = " (milliseconds)"
+
+    def __init__(
+        self, low: int = 0, high: int = 0x7FFFFFFFFFFFFFFF, *, special: tuple[int, ...] = (), nullable: bool = False
+    ) -> None:
+        super().__init__(low, high, special=special, nullable=nullable)
+
+
+class Flag(Kind):
+    """True or False."""
+
+    def check(self, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise TypeError(f"it must be True or False, not {value!r}")
+        return value
+
+    def parse(self, text: str) -> bool:
+        found = {"true": True, "false": False}.get(text.strip().lower())
+        if found is None:
+            raise TypeError(f"it must be true or false, not {text!r}")
+        return found
+
+
+class Text(Kind):
+    """A string; ``blank`` says whether it may be empty."""
+
+    def __init__(self, *, blank: bool = False, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self.blank = blank
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise TypeError(f"it must be a string, not {value!r}")
+        if not self.blank and not value.strip():
+            raise ValueError("it must not be empty")
+        return value
+
+
+class Secret(Kind):
+    """A string that is never shown, or a function that returns it where ``function`` says so."""
+
+    def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self._function = function
+
+    def check(self, value: Any) -> Any:
+        if isinstance(value, str):
+            if not value.strip():
+                raise ValueError("it must not be empty")
+        elif not (self._function and callable(value)):
+            wanted = "a string or a function" if self._function else "a string"
+            raise TypeError(f"it must be {wanted}, not a value of type {type(value).__name__}")
+        return value
+
+
+class Choice(Kind):
+    """One of some words, in any case; kept as it is written in the list."""
+
+    def __init__(self, *words: str, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self.words = words
+
+    def check(self, value: Any) -> str:
+        for word in self.words:
+            if isinstance(value, str) and value.strip().lower() == word.lower():
+                return word
+        raise ValueError(f"it must be one of {', '.join(self.words)}, not {value!r}")
+
+
+class ListOf(Kind):
+    """A sequence or set, kept as a tuple. One string is a list of one; in text, commas separate."""
+
+    def __init__(self, item: Kind, *, low: int = 0, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self.item, self.low = item, low
+
+    def check(self, value: Any) -> tuple[Any, ...]:
+        items = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+        if len(items) < self.low:
+            raise ValueError(f"it must hold at least {self.low}")
+        return tuple(self.item(item) for item in items)
+
+    def parse(self, text: str) -> list[Any]:
+        return [self.item(part.strip(), text=True) for part in text.split(",") if part.strip()]
+
+
+class Instance(Kind):
+    """An object of one of some classes, or that class itself where ``or_subclass`` is given.
+
+    A class may be given by its name, ``module.Class``, so that its module need not be imported here: as long as nobody
+    has done that, there is no object of it.
+    """
+
+    def __init__(self, *types: type | str, or_subclass: bool = False, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self._types, self._or_subclass = types, or_subclass
+
+    def check(self, value: Any) -> Any:
+        types = tuple(t for t in map(_imported, self._types) if t is not None)
+        if isinstance(value, types) or (self._or_subclass and isinstance(value, type) and issubclass(value, types)):
+            return value
+        names = (t.rpartition(".")[2] if isinstance(t, str) else t.__name__ for t in self._types)
+        raise TypeError(f"it must be a {' or '.join(names)}, not {value!r}")
+
+
+def _imported(found: type | str) -> type | None:
+    """A class, or the one of a name if its module is imported."""
+    if not isinstance(found, str):
+        return found
+    module, _, name = found.rpartition(".")
+    return getattr(sys.modules.get(module), name, None)
+
+
+class Function(Kind):
+    """Something that can be called, or that has one of some methods."""
+
+    def __init__(self, *methods: str, nullable: bool = False) -> None:
+        super().__init__(nullable=nullable)
+        self.methods = methods
+
+    def check(self, value: Any) -> Any:
+        if callable(value) or any(hasattr(value, method) for method in self.methods):
+            return value
+        raise TypeError(f"it must be a function, not {value!r}")
+
+
+class File(Kind):
+    """Path of a file that can be read now; kept as a string."""
+
+    def check(self, value: Any) -> str:
+        if not isinstance(value, (str, os.PathLike)):
+            raise TypeError(f"it must be a path, not {value!r}")
+        path = os.fspath(value)
+        if not os.path.isfile(path):
+            raise ValueError(f"there is no file {path!r}")
+        if not os.access(path, os.R_OK):
+            raise ValueError(f"the file {path!r} cannot be read")
+        return str(path)
+
+
+class Servers(Kind):
+    """Addresses: ``"a:9092,b:9092"`` or a list of such; kept as a tuple of :class:`Address` without duplicates."""
+
+    def check(self, value: Any) -> tuple[Address, ...]:
+        if not isinstance(value, str) and not isinstance(value, Sequence):
+            raise TypeError(f"it must be a string such as 'localhost:9092' or a list of them, not {value!r}")
+        found: dict[Address, None] = {}
+        for item in [value] if isinstance(value, str) else value:
+            if isinstance(item, tuple) and len(item) == 2:
+                item = Address(str(item[0]), int(item[1]))
+                item = str(item)
+            if not isinstance(item, str):
+                raise TypeError(f"it must hold strings such as 'localhost:9092', not {item!r}")
+            found |= {parse_address(part): None for part in item.split(",") if part.strip()}
+        if not found:
+            raise ValueError("it must name at least one host:port")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Declaration of one setting.
+
+    Args:
+        name: as an attribute of the config object and as keyword argument; units at its end (``_ms``, ``_bytes``).
+        default: a value of the kind, or :data:`REQUIRED`.
+        kind: what values are legal.
+        doc: one or more sentences for users; the reference documentation is made of them.
+        aliases: other names that mean the same. Kafka's dotted form of ``name`` is always one.
+        secret: never shown.
+    """
+
+    name: str
+    default: Any
+    kind: Kind
+    doc: str
+    aliases: tuple[str, ...] = ()
+    secret: bool = field(default=False, kw_only=True)
+
+    @property
+    def dotted(self) -> str:
+        """Kafka's form of the name."""
+        return self.name.replace("_", ".")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that a user may give."""
+        return (self.name, self.dotted, *self.aliases)
+
+
+class Config:
+    """The checked settings of one component, as attributes. It cannot be changed; see :meth:`replace`."""
+
+    _settings: Settings[Any]
+    _given: frozenset[str]
+
+    def __init__(self, settings: Settings[Any], values: Mapping[str, Any], given: Iterable[str]) -> None:
+        self.__dict__.update(values, _settings=settings, _given=frozenset(given))
+
+    @classmethod
+    def finish(cls, values: dict[str, Any], given: frozenset[str]) -> None:
+        """Check rules that concern several settings, and fill in what depends on others.
+
+        Args:
+            values: all settings, each legal by itself; may be changed.
+            given: the names that the user gave.
+
+        Raises:
+            ConfigurationError: settings contradict each other; the message names them.
+        """
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Names of the settings that the user gave, as opposed to defaults."""
+        return self._given
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some settings changed, checked in the same way."""
+        options = {name: getattr(self, name) for name in self._given}
+        found: Self = self._settings.build({**options, **changes})
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """All settings by name."""
+        return {name: getattr(self, name) for name in self._settings.by_name}
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"settings cannot be changed; {name} was to be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"settings cannot be removed; {name} was to be")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.as_dict() == other.as_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = (
+            f"{name}=***" if self._settings.by_name[name].secret else f"{name}={getattr(self, name)!r}"
+            for name in sorted(self._given)
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+
+class Settings(Generic[ConfigT]):
+    """The settings of one component.
+
+    Args:
+        component: its name in messages, such as ``consumer``.
+        table: its settings; a later one of the same name replaces an earlier one (another default, for instance).
+        config_class: made by :meth:`build`.
+        hints: for names that users of other clients try: what to do instead.
+    """
+
+    def __init__(
+        self,
+        component: str,
+        table: Iterable[Setting],
+        config_class: type[ConfigT],
+        *,
+        hints: Mapping[str, str] | None = None,
+    ) -> None:
+        self.component = component
+        self.by_name = {setting.name: setting for setting in table}
+        self.config_class = config_class
+        self.hints = dict(hints or {})
+        self._by_any_name = {name: setting for setting in self.by_name.values() for name in setting.names}
+
+    def __iter__(self) -> Iterator[Setting]:
+        return iter(self.by_name.values())
+
+    def build(self, options: Mapping[str, Any]) -> ConfigT:
+        """Check what a user gave and fill in the defaults.
+
+        Args:
+            options: values by name: ``request_timeout_ms`` or ``request.timeout.ms``.
+
+        Raises:
+            ConfigurationError: an unknown name, an illegal value, a required one that is missing, or a contradiction.
+        """
+        values: dict[str, Any] = {}
+        came_as: dict[str, str] = {}
+        for name, value in options.items():
+            setting = self._by_any_name.get(name)
+            if setting is None:
+                raise ConfigurationError(self._unknown(name))
+            try:
+                checked = setting.kind(value, text="." in name)
+            except (TypeError, ValueError) as error:
+                reason = str(error)
+                if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
+                    reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
+                raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+            if setting.name in values and values[setting.name] != checked:
+                raise ConfigurationError(
+                    f"{self.component} settings {came_as[setting.name]} and {name} are one setting with two values"
+                )
+            values[setting.name] = checked
+            came_as[setting.name] = name
+        given = frozenset(values)
+        for setting in self.by_name.values():
+            if setting.name not in values:
+                if setting.default is REQUIRED:
+                    raise ConfigurationError(f"{self.component} setting {setting.name} is required")
+                values[setting.name] = setting.default
+        self.config_class.finish(values, given)
+        return self.config_class(self, values, given)
+
+    def _unknown(self, name: object) -> str:
+        text = f"unknown {self.component} setting {name!r}"
+        if not isinstance(name, str):
+            return text
+        hint = self.hints.get(name.lower().replace(".", "_"))
+        if hint is not None:
+            return f"{text}: {hint}"
+        import difflib
+
+        near = difflib.get_close_matches(name.lower(), self._by_any_name, n=1, cutoff=0.6)
+        return f"{text}; did you mean {near[0]!r}?" if near else text
+
 
 __all__ = [
     "CLIENT_HINTS",
@@ -90,6 +564,7 @@ __all__ = [
 ]
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
 """SASL mechanisms that a client can use."""
 
 
@@ -343,6 +818,7 @@ CLIENT_SETTINGS: Final = (
         secret=True,  # a token given by mistake instead
     ),
 )
+
 """Settings common to all clients. Names are kafka-python's, defaults and meaning those of Java's client 4.x."""
 
 CLIENT_HINTS: Final[Mapping[str, str]] = {
@@ -355,4 +831,5 @@ CLIENT_HINTS: Final[Mapping[str, str]] = {
     "kafka_client": "the client cannot be exchanged",
     "selector": "selectors2 chooses the selector",
 }
+
 """What to tell users of other clients who try a name of theirs; :class:`Settings` takes it as ``hints``."""

@@ -15,8 +15,7 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.schema import Message

@@ -26,8 +26,8 @@ from pyconsumer.admin.types import (
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Steps
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 __all__ = ["KafkaAdminClient"]

@@ -12,7 +12,7 @@ from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import describe_configs, incremental_alter_configs
 
 if TYPE_CHECKING:
-    from pyconsumer.network.waiting import Steps
+    from pyconsumer.network.futures import Steps
 
 __all__ = ["alter", "describe"]
 

@@ -32,7 +32,7 @@ from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.network.waiting import Steps
+    from pyconsumer.network.futures import Steps
 
 __all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "offsets_of"]
 

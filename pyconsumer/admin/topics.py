@@ -29,7 +29,7 @@ from pyconsumer.protocol.primitives import uuid_to_str
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.network.waiting import Steps
+    from pyconsumer.network.futures import Steps
 
 T = TypeVar("T")
 

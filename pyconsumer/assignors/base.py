@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyconsumer.clock import Clock
-from pyconsumer.settings import Config
+from pyconsumer.config import Config
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, PartitionMetadata, TopicPartition
 
 __all__ = [

@@ -18,7 +18,7 @@ from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.fetch_sessions import FetchSessions
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.group_storage import LogGroupStorage
+from pyconsumer.broker.group.log_storage import LogGroupStorage
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.replication import ReplicaFetcher

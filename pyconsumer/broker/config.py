@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyconsumer.broker.settings import (
+    BrokerSetting,
     ConfigSource,
     ConfigType,
-    Setting,
     Value,
     between,
     format_value,
@@ -53,74 +53,78 @@ def _gzip_level(value: Value) -> str | None:
 # --- topic settings
 
 _TOPIC_TABLE = (
-    Setting(
+    BrokerSetting(
         "cleanup.policy",
         _LIST,
         ["delete"],
         "delete: drop old segments; compact: keep the last value of each key.",
         _POLICY,
     ),
-    Setting(
+    BrokerSetting(
         "compression.gzip.level", _INT, -1, "Level when compression.type is gzip; -1 is the codec's own.", _gzip_level
     ),
-    Setting("compression.lz4.level", _INT, 9, "Level when compression.type is lz4.", between(1, 17), used=False),
-    Setting(
+    BrokerSetting("compression.lz4.level", _INT, 9, "Level when compression.type is lz4.", between(1, 17), used=False),
+    BrokerSetting(
         "compression.type", _STRING, "producer", "How batches are stored; producer keeps what was sent.", _COMPRESSION
     ),
-    Setting("compression.zstd.level", _INT, 3, "Level when compression.type is zstd.", between(-131072, 22)),
-    Setting("delete.retention.ms", _LONG, _DAY_MS, "How long a compacted topic keeps tombstones.", between(0)),
-    Setting(
+    BrokerSetting("compression.zstd.level", _INT, 3, "Level when compression.type is zstd.", between(-131072, 22)),
+    BrokerSetting("delete.retention.ms", _LONG, _DAY_MS, "How long a compacted topic keeps tombstones.", between(0)),
+    BrokerSetting(
         "file.delete.delay.ms", _LONG, 60_000, "Delay before a deleted segment's file goes.", between(0), used=False
     ),
-    Setting("flush.messages", _LONG, _MAX_LONG, "Force to disk after so many records.", between(1)),
-    Setting("flush.ms", _LONG, _MAX_LONG, "Force to disk after so many ms.", between(0)),
-    Setting("follower.replication.throttled.replicas", _LIST, [], "Throttled follower replicas.", used=False),
-    Setting("index.interval.bytes", _INT, 4096, "Bytes of log between two index entries.", between(0)),
-    Setting("leader.replication.throttled.replicas", _LIST, [], "Throttled leader replicas.", used=False),
-    Setting("max.compaction.lag.ms", _LONG, _MAX_LONG, "Longest time that a record may stay uncompacted.", between(1)),
-    Setting("max.message.bytes", _INT, 1_048_588, "Largest record batch that is accepted, in bytes.", between(0)),
-    Setting(
+    BrokerSetting("flush.messages", _LONG, _MAX_LONG, "Force to disk after so many records.", between(1)),
+    BrokerSetting("flush.ms", _LONG, _MAX_LONG, "Force to disk after so many ms.", between(0)),
+    BrokerSetting("follower.replication.throttled.replicas", _LIST, [], "Throttled follower replicas.", used=False),
+    BrokerSetting("index.interval.bytes", _INT, 4096, "Bytes of log between two index entries.", between(0)),
+    BrokerSetting("leader.replication.throttled.replicas", _LIST, [], "Throttled leader replicas.", used=False),
+    BrokerSetting(
+        "max.compaction.lag.ms", _LONG, _MAX_LONG, "Longest time that a record may stay uncompacted.", between(1)
+    ),
+    BrokerSetting("max.message.bytes", _INT, 1_048_588, "Largest record batch that is accepted, in bytes.", between(0)),
+    BrokerSetting(
         "message.timestamp.after.max.ms",
         _LONG,
         3_600_000,
         "How far a timestamp may lie ahead of the broker's.",
         between(0),
     ),
-    Setting(
+    BrokerSetting(
         "message.timestamp.before.max.ms",
         _LONG,
         _MAX_LONG,
         "How far a timestamp may lie behind the broker's.",
         between(0),
     ),
-    Setting(
+    BrokerSetting(
         "message.timestamp.type",
         _STRING,
         "CreateTime",
         "CreateTime (the producer's) or LogAppendTime.",
         _TIMESTAMP_TYPE,
     ),
-    Setting(
+    BrokerSetting(
         "min.cleanable.dirty.ratio", _DOUBLE, 0.5, "Share of dirty log from which compaction starts.", between(0, 1)
     ),
-    Setting("min.compaction.lag.ms", _LONG, 0, "Shortest time that a record stays uncompacted.", between(0)),
-    Setting("min.insync.replicas", _INT, 1, "Replicas that must have a record for acks=all.", between(1)),
-    Setting("preallocate", _BOOLEAN, False, "Reserve a segment's file at once.", used=False),
-    Setting(
+    BrokerSetting("min.compaction.lag.ms", _LONG, 0, "Shortest time that a record stays uncompacted.", between(0)),
+    BrokerSetting("min.insync.replicas", _INT, 1, "Replicas that must have a record for acks=all.", between(1)),
+    BrokerSetting("preallocate", _BOOLEAN, False, "Reserve a segment's file at once.", used=False),
+    BrokerSetting(
         "retention.bytes", _LONG, -1, "Size of a partition beyond which old segments go; -1: no bound.", between(-1)
     ),
-    Setting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go; -1: never.", between(-1)),
-    Setting("segment.bytes", _INT, 2**30, "Size at which a segment is closed.", between(2**20)),
-    Setting("segment.index.bytes", _INT, 10 * 2**20, "Largest size of an index file.", between(4)),
-    Setting("segment.jitter.ms", _LONG, 0, "Random part taken off segment.ms.", between(0)),
-    Setting("segment.ms", _LONG, 7 * _DAY_MS, "Age at which a segment is closed.", between(1)),
-    Setting("unclean.leader.election.enable", _BOOLEAN, False, "Whether a replica out of sync may become leader."),
+    BrokerSetting("retention.ms", _LONG, 7 * _DAY_MS, "Age at which segments go; -1: never.", between(-1)),
+    BrokerSetting("segment.bytes", _INT, 2**30, "Size at which a segment is closed.", between(2**20)),
+    BrokerSetting("segment.index.bytes", _INT, 10 * 2**20, "Largest size of an index file.", between(4)),
+    BrokerSetting("segment.jitter.ms", _LONG, 0, "Random part taken off segment.ms.", between(0)),
+    BrokerSetting("segment.ms", _LONG, 7 * _DAY_MS, "Age at which a segment is closed.", between(1)),
+    BrokerSetting(
+        "unclean.leader.election.enable", _BOOLEAN, False, "Whether a replica out of sync may become leader."
+    ),
 )
 #: Not shown by DescribeConfigs, as in Kafka: overrides segment.bytes without its lower bound.
 _INTERNAL_TOPIC_TABLE = (
-    Setting("internal.segment.bytes", _INT, None, "Size at which a segment is closed, for tests.", between(14)),
+    BrokerSetting("internal.segment.bytes", _INT, None, "Size at which a segment is closed, for tests.", between(14)),
 )
-TOPIC_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in _TOPIC_TABLE}
+TOPIC_SETTINGS: dict[str, BrokerSetting] = {setting.name: setting for setting in _TOPIC_TABLE}
 _ALL_TOPIC_SETTINGS = TOPIC_SETTINGS | {setting.name: setting for setting in _INTERNAL_TOPIC_TABLE}
 
 #: Broker settings that give a topic setting its default, strongest first, each with the factor to the topic's unit.
@@ -156,10 +160,10 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 # --- broker settings
 
 
-def _topic_default(name: str, synonym: str, default: Value = ...) -> Setting:
+def _topic_default(name: str, synonym: str, default: Value = ...) -> BrokerSetting:
     """The broker setting that is the default of a topic setting."""
     topic = TOPIC_SETTINGS[name]
-    return Setting(
+    return BrokerSetting(
         synonym, topic.type, topic.default if default is ... else default, topic.doc, topic.check, topic.used
     )
 
@@ -169,24 +173,30 @@ _BROKER_TABLE = (
     _topic_default("flush.ms", "log.flush.interval.ms", None),
     _topic_default("flush.ms", "log.flush.scheduler.interval.ms"),
     _topic_default("retention.ms", "log.retention.ms", None),
-    Setting("log.retention.minutes", _INT, None, "log.retention.ms in minutes.", between(-1)),
-    Setting("log.retention.hours", _INT, 168, "log.retention.ms in hours.", between(-1)),
+    BrokerSetting("log.retention.minutes", _INT, None, "log.retention.ms in minutes.", between(-1)),
+    BrokerSetting("log.retention.hours", _INT, 168, "log.retention.ms in hours.", between(-1)),
     _topic_default("segment.ms", "log.roll.ms", None),
-    Setting("log.roll.hours", _INT, 168, "log.roll.ms in hours.", between(1)),
+    BrokerSetting("log.roll.hours", _INT, 168, "log.roll.ms in hours.", between(1)),
     _topic_default("segment.jitter.ms", "log.roll.jitter.ms", None),
-    Setting("log.roll.jitter.hours", _INT, 0, "log.roll.jitter.ms in hours.", between(0)),
-    Setting("auto.create.topics.enable", _BOOLEAN, True, "Whether asking for a topic that is not there creates it."),
-    Setting("auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas."),
-    Setting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
-    Setting("broker.rack", _STRING, None, "Rack of the broker, told to clients."),
-    Setting("connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after so many ms; -1: never."),
-    Setting("connections.max.reauth.ms", _LONG, 0, "Session lifetime told to SASL clients; 0: none (KIP-368)."),
-    Setting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
-    Setting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
-    Setting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
-    Setting("fetch.max.bytes", _INT, 55 * 2**20, "Largest answer to a fetch, in bytes.", between(1024)),
-    Setting("group.consumer.assignors", _LIST, ["uniform", "range"], "Server-side assignors of KIP-848.", used=False),
-    Setting(
+    BrokerSetting("log.roll.jitter.hours", _INT, 0, "log.roll.jitter.ms in hours.", between(0)),
+    BrokerSetting(
+        "auto.create.topics.enable", _BOOLEAN, True, "Whether asking for a topic that is not there creates it."
+    ),
+    BrokerSetting("auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas."),
+    BrokerSetting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
+    BrokerSetting("broker.rack", _STRING, None, "Rack of the broker, told to clients."),
+    BrokerSetting(
+        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after so many ms; -1: never."
+    ),
+    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime told to SASL clients; 0: none (KIP-368)."),
+    BrokerSetting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
+    BrokerSetting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
+    BrokerSetting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
+    BrokerSetting("fetch.max.bytes", _INT, 55 * 2**20, "Largest answer to a fetch, in bytes.", between(1024)),
+    BrokerSetting(
+        "group.consumer.assignors", _LIST, ["uniform", "range"], "Server-side assignors of KIP-848.", used=False
+    ),
+    BrokerSetting(
         "group.consumer.heartbeat.interval.ms",
         _INT,
         5_000,
@@ -194,7 +204,7 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting(
+    BrokerSetting(
         "group.consumer.max.heartbeat.interval.ms",
         _INT,
         15_000,
@@ -202,7 +212,7 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting(
+    BrokerSetting(
         "group.consumer.max.session.timeout.ms",
         _INT,
         60_000,
@@ -210,8 +220,10 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting("group.consumer.max.size", _INT, _MAX_INT, "Most members of a KIP-848 group.", between(1), used=False),
-    Setting(
+    BrokerSetting(
+        "group.consumer.max.size", _INT, _MAX_INT, "Most members of a KIP-848 group.", between(1), used=False
+    ),
+    BrokerSetting(
         "group.consumer.min.heartbeat.interval.ms",
         _INT,
         5_000,
@@ -219,7 +231,7 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting(
+    BrokerSetting(
         "group.consumer.min.session.timeout.ms",
         _INT,
         45_000,
@@ -227,7 +239,7 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting(
+    BrokerSetting(
         "group.consumer.session.timeout.ms",
         _INT,
         45_000,
@@ -235,7 +247,7 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting(
+    BrokerSetting(
         "group.coordinator.rebalance.protocols",
         _LIST,
         ["classic"],
@@ -243,102 +255,118 @@ _BROKER_TABLE = (
         some_of("classic", "consumer", "share", "streams"),
         used=False,
     ),
-    Setting(
+    BrokerSetting(
         "group.initial.rebalance.delay.ms", _INT, 3_000, "How long an empty group waits for more members.", between(0)
     ),
-    Setting("group.max.session.timeout.ms", _INT, 1_800_000, "Longest session timeout that a member may ask for."),
-    Setting("group.max.size", _INT, _MAX_INT, "Most members of a group.", between(1)),
-    Setting("group.min.session.timeout.ms", _INT, 6_000, "Shortest session timeout that a member may ask for."),
-    Setting(
+    BrokerSetting(
+        "group.max.session.timeout.ms", _INT, 1_800_000, "Longest session timeout that a member may ask for."
+    ),
+    BrokerSetting("group.max.size", _INT, _MAX_INT, "Most members of a group.", between(1)),
+    BrokerSetting("group.min.session.timeout.ms", _INT, 6_000, "Shortest session timeout that a member may ask for."),
+    BrokerSetting(
         "leader.imbalance.check.interval.seconds",
         _LONG,
         300,
         "Time between two looks whether leaders can move back.",
         between(1),
     ),
-    Setting("log.cleaner.backoff.ms", _LONG, 15_000, "Time between two looks for logs to compact.", between(0)),
-    Setting("log.cleaner.dedupe.buffer.size", _LONG, 134_217_728, "Memory of the cleaner.", used=False),
-    Setting("log.cleaner.enable", _BOOLEAN, True, "Whether compacted topics are compacted."),
-    Setting("log.cleaner.threads", _INT, 1, "Threads of the cleaner.", between(0), used=False),
-    Setting(
+    BrokerSetting("log.cleaner.backoff.ms", _LONG, 15_000, "Time between two looks for logs to compact.", between(0)),
+    BrokerSetting("log.cleaner.dedupe.buffer.size", _LONG, 134_217_728, "Memory of the cleaner.", used=False),
+    BrokerSetting("log.cleaner.enable", _BOOLEAN, True, "Whether compacted topics are compacted."),
+    BrokerSetting("log.cleaner.threads", _INT, 1, "Threads of the cleaner.", between(0), used=False),
+    BrokerSetting(
         "log.flush.offset.checkpoint.interval.ms", _INT, 60_000, "How often recovery points are written.", between(0)
     ),
-    Setting(
+    BrokerSetting(
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
         60_000,
         "How often log start offsets are written.",
         between(0),
     ),
-    Setting(
+    BrokerSetting(
         "log.initial.task.delay.ms", _LONG, 30_000, "Delay of the first retention check after a start.", between(0)
     ),
-    Setting("log.retention.check.interval.ms", _LONG, 300_000, "Time between two looks for old segments.", between(1)),
-    Setting("max.connections", _INT, _MAX_INT, "Most connections at a time.", between(0)),
-    Setting("max.connections.per.ip", _INT, _MAX_INT, "Most connections from one address.", between(0)),
-    Setting("max.incremental.fetch.session.cache.slots", _INT, 1_000, "Fetch sessions that are kept.", between(0)),
-    Setting("num.io.threads", _INT, 8, "Threads that handle requests.", between(1), used=False),
-    Setting("num.network.threads", _INT, 3, "Threads that read and write sockets.", between(1), used=False),
-    Setting("num.partitions", _INT, 1, "Partitions of a topic for which no count is named.", between(1)),
-    Setting("num.recovery.threads.per.data.dir", _INT, 2, "Threads of recovery.", between(1), used=False),
-    Setting("num.replica.fetchers", _INT, 1, "Threads that fetch from leaders.", between(1), used=False),
-    Setting("offset.metadata.max.bytes", _INT, 4096, "Longest metadata of a committed offset.", between(0)),
-    Setting("offsets.commit.timeout.ms", _INT, 5_000, "How long a commit waits for replicas.", between(1)),
-    Setting("offsets.load.buffer.size", _INT, 5 * 2**20, "Bytes read at a time when groups are loaded.", between(1)),
-    Setting(
+    BrokerSetting(
+        "log.retention.check.interval.ms", _LONG, 300_000, "Time between two looks for old segments.", between(1)
+    ),
+    BrokerSetting("max.connections", _INT, _MAX_INT, "Most connections at a time.", between(0)),
+    BrokerSetting("max.connections.per.ip", _INT, _MAX_INT, "Most connections from one address.", between(0)),
+    BrokerSetting(
+        "max.incremental.fetch.session.cache.slots", _INT, 1_000, "Fetch sessions that are kept.", between(0)
+    ),
+    BrokerSetting("num.io.threads", _INT, 8, "Threads that handle requests.", between(1), used=False),
+    BrokerSetting("num.network.threads", _INT, 3, "Threads that read and write sockets.", between(1), used=False),
+    BrokerSetting("num.partitions", _INT, 1, "Partitions of a topic for which no count is named.", between(1)),
+    BrokerSetting("num.recovery.threads.per.data.dir", _INT, 2, "Threads of recovery.", between(1), used=False),
+    BrokerSetting("num.replica.fetchers", _INT, 1, "Threads that fetch from leaders.", between(1), used=False),
+    BrokerSetting("offset.metadata.max.bytes", _INT, 4096, "Longest metadata of a committed offset.", between(0)),
+    BrokerSetting("offsets.commit.timeout.ms", _INT, 5_000, "How long a commit waits for replicas.", between(1)),
+    BrokerSetting(
+        "offsets.load.buffer.size", _INT, 5 * 2**20, "Bytes read at a time when groups are loaded.", between(1)
+    ),
+    BrokerSetting(
         "offsets.retention.check.interval.ms", _LONG, 600_000, "Time between two looks for old offsets.", between(1)
     ),
-    Setting("offsets.retention.minutes", _INT, 10_080, "Minutes after which offsets of a dead group go.", between(1)),
-    Setting(
+    BrokerSetting(
+        "offsets.retention.minutes", _INT, 10_080, "Minutes after which offsets of a dead group go.", between(1)
+    ),
+    BrokerSetting(
         "offsets.topic.compression.codec", _INT, 0, "Number of the codec for __consumer_offsets.", one_of(0, 1, 2, 3, 4)
     ),
-    Setting("offsets.topic.num.partitions", _INT, 50, "Partitions of __consumer_offsets.", between(1)),
-    Setting(
+    BrokerSetting("offsets.topic.num.partitions", _INT, 50, "Partitions of __consumer_offsets.", between(1)),
+    BrokerSetting(
         "offsets.topic.replication.factor",
         _SHORT,
         3,
         "Replicas of __consumer_offsets; if it is not set, at most one per broker.",
         between(1),
     ),
-    Setting("offsets.topic.segment.bytes", _INT, 104_857_600, "Segment size of __consumer_offsets.", between(1)),
-    Setting(
+    BrokerSetting("offsets.topic.segment.bytes", _INT, 104_857_600, "Segment size of __consumer_offsets.", between(1)),
+    BrokerSetting(
         "producer.id.expiration.check.interval.ms",
         _INT,
         600_000,
         "Time between two looks for idle producers.",
         between(1),
     ),
-    Setting("producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)),
-    Setting(
+    BrokerSetting(
+        "producer.id.expiration.ms", _INT, _DAY_MS, "Idle time after which a producer is forgotten.", between(1)
+    ),
+    BrokerSetting(
         "pyconsumer.validate.records",
         _BOOLEAN,
         True,
         "Whether records inside a produced batch are checked, as Kafka does; that costs some time, above all of "
         "compressed batches, and most without the compiled decoder. Not a setting of Kafka.",
     ),
-    Setting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
-    Setting("queued.max.requests", _INT, 500, "Waiting requests.", between(1), used=False),
-    Setting(
+    BrokerSetting("queued.max.request.bytes", _LONG, -1, "Bytes of waiting requests.", used=False),
+    BrokerSetting("queued.max.requests", _INT, 500, "Waiting requests.", between(1), used=False),
+    BrokerSetting(
         "replica.fetch.max.bytes", _INT, 2**20, "Bytes of a partition that a follower copies at a time.", between(0)
     ),
-    Setting(
+    BrokerSetting(
         "replica.high.watermark.checkpoint.interval.ms",
         _LONG,
         5_000,
         "How often high watermarks are written; here together with recovery points.",
         used=False,
     ),
-    Setting("replica.lag.time.max.ms", _LONG, 30_000, "Lag after which a follower leaves the ISR.", between(1)),
-    Setting("sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")),
-    Setting(
+    BrokerSetting("replica.lag.time.max.ms", _LONG, 30_000, "Lag after which a follower leaves the ISR.", between(1)),
+    BrokerSetting(
+        "sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")
+    ),
+    BrokerSetting(
         "sasl.server.max.receive.size", _INT, 524_288, "Largest request before a client is authenticated.", between(1)
     ),
-    Setting("socket.listen.backlog.size", _INT, 50, "Connections waiting to be accepted.", between(1)),
-    Setting("socket.receive.buffer.bytes", _INT, 102_400, "SO_RCVBUF; -1: the system's.", between(-1), used=False),
-    Setting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
-    Setting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
-    Setting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1), used=False),
-    Setting(
+    BrokerSetting("socket.listen.backlog.size", _INT, 50, "Connections waiting to be accepted.", between(1)),
+    BrokerSetting(
+        "socket.receive.buffer.bytes", _INT, 102_400, "SO_RCVBUF; -1: the system's.", between(-1), used=False
+    ),
+    BrokerSetting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
+    BrokerSetting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
+    BrokerSetting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1), used=False),
+    BrokerSetting(
         "transaction.state.log.load.buffer.size",
         _INT,
         5 * 2**20,
@@ -346,13 +374,15 @@ _BROKER_TABLE = (
         between(1),
         used=False,
     ),
-    Setting("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of __transaction_state.", between(1)),
-    Setting("transaction.state.log.num.partitions", _INT, 50, "Partitions of __transaction_state.", between(1)),
-    Setting("transaction.state.log.replication.factor", _SHORT, 3, "Replicas of __transaction_state.", between(1)),
-    Setting(
+    BrokerSetting("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of __transaction_state.", between(1)),
+    BrokerSetting("transaction.state.log.num.partitions", _INT, 50, "Partitions of __transaction_state.", between(1)),
+    BrokerSetting(
+        "transaction.state.log.replication.factor", _SHORT, 3, "Replicas of __transaction_state.", between(1)
+    ),
+    BrokerSetting(
         "transaction.state.log.segment.bytes", _INT, 104_857_600, "Segment size of __transaction_state.", between(1)
     ),
-    Setting(
+    BrokerSetting(
         "transactional.id.expiration.ms",
         _INT,
         7 * _DAY_MS,
@@ -361,7 +391,7 @@ _BROKER_TABLE = (
         used=False,
     ),
 )
-BROKER_SETTINGS: dict[str, Setting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}
+BROKER_SETTINGS: dict[str, BrokerSetting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}
 
 #: Broker settings that IncrementalAlterConfigs may change while the broker runs.
 _DYNAMIC = frozenset(name for names in _SYNONYMS.values() for name, factor in names if factor == 1) | {

@@ -21,10 +21,10 @@ from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.ports import HeldPorts
+from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
-from pyconsumer.broker.upkeep import Upkeep
 from pyconsumer.clock import SystemClock
 from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
 from pyconsumer.structs import Address, BrokerMetadata
@@ -99,7 +99,7 @@ class ClusterHost:
         self._clock = SystemClock()
         self._timer = Timer(self._on_earlier)
         self._wake: asyncio.TimerHandle | None = None
-        self._upkeep = Upkeep(self.brokers, self._config, self._clock, self._timer, loop)
+        self._upkeep = ScheduledTasks(self.brokers, self._config, self._clock, self._timer, loop)
         #: Ports of brokers that were killed and have not come back.
         self._held_ports: dict[int, HeldPorts] = dict(enumerate(held))
         self._known_ports: dict[int, dict[str, int]] = {}

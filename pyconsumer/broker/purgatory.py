@@ -11,7 +11,7 @@ from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.timer import Timer
 from pyconsumer.errors import RequestTimedOutError
 
-__all__ = ["Appended", "DelayedFetch", "DelayedProduce", "DelayedStart"]
+__all__ = ["AppendProgress", "DelayedFetch", "DelayedProduce", "DelayedStart"]
 
 
 class _Delayed(ABC):
@@ -94,7 +94,7 @@ class DelayedFetch(_Delayed):
         self.deferred.set(None)
 
 
-class Appended(NamedTuple):
+class AppendProgress(NamedTuple):
     """What waits for its replicas: where it ends, and the leader epoch in which it was appended."""
 
     partition: Partition
@@ -123,7 +123,7 @@ class DelayedProduce(_Delayed):
         timer: Timer,
         soon: Callable[[Callable[[], None]], None],
         until: float,
-        appends: Sequence[Appended],
+        appends: Sequence[AppendProgress],
     ) -> None:
         self.deferred: Deferred[list[int]] = Deferred()
         self._appends = appends

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Final
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.connection import Connection
+from pyconsumer.broker.client_connection import ClientConnection
 from pyconsumer.broker.ports import HeldPorts, hold_ports
 from pyconsumer.broker.security import PlainUsers, SecurityConfig, Session, TlsLayer
 
@@ -48,7 +48,7 @@ class BrokerServer:
         self._tls: ssl.SSLContext | None = None
         self._users = PlainUsers(security.sasl_users) if security.sasl_users else None
         self._listeners: list[socket.socket] = []
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._per_host: Counter[str] = Counter()
         self._idle_check: asyncio.TimerHandle | None = None
 
@@ -107,9 +107,9 @@ class BrokerServer:
         session = Session(users=self._users if needs_login else None, needs_login=needs_login)
         tls = TlsLayer(self._tls) if name.endswith("SSL") and self._tls is not None else None
         self._per_host[host] += 1
-        self._connections.add(Connection(self, sock, name, f"/{host}", session, tls))
+        self._connections.add(ClientConnection(self, sock, name, f"/{host}", session, tls))
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ClientConnection) -> None:
         """A connection was closed."""
         self._connections.discard(connection)
         host = connection.client_host[1:]

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from pyconsumer.errors import ConfigurationError
 
 __all__ = [
+    "BrokerSetting",
     "ConfigSource",
     "ConfigType",
-    "Setting",
     "between",
     "format_value",
     "nearest",
@@ -49,7 +49,7 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
-class Setting(NamedTuple):
+class BrokerSetting(NamedTuple):
     """One setting, by Kafka's name.
 
     ``default`` is a parsed value or None for "not set". ``used`` is False for settings that are accepted, so that a
@@ -95,7 +95,7 @@ def some_of(*values: str) -> Check:
     return check
 
 
-def parse_value(setting: Setting, given: object) -> Value:
+def parse_value(setting: BrokerSetting, given: object) -> Value:
     """The typed value of a setting.
 
     Args:

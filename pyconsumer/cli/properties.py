@@ -103,7 +103,7 @@ def client_properties(path: str) -> dict[str, str]:
     jaas = values.pop("sasl.jaas.config", None)
     if jaas is not None:
         try:
-            from pyconsumer.spark.jaas import parse_jaas
+            from pyconsumer.spark.secrets import parse_jaas
         except ImportError:
             raise ConfigurationError(
                 f"{where('sasl.jaas.config')}: without pyspark write sasl.mechanism, sasl.username and sasl.password"

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from pyconsumer.consumer.fetch_planner import ByteBudget
-from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.records import ConsumerRecords, empty_records
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
@@ -76,7 +76,7 @@ class CompletedFetch:
 
     def __init__(
         self,
-        state: PartitionState,
+        state: TopicPartitionState,
         buffer: Buffer = b"",
         *,
         fetch_offset: int,
@@ -239,7 +239,7 @@ class FetchBuffer:
         self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
         self._frames: dict[int, _Frame] = {}  # by the id of their memory, which is there as long as they are
-        self._moved: list[tuple[PartitionState, int, int, LeaderAndEpoch]] = []
+        self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._lent: tuple[CompletedFetch, int] | None = None
 
     def __bool__(self) -> bool:

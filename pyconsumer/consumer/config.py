@@ -24,7 +24,7 @@ from pyconsumer.config import (
     Settings,
     Text,
 )
-from pyconsumer.consumer.reset_policy import ResetPolicy
+from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import ConfigurationError
 
 __all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]

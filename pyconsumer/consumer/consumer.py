@@ -12,23 +12,21 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.consumer.ahead import Ahead
 from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.core import CommitCallback, ConsumerCore
+from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interceptors import Interceptors
-from pyconsumer.consumer.interface import Consumer
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
+from pyconsumer.consumer.iteration import PrefetchedIteration
 from pyconsumer.consumer.metrics import ConsumerMetrics, describe_consumer
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -102,7 +100,7 @@ class KafkaConsumer(Consumer):
         except BaseException:
             self._client.close()
             raise
-        self._core = ConsumerCore(
+        self._core = ConsumerDelegate(
             config=config,
             client=self._client,
             metadata=self._metadata,
@@ -113,7 +111,7 @@ class KafkaConsumer(Consumer):
             clock=clock,
         )
         self._guard.on_interrupt = self._core.recover
-        self._ahead = Ahead(self._core, self._guard)
+        self._ahead = PrefetchedIteration(self._core, self._guard)
         self._released = False
 
     def _make_coordinator(self) -> ConsumerCoordinator | None:

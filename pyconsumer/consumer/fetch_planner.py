@@ -30,8 +30,8 @@ import heapq
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
-from pyconsumer.consumer.fetch_session import FetchSession, SessionPartition, SessionRequest
-from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
+from pyconsumer.consumer.fetch_session import FetchSessionHandler, SessionPartition, SessionRequest
+from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.structs import TopicPartition
@@ -75,7 +75,7 @@ class _Node:
 
     __slots__ = ("changed", "idle", "in_flight", "not_before", "session", "wanted")
 
-    def __init__(self, session: FetchSession) -> None:
+    def __init__(self, session: FetchSessionHandler) -> None:
         self.session = session
         self.wanted: dict[TopicPartition, None] = {}
         self.changed: dict[TopicPartition, None] = {}
@@ -184,12 +184,12 @@ class FetchPlanner:
             node.idle += 1
             node.not_before = now + self._backoff.delay(node.idle - free - 1) if node.idle > free else 0.0
 
-    def session(self, node_id: int) -> FetchSession | None:
+    def session(self, node_id: int) -> FetchSessionHandler | None:
         """The session with a node, None if there is none."""
         node = self._nodes.get(node_id)
         return None if node is None else node.session
 
-    def sessions(self) -> list[FetchSession]:
+    def sessions(self) -> list[FetchSessionHandler]:
         """All sessions."""
         return [node.session for node in self._nodes.values()]
 
@@ -287,10 +287,10 @@ class FetchPlanner:
             self._node_of[tp] = target
 
     def _add_node(self, node_id: int) -> _Node:
-        node = self._nodes[node_id] = _Node(FetchSession(node_id, incremental=self._incremental))
+        node = self._nodes[node_id] = _Node(FetchSessionHandler(node_id, incremental=self._incremental))
         return node
 
-    def _target(self, state: PartitionState, now: float) -> int | None:
+    def _target(self, state: TopicPartitionState, now: float) -> int | None:
         tp = state.topic_partition
         if not state.is_fetchable or state.fetch_blocked or state.buffered_fetches >= MAX_BUFFERED_FETCHES:
             return None

@@ -25,7 +25,7 @@ from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["FetchSession", "SessionAnswer", "SessionPartition", "SessionRequest"]
+__all__ = ["FetchSessionHandler", "SessionAnswer", "SessionPartition", "SessionRequest"]
 
 _FETCH_SESSION_ID_NOT_FOUND: Final = 70
 _MAX_EPOCH: Final = 0x7FFFFFFF
@@ -72,7 +72,7 @@ class SessionAnswer(NamedTuple):
         return self.problem is None
 
 
-class FetchSession:
+class FetchSessionHandler:
     """Our side of the session with one node.
 
     Args:

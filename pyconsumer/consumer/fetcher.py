@@ -25,12 +25,12 @@ from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
 from pyconsumer.consumer.fetch_session import FIRST_VERSION_WITH_TOPIC_IDS, SessionPartition, SessionRequest
 from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.offsets import OffsetFetcher, current_leader
-from pyconsumer.consumer.partition_state import LeaderAndEpoch, PartitionState
+from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
+from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import (
     FetchPartition,
@@ -326,7 +326,7 @@ class Fetcher:
         self._subscriptions.note_changed(tp)
         return fetch.cursor.end_offset > asked.fetch_offset
 
-    def _on_error(self, state: PartitionState, code: int, offset: int, node_id: int) -> bool:
+    def _on_error(self, state: TopicPartitionState, code: int, offset: int, node_id: int) -> bool:
         """Do what an error asks for; whether the partition is not fetched again at once. Arguments as of the caller."""
         tp = state.topic_partition
         error = errors.for_code(code, f"fetch of {tp} at offset {offset} from node {node_id}")
@@ -349,11 +349,11 @@ class Fetcher:
                 self._metadata.request_update()
         return True
 
-    def _queue_error(self, state: PartitionState, error: Exception) -> None:
+    def _queue_error(self, state: TopicPartitionState, error: Exception) -> None:
         """Raise an error at the partition's turn: what was fetched before is handed out first."""
         self.buffer.add(CompletedFetch(state, fetch_offset=state.fetch_offset, error=lambda: error))
 
-    def _queue_out_of_range(self, state: PartitionState, offset: int) -> None:
+    def _queue_out_of_range(self, state: TopicPartitionState, offset: int) -> None:
         tp = state.topic_partition
 
         def on_turn() -> Exception | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyconsumer.consumer.core import ConsumerCore
+    from pyconsumer.consumer.delegate import ConsumerDelegate
 
 __all__ = ["ConsumerMetrics", "GroupMetrics", "Timing", "describe_consumer"]
 
@@ -177,7 +177,7 @@ class ConsumerMetrics:
         return groups
 
 
-def describe_consumer(core: ConsumerCore) -> dict[str, dict[str, Any]]:
+def describe_consumer(core: ConsumerDelegate) -> dict[str, dict[str, Any]]:
     """Return all metrics of a consumer: what it counts, its buffer, the lag and lead of each partition."""
     group, fetcher, subscriptions = core.coordinator, core.fetcher, core.subscriptions
     found = core.metrics.snapshot(core.clock.now(), None if group is None else group.metrics)

@@ -25,9 +25,8 @@ from typing import Any, TypeVar
 from pyconsumer.clock import Clock
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError, WakeupError
 from pyconsumer.network.client import ClientResponse, NetworkClient, RequestBuilder
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture, Steps, Wait, drive
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Steps, Wait, drive
 from pyconsumer.protocol.api import BrokerVersions
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
@@ -131,7 +130,7 @@ class ConsumerNetworkClient:
         self.poll(until, future, disable_wakeup=True)
 
     def run(self, steps: Steps[T], deadline: float = math.inf) -> T:
-        """Run a blocking call written as a generator; see :func:`pyconsumer.network.waiting.drive`.
+        """Run a blocking call written as a generator; see :func:`pyconsumer.network.futures.drive`.
 
         Errors of :meth:`poll` are thrown into the generator.
         """

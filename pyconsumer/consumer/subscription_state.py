@@ -19,14 +19,19 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from pyconsumer.consumer.fetch_state import FetchState
-from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch, PartitionState
-from pyconsumer.consumer.reset_policy import LATEST, ResetPolicy
+from pyconsumer.consumer.auto_offset_reset import LATEST, ResetPolicy
+from pyconsumer.consumer.partition_state import (
+    NO_LEADER,
+    FetchPosition,
+    FetchState,
+    LeaderAndEpoch,
+    TopicPartitionState,
+)
 from pyconsumer.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.consumer.listener import ConsumerRebalanceListener
+    from pyconsumer.consumer.interface import ConsumerRebalanceListener
 
 __all__ = ["SubscriptionState", "SubscriptionType"]
 
@@ -62,10 +67,10 @@ class SubscriptionState:
         self._subscription: frozenset[str] = frozenset()
         self._group_subscription: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
-        self._assignment: dict[TopicPartition, PartitionState] = {}
+        self._assignment: dict[TopicPartition, TopicPartitionState] = {}
         self._epochs = itertools.count(1)
         self._changed: dict[TopicPartition, None] = {}
-        self._not_fetching: dict[TopicPartition, PartitionState] = {}
+        self._not_fetching: dict[TopicPartition, TopicPartitionState] = {}
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -178,10 +183,10 @@ class SubscriptionState:
 
     def _set_assignment(self, partitions: Collection[TopicPartition]) -> None:
         old = self._assignment
-        by_topic: dict[str, dict[TopicPartition, PartitionState]] = {}
+        by_topic: dict[str, dict[TopicPartition, TopicPartitionState]] = {}
         for item in partitions:
             tp = TopicPartition(*item)
-            state = old.get(tp) or PartitionState(tp, next(self._epochs))
+            state = old.get(tp) or TopicPartitionState(tp, next(self._epochs))
             by_topic.setdefault(tp.topic, {})[tp] = state
         self._assignment = {tp: state for group in by_topic.values() for tp, state in group.items()}
         for tp, state in old.items():
@@ -206,7 +211,7 @@ class SubscriptionState:
         """The assigned partitions in fetch order, those of a topic together."""
         return list(self._assignment)
 
-    def states(self) -> Iterator[PartitionState]:
+    def states(self) -> Iterator[TopicPartitionState]:
         """The states of all assigned partitions, in fetch order."""
         return iter(self._assignment.values())
 
@@ -217,11 +222,11 @@ class SubscriptionState:
     def is_assigned(self, tp: TopicPartition) -> bool:
         return tp in self._assignment
 
-    def get(self, tp: TopicPartition) -> PartitionState | None:
+    def get(self, tp: TopicPartition) -> TopicPartitionState | None:
         """State of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
 
-    def state(self, tp: TopicPartition) -> PartitionState:
+    def state(self, tp: TopicPartition) -> TopicPartitionState:
         """State of an assigned partition.
 
         Raises:
@@ -336,11 +341,11 @@ class SubscriptionState:
         """Whether every assigned partition may be fetched, pauses aside."""
         return not self._not_fetching
 
-    def needing_reset(self, now: float) -> list[PartitionState]:
+    def needing_reset(self, now: float) -> list[TopicPartitionState]:
         """Partitions for which ListOffsets is due."""
         return [s for s in self._not_fetching.values() if s.state is FetchState.AWAIT_RESET and s.retry_at <= now]
 
-    def needing_validation(self, now: float) -> list[PartitionState]:
+    def needing_validation(self, now: float) -> list[TopicPartitionState]:
         """Partitions for which OffsetForLeaderEpoch is due."""
         return [s for s in self._not_fetching.values() if s.state is FetchState.AWAIT_VALIDATION and s.retry_at <= now]
 
@@ -504,12 +509,12 @@ class SubscriptionState:
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _found(self, state: PartitionState, position: FetchPosition) -> None:
+    def _found(self, state: TopicPartitionState, position: FetchPosition) -> None:
         self._move(state, FetchState.FETCHING, position)
         state.reset_policy = None
         state.preferred_replica = -1
 
-    def _move(self, state: PartitionState, wanted: FetchState, position: FetchPosition | None = None) -> bool:
+    def _move(self, state: TopicPartitionState, wanted: FetchState, position: FetchPosition | None = None) -> bool:
         """Change the state; whatever the change is, buffered data is worthless afterwards."""
         if not state.move_to(wanted, position):
             return False

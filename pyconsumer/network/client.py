@@ -36,16 +36,15 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.cluster import Cluster
+from pyconsumer.network.channel import Channel, LinkSettings, LinkStats
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES
+from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService, Resolver
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.link import Link, LinkSettings, LinkStats
+from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.peer import ClientResponse, Request, RequestBuilder, RequestTimeoutError
-from pyconsumer.network.pool import Pool
+from pyconsumer.network.node import ClientResponse, Request, RequestBuilder, RequestTimeoutError
+from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
-from pyconsumer.network.waiting import Steps, drive
 from pyconsumer.protocol.api import BrokerVersions
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
@@ -120,7 +119,7 @@ class NetworkClient:
         self._selector = selector or new_selector()
         self._waker = Waker()
         self._selector.register(self._waker, EVENT_READ, None)
-        self._pool = Pool(
+        self._pool = ConnectionPool(
             settings,
             self._selector,
             NameService(self._waker.wake, resolver),
@@ -133,7 +132,7 @@ class NetworkClient:
             max_in_flight=max_in_flight,
             canonical_bootstrap=config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
         )
-        self._cluster = Cluster(
+        self._cluster = NodeSelector(
             self._pool,
             metadata,
             now=self.clock.now,
@@ -253,7 +252,7 @@ class NetworkClient:
             polled = True
 
     def run(self, steps: Steps[T], deadline: float = math.inf) -> T:
-        """Run a blocking call written as a generator; see :func:`pyconsumer.network.waiting.drive`."""
+        """Run a blocking call written as a generator; see :func:`pyconsumer.network.futures.drive`."""
         return drive(steps, deadline, self.poll, self.clock.now)
 
     def flush(self) -> None:
@@ -305,7 +304,7 @@ class NetworkClient:
         events = self._selector.select(None if timeout == math.inf else timeout)
         now = self.clock.now()
         for key, mask in events:
-            link: Link | None = key.data
+            link: Channel | None = key.data
             if link is None:
                 self._waker.clear()
             else:

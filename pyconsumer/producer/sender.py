@@ -68,7 +68,7 @@ from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse, NetworkClient
-    from pyconsumer.network.future import RequestFuture
+    from pyconsumer.network.futures import RequestFuture
     from pyconsumer.network.metadata import Metadata
     from pyconsumer.producer.config import ProducerConfig
 

@@ -17,7 +17,7 @@ from pyconsumer.errors import UnsupportedVersionError
 from pyconsumer.protocol import primitives
 
 if TYPE_CHECKING:
-    from pyconsumer.protocol.schema import Decoder, Encoder, FieldSpec, Struct
+    from pyconsumer.protocol.primitives import Decoder, Encoder, FieldSpec, Struct
 
 _UV = tuple(primitives.encode_uvarint(n) for n in range(128))
 

@@ -6,6 +6,8 @@ without the size; those that write return a list of buffers with it, ready for a
 Header versions: a request has header 2 if its own version is flexible, else 1. A response has header 1 if flexible,
 else 0; ApiVersions responses always have header 0, because a client must be able to read one before it knows what the
 broker supports (KIP-511).
+
+Request and response headers, which stand in front of every message; ``api.py`` says which version applies.
 """
 
 from __future__ import annotations
@@ -15,11 +17,30 @@ from typing import NamedTuple
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol.api_keys import API, ApiInfo, ApiKey
-from pyconsumer.protocol.headers import RequestHeader as _RequestHeader
-from pyconsumer.protocol.headers import ResponseHeader as _ResponseHeader
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.primitives import Buffer
-from pyconsumer.protocol.schema import Message
+from pyconsumer.protocol.schema import (
+    INT16,
+    INT32,
+    STRING,
+    Message,
+    field,
+    message,
+)
+
+
+@message(-1, "header", versions="1-2", flexible="2+")
+class RequestHeaderMessage(Message):
+    request_api_key: int = field(INT16, "0+", default=0)
+    request_api_version: int = field(INT16, "0+", default=0)
+    correlation_id: int = field(INT32, "0+", default=0)
+    client_id: str | None = field(STRING, "1+", nullable="1+", default="", compact=False)
+
+
+@message(-1, "header", versions="0-1", flexible="1+")
+class ResponseHeaderMessage(Message):
+    correlation_id: int = field(INT32, "0+", default=0)
+
 
 __all__ = [
     "API",
@@ -61,13 +82,13 @@ def response_header_version(api_key: int, version: int) -> int:
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
     """A request as a frame, size included. Errors as :meth:`Message.encode_parts`."""
-    header = _RequestHeader(request.API_KEY, version, correlation_id, client_id)
+    header = RequestHeaderMessage(request.API_KEY, version, correlation_id, client_id)
     return _frame(header.encode(request_header_version(request.API_KEY, version)), request.encode_parts(version))
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
     """A response as a frame, size included. Errors as :meth:`Message.encode_parts`."""
-    header = _ResponseHeader(correlation_id)
+    header = ResponseHeaderMessage(correlation_id)
     return _frame(header.encode(response_header_version(response.API_KEY, version)), response.encode_parts(version))
 
 
@@ -108,7 +129,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
         info = API[ApiKey(api_key)]
     except ValueError:
         raise UnsupportedVersionError(f"api key {api_key} is not supported") from None
-    header, end = _RequestHeader.decode_from(frame, 2 if info.is_flexible(version) else 1, 0)
+    header, end = RequestHeaderMessage.decode_from(frame, 2 if info.is_flexible(version) else 1, 0)
     return RequestHeader(api_key, version, header.correlation_id, header.client_id, end)
 
 
@@ -118,7 +139,7 @@ def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[i
     Raises:
         ProtocolError: it is not a response header.
     """
-    header, end = _ResponseHeader.decode_from(frame, response_header_version(api_key, version), 0)
+    header, end = ResponseHeaderMessage.decode_from(frame, response_header_version(api_key, version), 0)
     return header.correlation_id, end
 
 

@@ -33,7 +33,26 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol import _codegen
-from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.primitives import (
+    BOOL,
+    BYTES,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    RECORDS,
+    STRING,
+    UINT16,
+    UUID,
+    Buffer,
+    Decoder,
+    Encoder,
+    FieldSpec,
+    Struct,
+    Versions,
+    WireType,
+)
 
 __all__ = [
     "BOOL",
@@ -60,83 +79,9 @@ __all__ = [
     "structure",
 ]
 
-_MAX_VERSION = 32767
 _UNSET: Any = object()
 
 S = TypeVar("S", bound="type[Struct]")
-
-
-class WireType(NamedTuple):
-    """A primitive type: Kafka's name, and for a type of fixed size its ``struct`` letter and its size in bytes."""
-
-    name: str
-    letter: str = ""
-    size: int = 0
-
-
-BOOL = WireType("bool", "?", 1)
-INT8 = WireType("int8", "b", 1)
-INT16 = WireType("int16", "h", 2)
-UINT16 = WireType("uint16", "H", 2)
-INT32 = WireType("int32", "i", 4)
-INT64 = WireType("int64", "q", 8)
-FLOAT64 = WireType("float64", "d", 8)
-UUID = WireType("uuid", "16s", 16)
-STRING = WireType("string")
-BYTES = WireType("bytes")
-RECORDS = WireType("records")
-
-
-class Versions(NamedTuple):
-    """A range of versions, both ends included; empty if ``first > last``."""
-
-    first: int
-    last: int
-
-    @classmethod
-    def parse(cls, text: str | None) -> Versions:
-        """From Kafka's notation: ``"3"``, ``"3-5"``, ``"3+"`` or ``"none"``."""
-        if text is None or text == "none":
-            return cls(0, -1)
-        if text.endswith("+"):
-            return cls(int(text[:-1]), _MAX_VERSION)
-        first, _, last = text.partition("-")
-        return cls(int(first), int(last or first))
-
-    def __contains__(self, version: object) -> bool:
-        return isinstance(version, int) and self.first <= version <= self.last
-
-    def __str__(self) -> str:
-        if self.first > self.last:
-            return "none"
-        if self.last == _MAX_VERSION:
-            return f"{self.first}+"
-        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-
-
-class FieldSpec(NamedTuple):
-    """One field of a struct as declared.
-
-    ``type`` is a wire type or a :class:`Struct` class, that of the elements if ``is_array``; ``tag`` is -1 for a field
-    that is never tagged.
-    """
-
-    name: str
-    type: WireType | type[Struct]
-    is_array: bool
-    versions: Versions
-    nullable: Versions
-    default: Any
-    tag: int
-    tagged: Versions
-    ignorable: bool
-    compact: bool
-
-    @property
-    def type_name(self) -> str:
-        """Kafka's name of the type, such as ``[]int32``."""
-        name = self.type.name if isinstance(self.type, WireType) else self.type.__name__
-        return f"[]{name}" if self.is_array else name
 
 
 class MessageSchema(NamedTuple):
@@ -147,28 +92,6 @@ class MessageSchema(NamedTuple):
     api_key: int
     versions: Versions
     flexible: Versions
-
-
-Encoder = Callable[[Any, Callable[[Buffer], None]], None]
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
-
-
-class Struct:
-    """A part of a message. Subclasses are dataclasses; every field has Kafka's default."""
-
-    __slots__ = ()
-    FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
-
-    def __repr__(self) -> str:
-        values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.FIELDS)
-        return f"{type(self).__name__}({values})"
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, spec.name) == getattr(other, spec.name) for spec in self.FIELDS)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class Message(Struct):

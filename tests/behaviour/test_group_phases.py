@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.assignors import Assignment, RangeAssignor, Subscription
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -29,7 +29,7 @@ MakeTopic = Callable[..., str]
 def test_joins_wait_for_every_known_member_and_are_answered_together(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id, protocols=("range", "roundrobin"))
     third = Member(connect, group_id, protocols=("roundrobin",), topics=("another",))
-    assert third.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert third.join().error_code == Errors.MEMBER_ID_REQUIRED
     third.send_join()
     second.until_told_to_rejoin()
     second.send_join()
@@ -55,7 +55,7 @@ def test_joins_wait_for_every_known_member_and_are_answered_together(connect: Co
 def test_followers_wait_for_the_leaders_plan_and_each_gets_its_own_share(connect: Connect, group_id: str) -> None:
     first, second = pair(connect, group_id)
     third = Member(connect, group_id)
-    assert third.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert third.join().error_code == Errors.MEMBER_ID_REQUIRED
     third.send_join()
     second.until_told_to_rejoin()
     second.send_join()
@@ -147,14 +147,14 @@ def test_every_broker_can_coordinate_and_each_group_has_one_coordinator(nodes: C
             return int(clients[node].request(HeartbeatRequest(group, 1, "nobody")).error_code)
 
         def serves(node: int, group: str) -> bool:
-            return told(node, group) == codes.UNKNOWN_MEMBER_ID
+            return told(node, group) == Errors.UNKNOWN_MEMBER_ID
 
         for group in (f"{group_id}-{number}" for number in range(20)):
             wait_until(partial(agreed, group), 60, "every broker names the same one")
             (coordinator,) = named(group)
             wait_until(partial(serves, coordinator, group), 60, "the group's partition is read")
             others = set(clients) - {coordinator}
-            assert {told(node, group) for node in others} == {codes.NOT_COORDINATOR}
+            assert {told(node, group) for node in others} == {Errors.NOT_COORDINATOR}
 
 
 @pytest.mark.spec("client:WF-28")
@@ -164,7 +164,7 @@ def test_members_prefer_what_they_name_first(connect: Connect, group_id: str, or
     assert first.join_with_id().protocol_name == order[0]
     first.sync({})
     second = Member(connect, group_id, protocols=order)
-    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert second.join().error_code == Errors.MEMBER_ID_REQUIRED
     second.send_join()
     assert first.join().protocol_name == second.receive_join().protocol_name == order[0]
 
@@ -175,7 +175,7 @@ def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -
     """Two members of one group: the one that asked for a short session is given up, the other one is not."""
     first = Member(connect, group_id, session_ms=20_000).stable()
     second = Member(connect, group_id, session_ms=2000)
-    assert second.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert second.join().error_code == Errors.MEMBER_ID_REQUIRED
     second.send_join()
     assert first.join().error_code == 0
     second.receive_join()
@@ -186,7 +186,7 @@ def test_the_session_timeout_of_a_join_counts(connect: Connect, group_id: str) -
     first.until_told_to_rejoin()
     assert [one.member_id for one in first.join().members] == [first.member_id]
     assert first.generation == generation + 1
-    assert second.heartbeat() == codes.UNKNOWN_MEMBER_ID
+    assert second.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.slow
@@ -206,9 +206,9 @@ def test_the_rebalance_timeout_of_a_join_counts(
         second.join(version)
     second.send_join(version)
     began = time.monotonic()
-    while not second.client.answered(0.05) and (code := slow.heartbeat()) != codes.UNKNOWN_MEMBER_ID:
-        assert code in (0, codes.REBALANCE_IN_PROGRESS)
+    while not second.client.answered(0.05) and (code := slow.heartbeat()) != Errors.UNKNOWN_MEMBER_ID:
+        assert code in (0, Errors.REBALANCE_IN_PROGRESS)
     answer = second.receive_join()
     assert 1.6 < time.monotonic() - began < 50, "the two seconds that were asked for, not the 60"
     assert (answer.error_code, [one.member_id for one in answer.members]) == (0, [second.member_id])
-    assert slow.heartbeat() == codes.UNKNOWN_MEMBER_ID
+    assert slow.heartbeat() == Errors.UNKNOWN_MEMBER_ID

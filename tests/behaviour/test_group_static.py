@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -72,7 +72,7 @@ def test_a_name_belongs_to_one_member_of_a_group_and_other_groups_do_not_care(co
     assert first.heartbeat() == elsewhere.heartbeat() == 0
     second = Member(connect, group_id, instance="same")
     assert second.join().error_code == 0
-    assert first.heartbeat() == codes.FENCED_INSTANCE_ID
+    assert first.heartbeat() == Errors.FENCED_INSTANCE_ID
     assert elsewhere.heartbeat() == 0
 
 
@@ -114,7 +114,7 @@ def test_what_starts_a_rebalance_of_a_static_group(connect: Connect, group_id: s
     watching.send_join()
     if what in ("absent", "told to leave"):
         assert [one.group_instance_id for one in watching.receive_join().members] == ["a"]
-        assert second.heartbeat() == codes.UNKNOWN_MEMBER_ID
+        assert second.heartbeat() == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_who_does_not_rejoin_in_time_stays_if_static_and_goes_if_dynamic(connect
     options = {"session_ms": 20_000, "rebalance_ms": 6000}
     first, static = static_pair(connect, group_id, **options)
     dynamic = Member(connect, group_id, **options)
-    assert dynamic.join().error_code == codes.MEMBER_ID_REQUIRED
+    assert dynamic.join().error_code == Errors.MEMBER_ID_REQUIRED
     dynamic.send_join()
     for one in (first, static):
         one.until_told_to_rejoin()
@@ -138,8 +138,8 @@ def test_who_does_not_rejoin_in_time_stays_if_static_and_goes_if_dynamic(connect
     answer = first.join()
     assert {one.group_instance_id for one in answer.members} == {"a", "b", "c"}
     assert newcomer.receive_join().generation_id == answer.generation_id == 4
-    assert dynamic.heartbeat() == codes.UNKNOWN_MEMBER_ID
-    assert static.heartbeat() == codes.ILLEGAL_GENERATION, "a member still, which has missed a generation"
+    assert dynamic.heartbeat() == Errors.UNKNOWN_MEMBER_ID
+    assert static.heartbeat() == Errors.ILLEGAL_GENERATION, "a member still, which has missed a generation"
     assert static.member_id in {one.member_id for one in answer.members}
 
 
@@ -175,11 +175,11 @@ def test_a_restart_while_the_leader_assigns_starts_a_new_round(connect: Connect,
     again = Member(connect, group_id, instance="b")
     again.send_join()
     first.until_told_to_rejoin()
-    assert first.sync({second.member_id: b"late"}).error_code == codes.REBALANCE_IN_PROGRESS
+    assert first.sync({second.member_id: b"late"}).error_code == Errors.REBALANCE_IN_PROGRESS
     answer = first.join()
     assert answer.generation_id == again.receive_join().generation_id == 4
     assert {one.member_id for one in answer.members} == {first.member_id, again.member_id}
-    assert second.heartbeat() == codes.FENCED_INSTANCE_ID
+    assert second.heartbeat() == Errors.FENCED_INSTANCE_ID
 
 
 @pytest.mark.spec("client:SM-15")
@@ -192,7 +192,7 @@ def test_a_restart_that_changes_the_chosen_strategy_starts_a_rebalance(
     answer = again.join()
     assert answer.protocol_name == protocols[0]
     assert answer.generation_id == (1 if protocols[0] == "range" else 2)
-    assert alone.heartbeat() == codes.FENCED_INSTANCE_ID
+    assert alone.heartbeat() == Errors.FENCED_INSTANCE_ID
 
 
 @pytest.mark.spec("client:SM-16")
@@ -213,8 +213,8 @@ def test_what_is_parked_under_a_replaced_id_is_answered_as_fenced(connect: Conne
     assert not second.client.answered()
     again = Member(connect, group_id, instance="b")
     again.send_join()
-    assert second.client.receive()[1].error_code == codes.FENCED_INSTANCE_ID
-    assert second.heartbeat() == codes.FENCED_INSTANCE_ID
+    assert second.client.receive()[1].error_code == Errors.FENCED_INSTANCE_ID
+    assert second.heartbeat() == Errors.FENCED_INSTANCE_ID
 
 
 # With our own members

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaProducer
-from pyconsumer.spark import options, sink_options
+from pyconsumer.spark import options, sink
 from tests.support.cluster import Cluster
 from tests.support.spark_topics import reader
 
@@ -48,7 +48,7 @@ def test_the_code_runs(
     ("heading", "known"),
     [
         ("## Options of the source", options._KNOWN),
-        ("## Options of the sink", tuple(name for name in sink_options._KNOWN if name != "checkpointLocation")),
+        ("## Options of the sink", tuple(name for name in sink._KNOWN if name != "checkpointLocation")),
     ],
 )
 def test_the_tables_have_every_option(heading: str, known: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyconsumer.spark.java import _packaged_java, java_home
+from pyconsumer.spark.launch import _packaged_java, java_home
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, run
 from tests.support.spark import need_spark

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from typing import Any
 
 from pyconsumer.assignors import Assignor, CooperativeStickyAssignor, RangeAssignor
-from pyconsumer.network.waiting import Wait
+from pyconsumer.network.futures import Wait
 from pyconsumer.structs import TopicPartition
 from tests.simulation.brokers import TOPIC
 from tests.simulation.member import Busy, Member

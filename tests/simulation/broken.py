@@ -10,9 +10,8 @@ from pyconsumer.assignors import RebalanceProtocol, RoundRobinAssignor, Subscrip
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.leader import divide
-from pyconsumer.consumer.coordinator.rebalance import Rebalancer
-from pyconsumer.consumer.coordinator.steps import CompleteJoin
+from pyconsumer.consumer.coordinator.group_state import CompleteJoin
+from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps, divide
 
 _ALL = ("eager", "static", "cooperative", "delayed")
 _KEEPING = ("cooperative", "delayed")
@@ -79,7 +78,7 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
         rebalancer._tell = lambda name, partitions: None if name == "on_partitions_lost" else tell(name, partitions)  # type: ignore[method-assign]
 
 
-def _keep_all(rebalancer: Rebalancer) -> None:
+def _keep_all(rebalancer: RebalanceSteps) -> None:
     """What the assignment takes away stays, and the listener does not hear of it."""
     complete, subscriptions = rebalancer.complete, rebalancer._subscriptions
 
@@ -91,7 +90,7 @@ def _keep_all(rebalancer: Rebalancer) -> None:
     rebalancer.complete = keeping  # type: ignore[method-assign]
 
 
-def _deal(rebalancer: Rebalancer, members: Mapping[str, Subscription]) -> dict[str, bytes]:
+def _deal(rebalancer: RebalanceSteps, members: Mapping[str, Subscription]) -> dict[str, bytes]:
     return divide("g", RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members)
 
 

@@ -10,7 +10,7 @@ from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.group_metadata import GroupMetadata
-from pyconsumer.broker.group.storage import AppendResult, KeyValue
+from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse
 from pyconsumer.protocol.offsets_topic import GroupMetadataKey, decode_group_value, decode_key
@@ -42,19 +42,19 @@ class Storage:
 
     def append(
         self, partition: int, records: Sequence[KeyValue], now_ms: int, **producer: int
-    ) -> Deferred[AppendResult]:
+    ) -> Deferred[StoreResult]:
         brokers, broker = self._brokers, self._broker
         world = brokers.world
         if brokers.leader is not broker or not broker.up:
-            return Deferred.of(AppendResult(NOT_LEADER))
-        outcome = AppendResult(0, brokers.log.write(partition, records))
+            return Deferred.of(StoreResult(NOT_LEADER))
+        outcome = StoreResult(0, brokers.log.write(partition, records))
         brokers.writes += 1
         for key, value in records:
             if value is not None and isinstance(decode_key(key), GroupMetadataKey):
                 world.rules.on_generation_stored(decode_group_value(value).generation)
         if brokers.append_delay == 0.0:
             return Deferred.of(outcome)
-        result: Deferred[AppendResult] = Deferred()
+        result: Deferred[StoreResult] = Deferred()
         life = broker.life
         world.after(
             world.random.uniform(0.0, brokers.append_delay),

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.background import HeartbeatThread
-from pyconsumer.consumer.coordinator.steps import Sleep, Stop
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.coordinator.group_state import Sleep, Stop
+from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
@@ -23,8 +23,8 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     RebalanceInProgressError,
 )
+from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Steps, Wait
 from pyconsumer.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyconsumer.consumer.coordinator.state import MemberState
+from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:

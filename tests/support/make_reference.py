@@ -11,13 +11,11 @@ from pathlib import Path
 
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS
-from pyconsumer.broker.settings import Setting as BrokerSetting
-from pyconsumer.broker.settings import format_value
-from pyconsumer.config import CLIENT_SETTINGS
+from pyconsumer.broker.settings import BrokerSetting, format_value
+from pyconsumer.config import CLIENT_SETTINGS, REQUIRED, Choice, Duration, Flag, Integer, Setting
+from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.reset_policy import ResetPolicy
 from pyconsumer.producer.config import PRODUCER_SETTINGS
-from pyconsumer.settings import REQUIRED, Choice, Duration, Flag, Integer, Setting
 
 __all__ = ["PATH", "reference"]
 

@@ -12,7 +12,7 @@ from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
-from pyconsumer.consumer.coordinator.steps import PrepareJoin, SendLeave
+from pyconsumer.consumer.coordinator.group_state import PrepareJoin, SendLeave
 from pyconsumer.errors import ConfigurationError, InvalidGroupIdError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from tests.unit.coordinator.script import Member

@@ -14,7 +14,7 @@ from pyconsumer.config import Setting, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
-from pyconsumer.spark.client_settings import build_config
+from pyconsumer.spark.client_config import build_config
 
 _TABLES: list[Settings[Any]] = [CONSUMER_SETTINGS, PRODUCER_SETTINGS, ADMIN_SETTINGS]
 _SECRETS = [

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from pyconsumer.protocol import consumer_protocol, offsets_topic, transaction_topic
+from pyconsumer.protocol.api import RequestHeaderMessage, ResponseHeaderMessage
 from pyconsumer.protocol.api_keys import API
-from pyconsumer.protocol.headers import RequestHeader, ResponseHeader
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.schema import Message
 from tests.support.java import VERSION, KafkaTools
@@ -20,7 +20,10 @@ VECTORS = Path(__file__).with_name("messages.jsonl.gz")
 
 def declared() -> dict[str, type[Message]]:
     """Every message that we declare, by Kafka's name: requests, responses, headers, records of internal topics."""
-    found: dict[str, type[Message]] = {"RequestHeader": RequestHeader, "ResponseHeader": ResponseHeader}
+    found: dict[str, type[Message]] = {
+        "RequestHeader": RequestHeaderMessage,
+        "ResponseHeader": ResponseHeaderMessage,
+    }
     for api_key in API:
         found |= {cls.__name__: cls for cls in load(api_key)}
     for module in (consumer_protocol, offsets_topic, transaction_topic):

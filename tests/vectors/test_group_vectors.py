@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pyconsumer.consumer.coordinator.background import leave_request
-from pyconsumer.consumer.coordinator.link import find_coordinator_request, read_coordinator
-from pyconsumer.consumer.coordinator.lookup import USER
+from pyconsumer.consumer.coordinator.coordinator_client import find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.heartbeat_thread import leave_request
 from pyconsumer.errors import CoordinatorNotAvailableError, UnsupportedVersionError
 from pyconsumer.protocol.consumer_protocol import (
     decode_assignment,

@@ -4,6 +4,8 @@ Each method is one request. It checks whether this broker is to answer at all, t
 rules: :mod:`join` who may join, :mod:`rebalance` how a rebalance goes, :mod:`manager` what is stored, :mod:`cleaning`
 what is removed. No method waits: what takes time is a :class:`Deferred`, which is set exactly once. An error inside is
 logged and answered with UNKNOWN_SERVER_ERROR, so that no client is left without an answer.
+
+What the handlers of group requests need of the broker that they run in.
 """
 
 from __future__ import annotations
@@ -11,19 +13,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.answers import Answers
-from pyconsumer.broker.group.cleaning import GroupCleaner
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.join import JoinHandler, JoinRequest, check_member
 from pyconsumer.broker.group.manager import GroupMetadataManager, Offsets
-from pyconsumer.broker.group.member import MemberMetadata
+from pyconsumer.broker.group.offset_expiration import OffsetExpiration
 from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.rebalance import Rebalancer
+from pyconsumer.broker.group.rebalance import GroupRebalancer
 from pyconsumer.broker.group.results import (
     GroupOverview,
     GroupSummary,
@@ -32,11 +32,36 @@ from pyconsumer.broker.group.results import (
     LeavingMember,
     SyncResult,
 )
-from pyconsumer.broker.group.state import GroupState
 from pyconsumer.broker.group.storage import GroupStorage
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
-from pyconsumer.structs import TopicPartition
+from pyconsumer.errors import Errors, error_name
+from pyconsumer.structs import BrokerMetadata, TopicPartition
+
+__all__ = ["GroupBroker"]
+
+
+class GroupBroker(Protocol):
+    """One broker, as its group handlers see it."""
+
+    @property
+    def group_coordinator(self) -> GroupCoordinator: ...
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic, 16 bytes; None if there is no such topic."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id."""
+
+    def partition_count(self, topic: str) -> int | None:
+        """How many partitions a topic has; None if there is no such topic."""
+
+    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        """The leader of a partition of ``__consumer_offsets`` under the address that the client's listener has.
+
+        None while the partition has no leader.
+        """
+
 
 __all__ = ["CLASSIC_TYPE", "GroupCoordinator", "PartitionErrors"]
 
@@ -68,11 +93,11 @@ class GroupCoordinator:
     def __init__(self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock) -> None:
         self.config = config
         self._clock = clock
-        self._answers = Answers()
+        self._answers = PendingReplies()
         self.manager = GroupMetadataManager(config, storage, timer, clock, self._answers)
-        self._rebalancer = Rebalancer(config, self.manager, timer, clock, self._answers)
+        self._rebalancer = GroupRebalancer(config, self.manager, timer, clock, self._answers)
         self._joins = JoinHandler(config, self.manager, self._rebalancer, self._answers)
-        self._cleaner = GroupCleaner(self.manager, timer, clock, self._answers)
+        self._cleaner = OffsetExpiration(self.manager, timer, clock, self._answers)
         self._active = False
 
     # Life
@@ -113,12 +138,12 @@ class GroupCoordinator:
     def _validate(self, group_id: str | None, *, may_be_empty: bool = False) -> int:
         """Whether this broker is to answer for the group: an error code, 0 if so."""
         if group_id is None or not (group_id or may_be_empty):
-            return codes.INVALID_GROUP_ID
+            return Errors.INVALID_GROUP_ID
         if not self._active:
-            return codes.COORDINATOR_NOT_AVAILABLE
+            return Errors.COORDINATOR_NOT_AVAILABLE
         if self.manager.is_loading(group_id):
-            return codes.COORDINATOR_LOAD_IN_PROGRESS
-        return codes.NONE if self.manager.is_local(group_id) else codes.NOT_COORDINATOR
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS
+        return Errors.NONE if self.manager.is_local(group_id) else Errors.NOT_COORDINATOR
 
     def _guard(self, answer: Deferred[T], failed: T, work: Callable[[], None]) -> Deferred[T]:
         """Do the work of one request; if it breaks, say so to its client."""
@@ -140,16 +165,16 @@ class GroupCoordinator:
             return Deferred.of(JoinResult(error_code, request.member_id))
 
         error_code = self._validate(request.group_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return fail(error_code)
         low, high = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
-            return fail(codes.INVALID_SESSION_TIMEOUT)
+            return fail(Errors.INVALID_SESSION_TIMEOUT)
         group = self.manager.get_or_maybe_create_group(request.group_id, create=not request.member_id)
         if group is None:
-            return fail(codes.UNKNOWN_MEMBER_ID)
+            return fail(Errors.UNKNOWN_MEMBER_ID)
         answer: Deferred[JoinResult] = Deferred()
-        failed = JoinResult(codes.UNKNOWN_SERVER_ERROR, request.member_id)
+        failed = JoinResult(Errors.UNKNOWN_SERVER_ERROR, request.member_id)
         return self._guard(answer, failed, partial(self._joins.join, group, request, answer))
 
     def sync_group(
@@ -170,20 +195,20 @@ class GroupCoordinator:
             protocol_type, protocol_name: what JoinGroup answered, or None in versions that do not send it back.
         """
         error_code = self._validate(group_id)
-        if error_code == codes.COORDINATOR_LOAD_IN_PROGRESS:
+        if error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS:
             # The rebalance that it belongs to is lost with the old coordinator's memory: joining again is safe.
-            error_code = codes.REBALANCE_IN_PROGRESS
-        if error_code != codes.NONE:
+            error_code = Errors.REBALANCE_IN_PROGRESS
+        if error_code != Errors.NONE:
             return Deferred.of(SyncResult(error_code))
         group = self.manager.get_group(group_id)
         if group is None:
-            return Deferred.of(SyncResult(codes.UNKNOWN_MEMBER_ID))
+            return Deferred.of(SyncResult(Errors.UNKNOWN_MEMBER_ID))
         error_code = self._check_sync(group, generation_id, member_id, group_instance_id, protocol_type, protocol_name)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return Deferred.of(SyncResult(error_code))
         answer: Deferred[SyncResult] = Deferred()
         work = partial(self._sync, group, member_id, assignments, answer)
-        return self._guard(answer, SyncResult(codes.UNKNOWN_SERVER_ERROR), work)
+        return self._guard(answer, SyncResult(Errors.UNKNOWN_SERVER_ERROR), work)
 
     @staticmethod
     def _check_sync(
@@ -195,17 +220,17 @@ class GroupCoordinator:
         protocol_name: str | None,
     ) -> int:
         if group.is_(GroupState.DEAD):
-            return codes.COORDINATOR_NOT_AVAILABLE
+            return Errors.COORDINATOR_NOT_AVAILABLE
         error_code = check_member(group, member_id, group_instance_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return error_code
         if generation_id != group.generation_id:
-            return codes.ILLEGAL_GENERATION
+            return Errors.ILLEGAL_GENERATION
         if protocol_type not in (None, group.protocol_type) or protocol_name not in (None, group.protocol_name):
-            return codes.INCONSISTENT_GROUP_PROTOCOL
+            return Errors.INCONSISTENT_GROUP_PROTOCOL
         if group.is_(GroupState.PREPARING_REBALANCE):
-            return codes.REBALANCE_IN_PROGRESS
-        return codes.UNKNOWN_MEMBER_ID if group.is_(GroupState.EMPTY) else codes.NONE
+            return Errors.REBALANCE_IN_PROGRESS
+        return Errors.UNKNOWN_MEMBER_ID if group.is_(GroupState.EMPTY) else Errors.NONE
 
     def _sync(
         self, group: GroupMetadata, member_id: str, assignments: Mapping[str, bytes], answer: Deferred[SyncResult]
@@ -213,12 +238,12 @@ class GroupCoordinator:
         member = group.get(member_id)
         self._rebalancer.note_sync(group, member_id)
         if group.is_(GroupState.STABLE):
-            result = SyncResult(codes.NONE, member.assignment, group.protocol_type, group.protocol_name)
+            result = SyncResult(Errors.NONE, member.assignment, group.protocol_type, group.protocol_name)
             self._answers.put(answer, result)
             self._rebalancer.restart_session(group, member)
             return
         # A request that it sent before must not stay open for ever.
-        self._answers.put(group.take_sync_waiter(member), SyncResult(codes.REBALANCE_IN_PROGRESS))
+        self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.REBALANCE_IN_PROGRESS))
         member.sync_waiter = answer
         if not group.is_leader(member_id):
             return
@@ -254,9 +279,9 @@ class GroupCoordinator:
             # Somebody may have joined while the record was written: then the parked requests are answered already.
             if not group.is_(GroupState.COMPLETING_REBALANCE) or group.generation_id != generation_id:
                 return
-            if error_code != codes.NONE:
+            if error_code != Errors.NONE:
                 self._rebalancer.reset_assignment(group, error_code)
-                reason = f"{codes.name_of(error_code)} when storing the assignment that member {leader_id} synced"
+                reason = f"{error_name(error_code)} when storing the assignment that member {leader_id} synced"
                 self._rebalancer.maybe_prepare(group, reason)
             else:
                 self._rebalancer.set_assignment(group, assignments)
@@ -266,23 +291,23 @@ class GroupCoordinator:
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None) -> int:
         """Heartbeat: an error code. REBALANCE_IN_PROGRESS tells a member to join again."""
         error_code = self._validate(group_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             # While its group is loaded nobody can say more than that it is not forgotten.
-            return codes.NONE if error_code == codes.COORDINATOR_LOAD_IN_PROGRESS else error_code
+            return Errors.NONE if error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS else error_code
         group = self.manager.get_group(group_id)
         if group is None:
-            return codes.UNKNOWN_MEMBER_ID
+            return Errors.UNKNOWN_MEMBER_ID
         if group.is_(GroupState.DEAD):
-            return codes.COORDINATOR_NOT_AVAILABLE
+            return Errors.COORDINATOR_NOT_AVAILABLE
         error_code = check_member(group, member_id, group_instance_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return error_code
         if generation_id != group.generation_id:
-            return codes.ILLEGAL_GENERATION
+            return Errors.ILLEGAL_GENERATION
         if group.is_(GroupState.EMPTY):
-            return codes.UNKNOWN_MEMBER_ID
+            return Errors.UNKNOWN_MEMBER_ID
         self._rebalancer.restart_session(group, group.get(member_id))
-        return codes.REBALANCE_IN_PROGRESS if group.is_(GroupState.PREPARING_REBALANCE) else codes.NONE
+        return Errors.REBALANCE_IN_PROGRESS if group.is_(GroupState.PREPARING_REBALANCE) else Errors.NONE
 
     def leave_group(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
         """LeaveGroup: takes members out, and rebalances once for all of them.
@@ -291,34 +316,34 @@ class GroupCoordinator:
             members: static ones may be named by their instance id alone, with an empty member id.
         """
         error_code = self._validate(group_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return LeaveResult(error_code)
         group = self.manager.get_group(group_id)
         if group is None:
-            refused = (member._replace(error_code=codes.UNKNOWN_MEMBER_ID) for member in members)
-            return LeaveResult(codes.NONE, tuple(refused))
+            refused = (member._replace(error_code=Errors.UNKNOWN_MEMBER_ID) for member in members)
+            return LeaveResult(Errors.NONE, tuple(refused))
         if group.is_(GroupState.DEAD):
-            return LeaveResult(codes.COORDINATOR_NOT_AVAILABLE)
+            return LeaveResult(Errors.COORDINATOR_NOT_AVAILABLE)
         with self._answers:
             results = tuple(member._replace(error_code=self._leave(group, member)) for member in members)
-            gone = [one.member_id or one.group_instance_id or "" for one in results if one.error_code == codes.NONE]
+            gone = [one.member_id or one.group_instance_id or "" for one in results if one.error_code == Errors.NONE]
             if gone:
                 self._rebalancer.after_removal(group, f"LeaveGroup of {', '.join(gone)}")
-        return LeaveResult(codes.NONE, results)
+        return LeaveResult(Errors.NONE, results)
 
     def _leave(self, group: GroupMetadata, leaving: LeavingMember) -> int:
         member: MemberMetadata
         if not leaving.member_id:
             if not group.has_static_member(leaving.group_instance_id):
-                return codes.UNKNOWN_MEMBER_ID
+                return Errors.UNKNOWN_MEMBER_ID
             member = group.get(group.static_members[leaving.group_instance_id or ""])
         elif group.is_pending_member(leaving.member_id):
             group.remove_pending_member(leaving.member_id)
             _log.info("Group %s: pending member %s left", group.group_id, leaving.member_id)
-            return codes.NONE
+            return Errors.NONE
         else:
             error_code = check_member(group, leaving.member_id, leaving.group_instance_id)
-            if error_code != codes.NONE:
+            if error_code != Errors.NONE:
                 return error_code
             member = group.get(leaving.member_id)
         _log.info(
@@ -328,7 +353,7 @@ class GroupCoordinator:
             leaving.reason or "not provided",
         )
         self._rebalancer.remove_members(group, [member])
-        return codes.NONE
+        return Errors.NONE
 
     # Offsets
 
@@ -353,12 +378,12 @@ class GroupCoordinator:
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
-        if error_code == codes.NONE:
+        if error_code == Errors.NONE:
             if group is None:
-                error_code = codes.GROUP_ID_NOT_FOUND if knows_missing_groups else codes.ILLEGAL_GENERATION
+                error_code = Errors.GROUP_ID_NOT_FOUND if knows_missing_groups else Errors.ILLEGAL_GENERATION
             else:
                 error_code = self._check_commit(group, generation_id, member_id, group_instance_id, False)
-        if error_code != codes.NONE or group is None:
+        if error_code != Errors.NONE or group is None:
             return Deferred.of(dict.fromkeys(offsets, error_code))
         if group.is_(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             self._rebalancer.restart_session(group, group.get(member_id))
@@ -378,12 +403,12 @@ class GroupCoordinator:
         """TxnOffsetCommit: like :meth:`commit_offsets`, but nobody sees the offsets before the transaction commits."""
         error_code = self._validate(group_id)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
-        if error_code == codes.NONE:
+        if error_code == Errors.NONE:
             if group is None:
-                error_code = codes.ILLEGAL_GENERATION
+                error_code = Errors.ILLEGAL_GENERATION
             else:
                 error_code = self._check_commit(group, generation_id, member_id, group_instance_id, True)
-        if error_code != codes.NONE or group is None:
+        if error_code != Errors.NONE or group is None:
             return Deferred.of(dict.fromkeys(offsets, error_code))
         return self._store_offsets(group, offsets, member_id, producer_id=producer_id, producer_epoch=producer_epoch)
 
@@ -392,21 +417,21 @@ class GroupCoordinator:
         group: GroupMetadata, generation_id: int, member_id: str, group_instance_id: str | None, transactional: bool
     ) -> int:
         if group.is_(GroupState.DEAD):
-            return codes.COORDINATOR_NOT_AVAILABLE
+            return Errors.COORDINATOR_NOT_AVAILABLE
         if generation_id < 0 and group.is_(GroupState.EMPTY):
-            return codes.NONE
+            return Errors.NONE
         if generation_id >= 0 or member_id or group_instance_id is not None:
             error_code = check_member(group, member_id, group_instance_id)
-            if error_code != codes.NONE:
+            if error_code != Errors.NONE:
                 return error_code
             if generation_id != group.generation_id:
-                return codes.ILLEGAL_GENERATION
+                return Errors.ILLEGAL_GENERATION
         elif not transactional:
-            return codes.UNKNOWN_MEMBER_ID
+            return Errors.UNKNOWN_MEMBER_ID
         if not transactional and group.is_(GroupState.COMPLETING_REBALANCE):
             # It knows the new generation but not its assignment: it cannot have read anything in it.
-            return codes.REBALANCE_IN_PROGRESS
-        return codes.NONE
+            return Errors.REBALANCE_IN_PROGRESS
+        return Errors.NONE
 
     def _store_offsets(
         self,
@@ -430,7 +455,7 @@ class GroupCoordinator:
             stored = self.manager.store_offsets(group, member_id, stamped, producer_id, producer_epoch)
             stored.on_done(lambda result: self._answers.put(answer, result))
 
-        return self._guard(answer, dict.fromkeys(offsets, codes.UNKNOWN_SERVER_ERROR), work)
+        return self._guard(answer, dict.fromkeys(offsets, Errors.UNKNOWN_SERVER_ERROR), work)
 
     def on_transaction_completed(self, producer_id: int, partitions: Iterable[int], *, commit: bool) -> None:
         """The end marker of a transaction was written to these partitions of ``__consumer_offsets``."""
@@ -446,7 +471,7 @@ class GroupCoordinator:
     ) -> Deferred[Offsets]:
         """OffsetFetch for one group: its error code and each partition's answer; see the manager's ``get_offsets``."""
         error_code = self._validate(group_id, may_be_empty=True)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return Deferred.of((error_code, {}))
         return self.manager.get_offsets(group_id, partitions, require_stable=require_stable, topic_ids=topic_ids)
 
@@ -455,7 +480,7 @@ class GroupCoordinator:
     ) -> Deferred[tuple[int, PartitionErrors]]:
         """OffsetDelete: an error code for the group, else one for each partition (KIP-496)."""
         error_code = self._validate(group_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return Deferred.of((error_code, {}))
         return self._cleaner.delete_offsets(group_id, partitions)
 
@@ -468,12 +493,12 @@ class GroupCoordinator:
     def describe_group(self, group_id: str) -> tuple[int, GroupSummary]:
         """DescribeGroups for one group. GROUP_ID_NOT_FOUND comes with the summary of a Dead group."""
         error_code = self._validate(group_id, may_be_empty=True)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             return error_code, GroupSummary("", "", "", ())
         group = self.manager.get_group(group_id)
         if group is None:
-            return codes.GROUP_ID_NOT_FOUND, _DEAD_SUMMARY
-        return codes.NONE, group.summary()
+            return Errors.GROUP_ID_NOT_FOUND, _DEAD_SUMMARY
+        return Errors.NONE, group.summary()
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> tuple[int, list[GroupOverview]]:
         """ListGroups: an error code and the groups of this broker.
@@ -482,15 +507,15 @@ class GroupCoordinator:
             states, types: names in any case; without any, all are meant.
         """
         if not self._active:
-            return codes.COORDINATOR_NOT_AVAILABLE, []
+            return Errors.COORDINATOR_NOT_AVAILABLE, []
         if self.manager.loading_partitions:
-            return codes.COORDINATOR_LOAD_IN_PROGRESS, []
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
         wanted = {state.lower() for state in states}
         kinds = {kind.lower() for kind in types}
         if kinds and CLASSIC_TYPE not in kinds:
-            return codes.NONE, []
+            return Errors.NONE, []
         found = [group.overview() for group in self.manager.groups]
-        return codes.NONE, [one for one in found if not wanted or one.state.lower() in wanted]
+        return Errors.NONE, [one for one in found if not wanted or one.state.lower() in wanted]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[dict[str, int]]:
         """DeleteGroups: an error code for each group, once the tombstones are in the log."""
@@ -498,6 +523,6 @@ class GroupCoordinator:
         eligible = []
         for group_id in dict.fromkeys(group_ids):
             refused[group_id] = self._validate(group_id, may_be_empty=True)
-            if refused[group_id] == codes.NONE:
+            if refused[group_id] == Errors.NONE:
                 eligible.append(group_id)
         return self._cleaner.delete_groups(eligible, refused)

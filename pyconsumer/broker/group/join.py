@@ -8,17 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.answers import Answers
+from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
 from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.member import MemberMetadata, Protocols
-from pyconsumer.broker.group.rebalance import Rebalancer
+from pyconsumer.broker.group.rebalance import GroupRebalancer
 from pyconsumer.broker.group.results import JoinResult, SyncResult
-from pyconsumer.broker.group.state import GroupState
-from pyconsumer.errors import IllegalStateError
+from pyconsumer.errors import Errors, IllegalStateError
 
 __all__ = ["JoinHandler", "JoinRequest"]
 
@@ -69,8 +65,8 @@ class JoinHandler:
         self,
         config: GroupConfig,
         manager: GroupMetadataManager,
-        rebalancer: Rebalancer,
-        answers: Answers,
+        rebalancer: GroupRebalancer,
+        answers: PendingReplies,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._config = config
@@ -87,12 +83,12 @@ class JoinHandler:
             if member is not None:
                 self._rebalancer.remove_members(group, [member])
             group.remove_pending_member(member_id)
-            self._fail(waiter, codes.GROUP_MAX_SIZE_REACHED, "")
+            self._fail(waiter, Errors.GROUP_MAX_SIZE_REACHED, "")
         elif group.is_(GroupState.DEAD):
             # Somebody removed the group a moment ago; perhaps it has moved.
-            self._fail(waiter, codes.COORDINATOR_NOT_AVAILABLE, member_id)
+            self._fail(waiter, Errors.COORDINATOR_NOT_AVAILABLE, member_id)
         elif not group.supports_protocols(request.protocol_type, request.protocols):
-            self._fail(waiter, codes.INCONSISTENT_GROUP_PROTOCOL, member_id)
+            self._fail(waiter, Errors.INCONSISTENT_GROUP_PROTOCOL, member_id)
         elif not member_id:
             self._join_unknown(group, request, waiter)
         else:
@@ -122,13 +118,13 @@ class JoinHandler:
         new_id = f"{request.group_instance_id or request.client_id}-{self._new_uuid()}"
         if len(new_id.encode()) > _LONGEST_ID:
             # Neither an answer nor the registration could carry it.
-            self._fail(waiter, codes.INVALID_REQUEST, "")
+            self._fail(waiter, Errors.INVALID_REQUEST, "")
         elif group.has_static_member(request.group_instance_id):
             self._replace_static(group, request, new_id, waiter)
         elif request.require_known_member_id and request.group_instance_id is None:
             _log.debug("Group %s: new member id %s is to be joined with", group.group_id, new_id)
             self._rebalancer.add_pending_member(group, new_id, request.session_timeout_ms)
-            self._fail(waiter, codes.MEMBER_ID_REQUIRED, new_id)
+            self._fail(waiter, Errors.MEMBER_ID_REQUIRED, new_id)
         else:
             _log.info("Group %s: %s joins without an id as %s", group.group_id, request.client_id, new_id)
             self._add(group, request, new_id, waiter)
@@ -168,8 +164,8 @@ class JoinHandler:
         old_id = group.static_members[instance_id]
         old_leader = group.leader_id
         member = group.get(old_id)
-        self._answers.put(group.take_join_waiter(member), JoinResult(codes.FENCED_INSTANCE_ID, old_id))
-        self._answers.put(group.take_sync_waiter(member), SyncResult(codes.FENCED_INSTANCE_ID))
+        self._answers.put(group.take_join_waiter(member), JoinResult(Errors.FENCED_INSTANCE_ID, old_id))
+        self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.FENCED_INSTANCE_ID))
         before = (member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.replace_static_member(instance_id, old_id, new_id)
         group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, waiter)
@@ -211,7 +207,7 @@ class JoinHandler:
         with self._answers:
             if not group.is_(GroupState.STABLE) or member.join_waiter is not waiter:
                 return  # A rebalance began meanwhile and answers it, or somebody else has.
-            if error_code != codes.NONE:
+            if error_code != Errors.NONE:
                 group.take_join_waiter(member)
                 self._fail(waiter, error_code, "")
                 undo()
@@ -256,7 +252,7 @@ class JoinHandler:
             self._add(group, request, member_id, waiter)
             return
         error_code = check_member(group, member_id, request.group_instance_id)
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             self._fail(waiter, error_code, member_id)
             return
         member = group.get(member_id)
@@ -275,7 +271,7 @@ class JoinHandler:
             self._update(group, member, request, waiter, what)
         else:
             _log.warning("Group %s: %s rejoins in the unexpected state %s", group.group_id, member_id, group.state)
-            self._fail(waiter, codes.UNKNOWN_MEMBER_ID, member_id)
+            self._fail(waiter, Errors.UNKNOWN_MEMBER_ID, member_id)
 
     def _update(
         self,
@@ -287,7 +283,7 @@ class JoinHandler:
     ) -> None:
         # A request that it sent before and that still waits will never be read; it must not stay open for ever.
         earlier = group.take_join_waiter(member)
-        self._answers.put(earlier, JoinResult(codes.REBALANCE_IN_PROGRESS, member.member_id))
+        self._answers.put(earlier, JoinResult(Errors.REBALANCE_IN_PROGRESS, member.member_id))
         group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, waiter)
         self._rebalancer.maybe_prepare(
             group, f"member {member.member_id} {what}; client reason: {request.client_reason}"
@@ -298,7 +294,7 @@ def check_member(group: GroupMetadata, member_id: str, group_instance_id: str | 
     """Whether somebody is who it says it is: an error code, 0 if so."""
     if group_instance_id is not None:
         if group.is_static_member_fenced(member_id, group_instance_id):
-            return codes.FENCED_INSTANCE_ID
+            return Errors.FENCED_INSTANCE_ID
         if not group.has_static_member(group_instance_id):
-            return codes.UNKNOWN_MEMBER_ID
-    return codes.NONE if group.has(member_id) else codes.UNKNOWN_MEMBER_ID
+            return Errors.UNKNOWN_MEMBER_ID
+    return Errors.NONE if group.has(member_id) else Errors.UNKNOWN_MEMBER_ID

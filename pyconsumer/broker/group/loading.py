@@ -12,10 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord
 from pyconsumer.broker.group.records import committed_offset, group_from_value
-from pyconsumer.broker.group.state import GroupState
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, ProtocolError
 from pyconsumer.protocol.offsets_topic import (

@@ -13,24 +13,21 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.answers import Answers
+from pyconsumer.broker.deferred import Deferred, PendingReplies
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.loading import PartitionLoader
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, offset_record, partition_for, utf16_length
 from pyconsumer.broker.group.results import NO_OFFSET, FetchedOffset
-from pyconsumer.broker.group.state import GroupState
-from pyconsumer.broker.group.storage import AppendResult, GroupStorage, KeyValue
+from pyconsumer.broker.group.storage import GroupStorage, KeyValue, StoreResult, from_append
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
-from pyconsumer.errors import IllegalStateError
+from pyconsumer.errors import Errors, IllegalStateError, error_name
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["GroupMetadataManager", "GroupMetrics", "Offsets"]
+__all__ = ["CoordinatorMetrics", "GroupMetadataManager", "Offsets"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ _LOAD_PAUSE_S = 0.001
 
 
 @dataclass(slots=True)
-class GroupMetrics:
+class CoordinatorMetrics:
     """Counts since the start. ``load_time_ms`` is that of the last load."""
 
     committed_offsets: int = 0
@@ -71,10 +68,10 @@ class GroupMetadataManager:
     """
 
     def __init__(
-        self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock, answers: Answers
+        self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock, answers: PendingReplies
     ) -> None:
         self.config = config
-        self.metrics = GroupMetrics()
+        self.metrics = CoordinatorMetrics()
         self._storage = storage
         self._timer = timer
         self._clock = clock
@@ -291,7 +288,7 @@ class GroupMetadataManager:
 
     def append(
         self, partition: int, records: Sequence[KeyValue], producer_id: int = -1, producer_epoch: int = -1
-    ) -> Deferred[AppendResult]:
+    ) -> Deferred[StoreResult]:
         """Write a batch; an exception of the storage is logged and becomes UNKNOWN_SERVER_ERROR."""
         try:
             return self._storage.append(
@@ -299,7 +296,7 @@ class GroupMetadataManager:
             )
         except Exception:
             _log.exception("Appending to __consumer_offsets-%d failed", partition)
-            return Deferred.of(AppendResult(codes.UNKNOWN_SERVER_ERROR))
+            return Deferred.of(StoreResult(Errors.UNKNOWN_SERVER_ERROR))
 
     def store_group(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> Deferred[int]:
         """Write the group's registration with these assignments; the result is an error code for clients.
@@ -308,10 +305,10 @@ class GroupMetadataManager:
             IllegalStateError: a member has no assignment, or the group no protocol.
         """
         if not self.is_local(group.group_id):
-            return Deferred.of(codes.NOT_COORDINATOR)
+            return Deferred.of(Errors.NOT_COORDINATOR)
         stored: Deferred[int] = Deferred()
         appended = self.append(self.partition_for(group.group_id), [group_record(group, assignments)])
-        appended.on_done(lambda result: stored.set(codes.from_append(result.error_code)))
+        appended.on_done(lambda result: stored.set(from_append(result.error_code)))
         return stored
 
     def store_offsets(
@@ -334,9 +331,9 @@ class GroupMetadataManager:
         limit = self.config.offset_metadata_max_bytes
         kept = {partition: value for partition, value in offsets.items() if utf16_length(value.metadata) <= limit}
         if not kept:
-            return Deferred.of(dict.fromkeys(offsets, codes.OFFSET_METADATA_TOO_LARGE))
+            return Deferred.of(dict.fromkeys(offsets, Errors.OFFSET_METADATA_TOO_LARGE))
         if not self.is_local(group.group_id):
-            return Deferred.of(dict.fromkeys(offsets, codes.NOT_COORDINATOR))
+            return Deferred.of(dict.fromkeys(offsets, Errors.NOT_COORDINATOR))
         records = [offset_record(group.group_id, partition, value) for partition, value in kept.items()]
         if producer_id >= 0:
             self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
@@ -349,21 +346,19 @@ class GroupMetadataManager:
             _log.warning("Group %s gets both plain and transactional commits", group.group_id)
         answer: Deferred[dict[TopicPartition, int]] = Deferred()
 
-        def on_appended(result: AppendResult) -> None:
+        def on_appended(result: StoreResult) -> None:
             with self._answers:
                 if group.state is not GroupState.DEAD:
                     self._after_commit(group, kept, result, producer_id)
-                error_code = codes.from_append(result.error_code)
-                if error_code == codes.NONE:
+                error_code = from_append(result.error_code)
+                if error_code == Errors.NONE:
                     self.metrics.committed_offsets += len(kept)
                 else:
-                    _log.debug(
-                        "Commit of %s in group %s failed: %s", member_id, group.group_id, codes.name_of(error_code)
-                    )
+                    _log.debug("Commit of %s in group %s failed: %s", member_id, group.group_id, error_name(error_code))
                 self._answers.put(
                     answer,
                     {
-                        partition: error_code if partition in kept else codes.OFFSET_METADATA_TOO_LARGE
+                        partition: error_code if partition in kept else Errors.OFFSET_METADATA_TOO_LARGE
                         for partition in offsets
                     },
                 )
@@ -375,13 +370,13 @@ class GroupMetadataManager:
         self,
         group: GroupMetadata,
         kept: Mapping[TopicPartition, CommittedOffset],
-        result: AppendResult,
+        result: StoreResult,
         producer_id: int,
     ) -> None:
         cache = group.offsets
         for partition, value in kept.items():
             record = CommitRecord(result.base_offset, value)
-            if result.error_code == codes.NONE:
+            if result.error_code == Errors.NONE:
                 if producer_id >= 0:
                     cache.on_transactional_appended(producer_id, partition, record)
                 else:
@@ -424,12 +419,12 @@ class GroupMetadataManager:
         """
         group = self._groups.get(group_id)
         if group is None or group.state is GroupState.DEAD:
-            return Deferred.of((codes.NONE, dict.fromkeys(partitions or (), NO_OFFSET)))
+            return Deferred.of((Errors.NONE, dict.fromkeys(partitions or (), NO_OFFSET)))
         answer: Deferred[Offsets] = Deferred()
 
         def read() -> None:
             if not self.is_local(group_id):
-                self._answers.put(answer, (codes.NOT_COORDINATOR, {}))
+                self._answers.put(answer, (Errors.NOT_COORDINATOR, {}))
                 return
             cache = group.offsets
             wanted = list(cache.committed) if partitions is None else partitions
@@ -437,14 +432,14 @@ class GroupMetadataManager:
             for partition in wanted:
                 record = cache.committed.get(partition)
                 if require_stable and cache.has_pending_transactional(partition):
-                    found[partition] = FetchedOffset(error_code=codes.UNSTABLE_OFFSET_COMMIT)
+                    found[partition] = FetchedOffset(error_code=Errors.UNSTABLE_OFFSET_COMMIT)
                 elif record is None or _of_another_topic(record.value, (topic_ids or {}).get(partition.topic)):
                     found[partition] = NO_OFFSET
                 else:
                     found[partition] = FetchedOffset(
                         record.value.offset, record.value.leader_epoch, record.value.metadata
                     )
-            self._answers.put(answer, (codes.NONE, found))
+            self._answers.put(answer, (Errors.NONE, found))
 
         with self._answers:
             if require_stable:

@@ -24,18 +24,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.answers import Answers
+from pyconsumer.broker.deferred import PendingReplies
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.member import MemberMetadata
 from pyconsumer.broker.group.results import JoinMember, JoinResult, SyncResult
-from pyconsumer.broker.group.state import GroupState
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import Clock
+from pyconsumer.errors import Errors, error_name
 
-__all__ = ["Rebalancer"]
+__all__ = ["GroupRebalancer"]
 
 _log = logging.getLogger(__name__)
 
@@ -45,11 +43,11 @@ _NOBODY_CAME_MS = 1000
 _SYNC_STATES = (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
-class Rebalancer:
+class GroupRebalancer:
     """The rules above. All methods expect to be called inside ``with answers``."""
 
     def __init__(
-        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, answers: Answers
+        self, config: GroupConfig, manager: GroupMetadataManager, timer: Timer, clock: Clock, answers: PendingReplies
     ) -> None:
         self._config = config
         self._manager = manager
@@ -102,9 +100,9 @@ class Rebalancer:
         """Take members out and answer what they wait for; the rebalance that follows is :meth:`after_removal`."""
         for member in members:
             # A client that is still there joins again when it reads this.
-            join = JoinResult(codes.UNKNOWN_MEMBER_ID, "")
+            join = JoinResult(Errors.UNKNOWN_MEMBER_ID, "")
             self._answers.put(group.take_join_waiter(member), join)
-            self._answers.put(group.take_sync_waiter(member), SyncResult(codes.UNKNOWN_MEMBER_ID))
+            self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.UNKNOWN_MEMBER_ID))
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
@@ -130,7 +128,7 @@ class Rebalancer:
             reason: in words, for the log.
         """
         if group.is_(GroupState.COMPLETING_REBALANCE):
-            self.reset_assignment(group, codes.REBALANCE_IN_PROGRESS)
+            self.reset_assignment(group, Errors.REBALANCE_IN_PROGRESS)
         self._end_sync_phase(group)
         _log.info(
             "Preparing to rebalance group %s in state %s with old generation %d (__consumer_offsets-%d): %s",
@@ -221,7 +219,7 @@ class Rebalancer:
     ) -> JoinResult:
         """The answer to a join that is in the current generation."""
         return JoinResult(
-            codes.NONE,
+            Errors.NONE,
             member_id,
             members,
             group.generation_id,
@@ -231,10 +229,10 @@ class Rebalancer:
         )
 
     def _on_empty_stored(self, group: GroupMetadata, error_code: int) -> None:
-        if error_code != codes.NONE:
+        if error_code != Errors.NONE:
             # After a restart the last generation would be back, with members that soon time out: harmless.
             _log.warning(
-                "Failed to write the empty registration of group %s: %s", group.group_id, codes.name_of(error_code)
+                "Failed to write the empty registration of group %s: %s", group.group_id, error_name(error_code)
             )
 
     def _log_generation(self, group: GroupMetadata) -> None:
@@ -287,15 +285,15 @@ class Rebalancer:
         """Give every member its assignment, and answer parked SyncGroups with it."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        self._propagate(group, codes.NONE)
+        self._propagate(group, Errors.NONE)
 
     def _propagate(self, group: GroupMetadata, error_code: int) -> None:
         for member in group.members.values():
             waiter = group.take_sync_waiter(member)
             if waiter is None:
                 continue
-            if error_code == codes.NONE:
-                result = SyncResult(codes.NONE, member.assignment, group.protocol_type, group.protocol_name)
+            if error_code == Errors.NONE:
+                result = SyncResult(Errors.NONE, member.assignment, group.protocol_type, group.protocol_name)
             else:
                 result = SyncResult(error_code)
             self._answers.put(waiter, result)
@@ -308,7 +306,7 @@ class Rebalancer:
         """This broker is no longer the group's coordinator: send everybody who waits to look for the new one."""
         group.transition_to(GroupState.DEAD)
         for member in group.members.values():
-            join = JoinResult(codes.NOT_COORDINATOR, member.member_id)
+            join = JoinResult(Errors.NOT_COORDINATOR, member.member_id)
             self._answers.put(group.take_join_waiter(member), join)
-            self._answers.put(group.take_sync_waiter(member), SyncResult(codes.NOT_COORDINATOR))
+            self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.NOT_COORDINATOR))
         group.stop_timers()

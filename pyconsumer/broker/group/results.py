@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyconsumer.broker.group.member import MemberSummary
-
 __all__ = [
     "NO_OFFSET",
     "FetchedOffset",
@@ -15,8 +13,20 @@ __all__ = [
     "JoinResult",
     "LeaveResult",
     "LeavingMember",
+    "MemberSummary",
     "SyncResult",
 ]
+
+
+class MemberSummary(NamedTuple):
+    """What DescribeGroups shows of a member."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
 
 
 class JoinMember(NamedTuple):

@@ -6,17 +6,18 @@ The broker implements it over its replicated log; tests implement it in memory, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.errors import Errors
 
-__all__ = ["AppendResult", "GroupStorage", "KeyValue"]
+__all__ = ["GroupStorage", "KeyValue", "StoreResult", "from_append"]
 
 #: One record of the internal topic: its key, and its value or None for a tombstone.
 KeyValue = tuple[bytes, bytes | None]
 
 
-class AppendResult(NamedTuple):
+class StoreResult(NamedTuple):
     """How an append ended.
 
     ``error_code`` is Kafka's, 0 when the batch is in the log of every in-sync replica. ``base_offset`` is the offset of
@@ -41,7 +42,7 @@ class GroupStorage(Protocol):
         *,
         producer_id: int = -1,
         producer_epoch: int = -1,
-    ) -> Deferred[AppendResult]:
+    ) -> Deferred[StoreResult]:
         """Write the records as one batch and wait for the in-sync replicas.
 
         Args:
@@ -62,3 +63,25 @@ class GroupStorage(Protocol):
             NotLeaderOrFollowerError: while it is read, or before, this broker has ceased to lead the partition, or
                 leads it in another epoch. Half a log must not pass for all of it.
         """
+
+
+#: Kafka 4's table of append errors, the same for offsets and for registrations; others are passed on.
+_FROM_APPEND: Final[dict[int, int]] = {
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.REQUEST_TIMED_OUT: Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_LEADER_OR_FOLLOWER: Errors.NOT_COORDINATOR,
+    Errors.KAFKA_STORAGE_ERROR: Errors.NOT_COORDINATOR,
+    Errors.MESSAGE_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+    Errors.RECORD_LIST_TOO_LARGE: Errors.UNKNOWN_SERVER_ERROR,
+    Errors.INVALID_FETCH_SIZE: Errors.UNKNOWN_SERVER_ERROR,
+}
+
+
+def from_append(error_code: int) -> int:
+    """Return the code a client receives when the append to ``__consumer_offsets`` ended with ``error_code``.
+
+    The log's own errors would mean nothing to a client of a group.
+    """
+    return _FROM_APPEND.get(error_code, error_code)

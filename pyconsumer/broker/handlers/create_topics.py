@@ -8,7 +8,7 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
 from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import TopicState
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.settings import format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.create_topics import (

@@ -6,7 +6,7 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRequestError,

@@ -8,9 +8,9 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.security import LISTENERS
-from pyconsumer.broker.settings import ConfigSource, ConfigType, Setting, format_value
+from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -75,7 +75,7 @@ def _describe(
     return found
 
 
-def _identity(broker: Broker) -> list[tuple[Setting, Resolved]]:
+def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved]]:
     """Return what a broker shows of itself: its id and where clients reach it. It is given at start, as in Kafka."""
     addresses = [
         f"{listener}://{node.host}:{node.port}"
@@ -84,9 +84,9 @@ def _identity(broker: Broker) -> list[tuple[Setting, Resolved]]:
         if node.node_id == broker.node_id
     ]
     shown = (
-        Setting("advertised.listeners", ConfigType.LIST, None, "Where clients reach the broker, by listener."),
-        Setting("broker.id", ConfigType.INT, None, "The broker's id."),
-        Setting("node.id", ConfigType.INT, None, "The broker's id."),
+        BrokerSetting("advertised.listeners", ConfigType.LIST, None, "Where clients reach the broker, by listener."),
+        BrokerSetting("broker.id", ConfigType.INT, None, "The broker's id."),
+        BrokerSetting("node.id", ConfigType.INT, None, "The broker's id."),
     )
     source = ConfigSource.STATIC_BROKER
     values = (addresses, broker.node_id, broker.node_id)
@@ -110,7 +110,7 @@ def _cluster_default(broker: Broker, key: str) -> Resolved | None:
 
 
 def _entry(
-    setting: Setting, resolved: Resolved, read_only: bool, request: DescribeConfigsRequest
+    setting: BrokerSetting, resolved: Resolved, read_only: bool, request: DescribeConfigsRequest
 ) -> DescribeConfigsResourceResult:
     synonyms = []
     if request.include_synonyms:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -34,9 +34,9 @@ async def handle(
 def _describe(broker: GroupBroker, group_id: str, operations: int, version: int) -> DescribedGroup:
     error_code, summary = broker.group_coordinator.describe_group(group_id)
     message = None
-    if error_code == codes.GROUP_ID_NOT_FOUND:
+    if error_code == Errors.GROUP_ID_NOT_FOUND:
         if version < _TELLS_MISSING:
-            error_code = codes.NONE
+            error_code = Errors.NONE
         else:
             message = f"Group {group_id} not found."
     return DescribedGroup(
@@ -57,5 +57,5 @@ def _describe(broker: GroupBroker, group_id: str, operations: int, version: int)
             )
             for member in summary.members
         ],
-        authorized_operations=operations if error_code == codes.NONE else _NOT_ASKED,
+        authorized_operations=operations if error_code == Errors.NONE else _NOT_ASKED,
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.error_answers import code_and_text
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.access import GroupBroker
-from pyconsumer.errors import BrokerResponseError, InvalidRequestError
+from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.errors import BrokerResponseError, Errors, InvalidRequestError
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 __all__ = ["handle"]
@@ -41,9 +40,9 @@ def _find(broker: GroupBroker, key: str, key_type: int, context: RequestContext)
     try:
         node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
     except (BrokerResponseError, OSError) as error:  # the internal topic could not be created
-        return _error(key, codes.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
+        return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
     if node is None:
-        return _error(key, codes.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")
+        return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 
 

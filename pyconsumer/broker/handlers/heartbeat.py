@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 __all__ = ["handle"]

@@ -10,9 +10,9 @@ from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.handlers.describe_configs import BROKER, TOPIC
-from pyconsumer.broker.settings import ConfigType, Setting, nearest
+from pyconsumer.broker.settings import BrokerSetting, ConfigType, nearest
 from pyconsumer.errors import (
     BrokerResponseError,
     ConfigurationError,
@@ -111,7 +111,7 @@ def _check_broker_name(broker: Broker, name: str) -> None:
         raise InvalidRequestError(f"there is no broker {name!r}")
 
 
-def _dynamic_setting(name: str) -> Setting:
+def _dynamic_setting(name: str) -> BrokerSetting:
     """Return a broker setting that may be changed while the broker runs; raise for any other name."""
     setting = BROKER_SETTINGS.get(name)
     if setting is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext, settle
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.join import JoinRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.results import LeavingMember
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 

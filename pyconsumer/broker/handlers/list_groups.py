@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.group.access import GroupBroker
-from pyconsumer.broker.group.coordinator import CLASSIC_TYPE
+from pyconsumer.broker.group.coordinator import CLASSIC_TYPE, GroupBroker
 from pyconsumer.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 __all__ = ["handle"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.partition import Partition
 from pyconsumer.errors import (
     BrokerResponseError,

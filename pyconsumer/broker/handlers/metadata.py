@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.topic_names import plain_name
 from pyconsumer.errors import (
     BrokerResponseError,

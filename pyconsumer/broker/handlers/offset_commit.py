@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext, settle
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.offset_commit import (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext, settle
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.access import GroupBroker
-from pyconsumer.errors import UnknownTopicOrPartitionError
+from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.errors import Errors, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -25,11 +24,11 @@ async def handle(broker: GroupBroker, request: OffsetDeleteRequest, context: Req
         for one in topic.partitions
         if 0 <= one.partition_index < (broker.partition_count(topic.name) or 0)
     ]
-    error_code: int = codes.NONE
+    error_code: int = Errors.NONE
     results: dict[TopicPartition, int] = {}
     if known or not request.topics:
         error_code, results = await settle(broker.group_coordinator.delete_offsets(request.group_id, known))
-    if error_code != codes.NONE:
+    if error_code != Errors.NONE:
         return OffsetDeleteResponse(error_code=error_code)
     response = OffsetDeleteResponse()
     for topic in request.topics:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyconsumer.broker.context import RequestContext, settle
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.results import FetchedOffset
-from pyconsumer.errors import UnknownTopicIdError
+from pyconsumer.errors import Errors, UnknownTopicIdError
 from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestTopics,
@@ -51,7 +50,7 @@ async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: 
     error_code, found = await settle(
         broker.group_coordinator.fetch_offsets(request.group_id, partitions, require_stable=request.require_stable)
     )
-    if error_code != codes.NONE and context.api_version < 2:
+    if error_code != Errors.NONE and context.api_version < 2:
         # There is no place for an error of the group as a whole.
         found = dict.fromkeys(partitions or (), FetchedOffset(error_code=error_code))
     topics: dict[str, OffsetFetchResponseTopic] = {}
@@ -93,7 +92,7 @@ async def _group(
     error_code, found = await settle(
         broker.group_coordinator.fetch_offsets(group_id, partitions, require_stable=require_stable, topic_ids=topic_ids)
     )
-    if error_code != codes.NONE:
+    if error_code != Errors.NONE:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error_code)
     topics: dict[str, OffsetFetchResponseTopics] = {}
     for (name, index), one in found.items():

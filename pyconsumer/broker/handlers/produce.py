@@ -7,9 +7,9 @@ import logging
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, settle
 from pyconsumer.broker.controller import INTERNAL_TOPICS
-from pyconsumer.broker.error_answers import code_and_text
+from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
-from pyconsumer.broker.purgatory import Appended, DelayedProduce
+from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
 from pyconsumer.errors import (
     BrokerResponseError,
     InvalidRecordError,
@@ -47,7 +47,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     """Append to each partition. With acks=0 there is no answer; an error then closes the connection, as Kafka does."""
     responses = []
     failed = False
-    waiting: list[tuple[PartitionProduceResponse, Appended]] = []
+    waiting: list[tuple[PartitionProduceResponse, AppendProgress]] = []
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, context.api_version)
         partitions = []
@@ -84,7 +84,7 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
 
 
 async def _replicate(
-    broker: Broker, waiting: list[tuple[PartitionProduceResponse, Appended]], until: float, version: int
+    broker: Broker, waiting: list[tuple[PartitionProduceResponse, AppendProgress]], until: float, version: int
 ) -> None:
     """Wait until the replicas in sync have what was appended; answers get an error where that did not come about."""
     wait = DelayedProduce(broker.timer, broker.soon, until, [appended for _, appended in waiting])
@@ -100,7 +100,7 @@ async def _replicate(
 
 def _append(
     broker: Broker, topic: str, data: PartitionProduceData, request: ProduceRequest, context: RequestContext
-) -> tuple[PartitionProduceResponse, Appended | None]:
+) -> tuple[PartitionProduceResponse, AppendProgress | None]:
     try:
         records = data.records
         if request.acks not in (-1, 0, 1):
@@ -125,7 +125,7 @@ def _append(
     )
     if request.acks != _ALL or len(partition.replicas) == 1:
         return answer, None
-    return answer, Appended(partition, result.last_offset + 1, partition.leader_epoch)
+    return answer, AppendProgress(partition, result.last_offset + 1, partition.leader_epoch)
 
 
 def _failed(

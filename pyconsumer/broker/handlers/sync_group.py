@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext, settle
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.access import GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 __all__ = ["handle"]
@@ -13,7 +13,7 @@ __all__ = ["handle"]
 async def handle(broker: GroupBroker, request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse:
     """Wait for the leader's assignment. From version 5 on a client has to name protocol type and strategy (KIP-559)."""
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
-        return SyncGroupResponse(error_code=codes.INCONSISTENT_GROUP_PROTOCOL)
+        return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL)
     result = await settle(
         broker.group_coordinator.sync_group(
             request.group_id,

@@ -14,12 +14,10 @@ from typing import NamedTuple
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
-from pyconsumer.broker.log.pieces import pieces
-from pyconsumer.broker.log.producer_recovery import load_producers, remove_snapshots
-from pyconsumer.broker.log.producer_state import ProducerState
+from pyconsumer.broker.log.producer_state import ProducerState, load_producers, remove_snapshots
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_name
-from pyconsumer.broker.log.validation import check_batches, correct_timestamps, place, recompress
+from pyconsumer.broker.log.validation import check_batches, correct_timestamps, pieces, place, recompress
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
 from pyconsumer.protocol.records.batch import BatchInfo, check_crc, scan

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.producer_recovery import load_producers
+from pyconsumer.broker.log.producer_state import load_producers
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_bases, segment_name
 from pyconsumer.clock import Clock

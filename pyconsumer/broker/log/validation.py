@@ -3,11 +3,14 @@
 As by Java's ``LogValidator`` the records inside a client's batch are checked too, decompressed if need be. The broker
 setting ``pyconsumer.validate.records`` turns that off; then only keys on a compacted topic and a bound for old
 timestamps make it look at records. Errors carry Kafka's codes; their text goes to the producer.
+
+What a batch holds, as columns and a piece at a time: a compressed batch of 1 MB may hold millions of records.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 from pyconsumer.broker.config import TopicConfig
@@ -23,7 +26,7 @@ from pyconsumer.errors import (
     UnsupportedCodecError,
     UnsupportedCompressionTypeError,
 )
-from pyconsumer.protocol.records import check_records, compression
+from pyconsumer.protocol.records import Columns, ColumnsBuilder, Cursor, check_records, compression
 from pyconsumer.protocol.records._pure import check_count
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import (
@@ -38,6 +41,30 @@ from pyconsumer.protocol.records.batch import (
 )
 from pyconsumer.protocol.records.checking import Problem, RecordProblem, record_problems
 from pyconsumer.protocol.records.crc import crc32c
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["pieces"]
+
+_RECORDS: Final = 10_000
+
+_NOWHERE: Final = TopicPartition("", -1)
+
+
+def pieces(
+    batch: bytes | bytearray | memoryview, base_offset: int, *, with_keys: bool, check_crc: bool
+) -> Iterator[Columns]:
+    """Offsets, timestamps and, if wanted, keys of a batch's records. A control batch has none here.
+
+    Raises:
+        CorruptRecordError: it is damaged, or decompresses to more than any consumer takes; after the records before.
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    cursor = Cursor(_NOWHERE, batch, fetch_offset=base_offset, check_crcs=check_crc)
+    while not cursor.exhausted:
+        builder = ColumnsBuilder(with_keys=with_keys, with_values=False)
+        cursor.take_into(builder, _RECORDS)
+        yield builder.build()
+
 
 __all__ = [
     "InvalidRecordsError",
@@ -51,14 +78,18 @@ __all__ = [
 Buffer = bytes | bytearray | memoryview
 
 _HIGHEST_CODEC = compression.Codec.ZSTD
+
 _CODEC_NAMES = {"uncompressed": compression.Codec.NONE} | {
     codec.name.lower(): codec for codec in compression.Codec if codec is not compression.Codec.NONE
 }
 
 
 _LONG_MIN: Final = -(2**63)
+
 _LONG_MAX: Final = 2**63 - 1
+
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
+
 _MAX_TIMESTAMP_AT: Final = 35
 #: Problems of so many records are in an error's own text, as in Java.
 _NAMED_IN_TEXT: Final = 3

@@ -17,14 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.assignors import CooperativeStickyDelayedAssignor, common_protocol, resolve
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.background import HeartbeatThread
-from pyconsumer.consumer.coordinator.commits import AutoCommit, CommitCallback, OffsetCommitter
-from pyconsumer.consumer.coordinator.committed import CommittedOffsets
-from pyconsumer.consumer.coordinator.link import COORDINATOR, CoordinatorLink
-from pyconsumer.consumer.coordinator.member import GroupSettings
-from pyconsumer.consumer.coordinator.membership import ClassicMembership
-from pyconsumer.consumer.coordinator.rebalance import Rebalancer
-from pyconsumer.consumer.coordinator.steps import (
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
+from pyconsumer.consumer.coordinator.group_state import (
     BuildJoin,
     CompleteJoin,
     ComputeAssignment,
@@ -32,14 +27,17 @@ from pyconsumer.consumer.coordinator.steps import (
     PrepareJoin,
     Raise,
 )
+from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
+from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
+from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Steps, Wait
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ class ConsumerCoordinator:
             ),
             now=now,
         )
-        self._link = CoordinatorLink(
+        self._link = CoordinatorClient(
             client, self._core, self._lock, clock, changed=self._changed, disconnect=self._disconnect
         )
         self._auto_commit = AutoCommit(
@@ -134,7 +132,7 @@ class ConsumerCoordinator:
             backoff=backoff,
             commits=lambda: self._committer.acknowledged,
         )
-        self._rebalancer = Rebalancer(
+        self._rebalancer = RebalanceSteps(
             self._link,
             client,
             metadata=metadata,

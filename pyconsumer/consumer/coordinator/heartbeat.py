@@ -18,10 +18,10 @@ import math
 
 from pyconsumer.network.backoff import Backoff
 
-__all__ = ["HeartbeatTimer"]
+__all__ = ["Heartbeat"]
 
 
-class HeartbeatTimer:
+class Heartbeat:
     """The three clocks of a member: heartbeat, session, poll.
 
     Args:

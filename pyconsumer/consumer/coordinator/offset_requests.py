@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from pyconsumer.consumer.coordinator.state import Generation
+from pyconsumer.consumer.coordinator.group_state import Generation
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -11,9 +11,8 @@ from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture, drive
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import drive
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from pyconsumer.protocol.messages.metadata import (

@@ -13,9 +13,8 @@ from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
 from pyconsumer.network.client import ClientResponse, NetworkClient
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Steps, drive
 from pyconsumer.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,

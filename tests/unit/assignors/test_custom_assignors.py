@@ -12,7 +12,7 @@ import pyconsumer.assignors
 from pyconsumer.assignors import Assignment, Assignor, PartitionAssignor, RebalanceProtocol, Subscription, resolve
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.coordinator.leader import divide
+from pyconsumer.consumer.coordinator.rebalance import divide
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.connection import Connection
+from pyconsumer.broker.client_connection import ClientConnection
 from pyconsumer.broker.handlers import SERVED, handler_of
 from pyconsumer.broker.security import Session
 from pyconsumer.protocol.api import decode_response, encode_request
@@ -91,7 +91,7 @@ class Client:
             scratch=memoryview(bytearray(256 << 10)),
         )
         server.forget = lambda connection: None
-        self.connection = Connection(server, self.sink, "PLAINTEXT", "/h", Session(), None)  # type: ignore[arg-type]
+        self.connection = ClientConnection(server, self.sink, "PLAINTEXT", "/h", Session(), None)  # type: ignore[arg-type]
 
     def send(self, *requests: tuple[Message, int]) -> None:
         for number, (request, version) in enumerate(requests):
@@ -222,7 +222,7 @@ class TestAHandlerThatCannotGoOn:
 
         known = handler_of
         monkeypatch.setattr(
-            "pyconsumer.broker.connection.handler_of", lambda api_key: known(api_key)._replace(handle=handle)
+            "pyconsumer.broker.client_connection.handler_of", lambda api_key: known(api_key)._replace(handle=handle)
         )
 
     def test_the_client_is_told(self, code: int) -> None:
@@ -251,7 +251,9 @@ def test_bytes_after_a_complete_request_are_ignored(
         seen.append(request)
 
     known = handler_of
-    monkeypatch.setattr("pyconsumer.broker.connection.handler_of", lambda key: known(key)._replace(handle=handle))
+    monkeypatch.setattr(
+        "pyconsumer.broker.client_connection.handler_of", lambda key: known(key)._replace(handle=handle)
+    )
     client = Client(World())
     served = handler_of(api_key)
     assert served is not None

@@ -11,11 +11,10 @@ import pytest
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
-from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.coordinator import PartitionErrors
+from pyconsumer.broker.group.log_storage import LogGroupStorage
 from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group_storage import LogGroupStorage
-from pyconsumer.errors import NotLeaderOrFollowerError
+from pyconsumer.errors import Errors, NotLeaderOrFollowerError
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.brokers import Brokers
 
@@ -52,10 +51,10 @@ def test_the_old_one_sends_away_and_the_new_one_loads_first(brokers: Brokers) ->
     answer = commit(brokers, 0, 42)
     brokers.run()
     assert answer.value == {TP: 0}
-    assert committed(brokers, 1) == (codes.NOT_COORDINATOR, -1)
+    assert committed(brokers, 1) == (Errors.NOT_COORDINATOR, -1)
     brokers.controller.move_leader(OFFSETS_TOPIC, 0, 1)
-    assert committed(brokers, 0) == (codes.NOT_COORDINATOR, -1)
-    assert committed(brokers, 1) == (codes.COORDINATOR_LOAD_IN_PROGRESS, -1)
+    assert committed(brokers, 0) == (Errors.NOT_COORDINATOR, -1)
+    assert committed(brokers, 1) == (Errors.COORDINATOR_LOAD_IN_PROGRESS, -1)
     brokers.advance(0.1)
     assert committed(brokers, 1) == (0, 42)
     assert not brokers.alive[0].group_coordinator.manager.groups
@@ -69,7 +68,7 @@ def test_a_commit_under_way_when_the_coordinator_moves_is_not_acknowledged(broke
     assert not answer.done
     brokers.controller.move_leader(OFFSETS_TOPIC, 0, 1)
     brokers.advance(0.1)
-    assert answer.value == {TP: codes.NOT_COORDINATOR}
+    assert answer.value == {TP: Errors.NOT_COORDINATOR}
     assert committed(brokers, 1) == (0, -1)
 
 
@@ -81,14 +80,14 @@ def test_there_and_back_while_the_first_load_goes_on(brokers: Brokers) -> None:
     for _ in range(3):
         brokers.controller.move_leader(OFFSETS_TOPIC, 0, 1)
         brokers.advance(0.002)  # some pieces are read, not all
-        assert committed(brokers, 1)[0] == codes.COORDINATOR_LOAD_IN_PROGRESS
+        assert committed(brokers, 1)[0] == Errors.COORDINATOR_LOAD_IN_PROGRESS
         brokers.controller.move_leader(OFFSETS_TOPIC, 0, 0)
-        assert committed(brokers, 0)[0] == codes.COORDINATOR_LOAD_IN_PROGRESS
+        assert committed(brokers, 0)[0] == Errors.COORDINATOR_LOAD_IN_PROGRESS
         brokers.controller.move_leader(OFFSETS_TOPIC, 0, 1)
         brokers.controller.move_leader(OFFSETS_TOPIC, 0, 0)
     brokers.advance(1.0)
     assert committed(brokers, 0) == (0, 49)
-    assert committed(brokers, 1) == (codes.NOT_COORDINATOR, -1)
+    assert committed(brokers, 1) == (Errors.NOT_COORDINATOR, -1)
 
 
 def test_a_read_that_another_epoch_overtakes_is_no_whole_read(brokers: Brokers) -> None:

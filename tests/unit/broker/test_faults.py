@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.broker.error_answers import error_answer
+from pyconsumer.broker.error_responses import error_answer
 from pyconsumer.broker.faults import Faults, api_key_of, topics_of
 from pyconsumer.broker.handlers import SERVED
 from pyconsumer.errors import ConfigurationError

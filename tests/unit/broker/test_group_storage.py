@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.group.storage import AppendResult
-from pyconsumer.broker.group_storage import LogGroupStorage
+from pyconsumer.broker.group.log_storage import LogGroupStorage
+from pyconsumer.broker.group.storage import StoreResult
 from pyconsumer.errors import CoordinatorNotAvailableError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.records import iter_records
@@ -46,7 +46,7 @@ def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
     assert not written.done, "one of three is missing"
     brokers.alive[followers[1]].fetcher.resume()
     brokers.run()
-    assert written.value == AppendResult(0, 0)
+    assert written.value == StoreResult(0, 0)
     log = brokers.replica(followers[0], OFFSETS_TOPIC).log
     (batch,) = log.raw(1 << 20)
     assert [(r.key, r.value, r.timestamp) for r in iter_records(batch)] == [(b"k1", b"v1", 1_000), (b"k2", None, 1_000)]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.log.partition_log import PartitionLog
-from pyconsumer.broker.log.pieces import pieces
+from pyconsumer.broker.log.validation import pieces
 from pyconsumer.broker.partition import Partition
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import (

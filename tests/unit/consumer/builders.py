@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaError
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import BatchBuilder
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition

@@ -13,14 +13,13 @@ import pytest
 
 from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.core import ConsumerCore
-from pyconsumer.consumer.fetch_state import FetchState
+from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import NO_THREAD
 from pyconsumer.consumer.interceptors import Interceptors
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
-from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.partition_state import FetchPosition, FetchState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     ConcurrentAccessError,
@@ -33,9 +32,8 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     TopicAuthorizationFailedError,
 )
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Wait
 from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
 from tests.unit.consumer.builders import FakeClient, batch, offsets_of
@@ -103,7 +101,7 @@ class World:
         self.metadata.update(metadata_response({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
         self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
         self.coordinator = FakeCoordinator(self.subscriptions)
-        self.core = ConsumerCore(
+        self.core = ConsumerDelegate(
             config=self.config,
             client=self.client,  # type: ignore[arg-type]
             metadata=self.metadata,
@@ -800,7 +798,7 @@ def test_a_poll_takes_the_guard_notes_its_start_and_then_looks_at_the_subscripti
         monkeypatch.setattr(owner, name, note)
 
     noting(ConsumerMetrics, "on_poll_start")
-    noting(ConsumerCore, "_check_subscribed")
+    noting(ConsumerDelegate, "_check_subscribed")
     with pytest.raises(IllegalStateError, match="subscribe"):
         alone.poll()
     assert done == [("on_poll_start", 1), ("_check_subscribed", 1)]

@@ -16,7 +16,6 @@ import pytest
 
 import pyconsumer
 from pyconsumer import ConsumerRecord, ConsumerRecords, OffsetAndMetadata, TopicPartition
-from pyconsumer.consumer.background import BackgroundSteps
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.guard import NO_THREAD, AccessGuard
@@ -30,8 +29,7 @@ from pyconsumer.errors import (
     RecordDeserializationError,
     UnknownServerError,
 )
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import Wait
+from pyconsumer.network.futures import RequestFuture, ResumableCall, Wait
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 
@@ -458,7 +456,7 @@ def test_background_steps_go_on_when_what_they_wait_for_has_come() -> None:
             yield Wait(future, 50.0)
         return future.value + 1
 
-    background = BackgroundSteps(steps(), 60.0)
+    background = ResumableCall(steps(), 60.0)
     assert not background.advance(10.0)
     assert background.due_at == 50.0
 
@@ -476,7 +474,7 @@ def test_background_steps_that_wait_for_anything_look_once_each_time() -> None:
             looks.append(1)
             yield Wait(None, 50.0)
 
-    background = BackgroundSteps(steps(), 60.0)
+    background = ResumableCall(steps(), 60.0)
     for expected in (1, 2, 3):
         assert not background.advance(10.0)
         assert len(looks) == expected
@@ -494,7 +492,7 @@ def test_background_steps_fail_at_their_deadline() -> None:
         finally:
             ended.append("finally")
 
-    background = BackgroundSteps(steps(), 60.0)
+    background = ResumableCall(steps(), 60.0)
     background.advance(10.0)
     assert background.due_at == 60.0
 
@@ -509,7 +507,7 @@ def test_background_steps_that_ctrl_c_ended_have_failed_and_found_nothing() -> N
         raise KeyboardInterrupt
         yield
 
-    background = BackgroundSteps(steps(), 100.0)
+    background = ResumableCall(steps(), 100.0)
     with pytest.raises(KeyboardInterrupt):
         background.advance(0.0)
     assert background.advance(0.0)
@@ -523,7 +521,7 @@ def test_background_steps_keep_their_error() -> None:
         yield Wait(None, 0.0)
         raise UnknownServerError("no")
 
-    background = BackgroundSteps(steps(), 60.0)
+    background = ResumableCall(steps(), 60.0)
     assert not background.advance(1.0)
     assert background.advance(1.0)
     assert isinstance(background.error, UnknownServerError)

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.fetch_state import FetchState
-from pyconsumer.consumer.offsets import OffsetFetcher, current_leader
-from pyconsumer.consumer.partition_state import FetchPosition
-from pyconsumer.consumer.reset_policy import EARLIEST, LATEST, ResetPolicy
+from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
+from pyconsumer.consumer.partition_state import FetchPosition, FetchState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     AuthenticationError,
@@ -21,8 +20,8 @@ from pyconsumer.errors import (
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
+from pyconsumer.network.futures import Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.waiting import Wait
 from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyconsumer.consumer.auto_offset_reset import EARLIEST
 from pyconsumer.consumer.fetch_planner import MAX_BUFFERED_FETCHES, FetchPlanner, PlannedFetch
 from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
-from pyconsumer.consumer.reset_policy import EARLIEST
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.structs import TopicPartition
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.consumer.fetch_session import FetchSession, SessionPartition
+from pyconsumer.consumer.fetch_session import FetchSessionHandler, SessionPartition
 from pyconsumer.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import TopicPartition
@@ -32,8 +32,8 @@ def answer(
     )
 
 
-def opened(*partitions: TopicPartition, session_id: int = 77) -> FetchSession:
-    session = FetchSession(1)
+def opened(*partitions: TopicPartition, session_id: int = 77) -> FetchSessionHandler:
+    session = FetchSessionHandler(1)
     session.plan({tp: part(tp) for tp in partitions}, ())
     assert session.on_response(answer(*partitions, session_id=session_id), BY_ID).accepted
     return session
@@ -41,7 +41,7 @@ def opened(*partitions: TopicPartition, session_id: int = 77) -> FetchSession:
 
 @pytest.mark.spec("client:GP-33")
 def test_the_first_request_is_full_and_asks_for_a_session() -> None:
-    session = FetchSession(1)
+    session = FetchSessionHandler(1)
 
     request = session.plan({A0: part(A0), B0: part(B0)}, ())
 
@@ -76,7 +76,7 @@ def test_epochs_count_up_and_wrap() -> None:
 
 @pytest.mark.spec("client:GP-33")
 def test_a_broker_without_room_for_a_session_is_asked_for_everything_again() -> None:
-    session = FetchSession(1)
+    session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
     assert session.on_response(answer(A0, A1), BY_ID).accepted
 
@@ -123,7 +123,7 @@ def test_a_lost_connection_closes_the_session_and_opens_one() -> None:
 
 @pytest.mark.spec("client:GP-36")
 def test_a_full_answer_must_hold_all_that_was_asked() -> None:
-    session = FetchSession(1)
+    session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
 
     judged = session.on_response(answer(A0, session_id=5), BY_ID)
@@ -153,7 +153,7 @@ def test_an_answer_must_not_hold_a_partition_twice() -> None:
 
 @pytest.mark.spec("client:GP-36")
 def test_an_empty_full_answer_with_a_throttle_time_is_a_signal() -> None:
-    session = FetchSession(1)
+    session = FetchSessionHandler(1)
     session.plan({A0: part(A0)}, ())
 
     judged = session.on_response(answer(throttle=50), BY_ID)
@@ -181,7 +181,7 @@ def test_a_new_fetch_epoch_at_the_same_offset_is_not_told_again() -> None:
 
 
 def test_without_the_id_of_one_topic_names_are_used() -> None:
-    session = FetchSession(1)
+    session = FetchSessionHandler(1)
 
     request = session.plan({A0: part(A0), B0: part(B0, topic_id=ZERO_UUID)}, ())
 
@@ -189,7 +189,7 @@ def test_without_the_id_of_one_topic_names_are_used() -> None:
 
 
 def test_a_session_is_opened_anew_when_ids_become_usable() -> None:
-    session = FetchSession(1)
+    session = FetchSessionHandler(1)
     session.plan({A0: part(A0), B0: part(B0, topic_id=ZERO_UUID)}, ())
     session.on_response(answer(A0, B0, session_id=77), BY_NAME)
     assert session.next_epoch == 1
@@ -223,7 +223,7 @@ def test_an_unknown_topic_id_in_an_answer_is_refused() -> None:
 
 @pytest.mark.spec("client:GP-33")
 def test_without_incremental_sessions_everything_is_asked_with_epoch_minus_one() -> None:
-    session = FetchSession(1, incremental=False)
+    session = FetchSessionHandler(1, incremental=False)
     for _ in range(2):
         request = session.plan({A0: part(A0)}, ())
         assert (request.session_id, request.epoch) == (0, -1)

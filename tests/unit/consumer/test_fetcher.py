@@ -11,11 +11,10 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.fetch_state import FetchState
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.offsets import current_leader
-from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.offset_fetcher import current_leader
+from pyconsumer.consumer.partition_state import FetchPosition, FetchState
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     CorruptRecordError,

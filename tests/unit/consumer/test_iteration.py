@@ -14,7 +14,7 @@ import pytest
 from pyconsumer import KafkaConsumer
 from pyconsumer.consumer import arrow  # imported here, as an interrupted import is another matter
 from pyconsumer.consumer.completed_fetch import CompletedFetch
-from pyconsumer.consumer.core import LOOK_AROUND_S
+from pyconsumer.consumer.delegate import LOOK_AROUND_S
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition

@@ -6,8 +6,14 @@ import itertools
 
 import pytest
 
-from pyconsumer.consumer.fetch_state import RULES, FetchState, next_state
-from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, PartitionState
+from pyconsumer.consumer.partition_state import (
+    RULES,
+    FetchPosition,
+    FetchState,
+    LeaderAndEpoch,
+    TopicPartitionState,
+    next_state,
+)
 from pyconsumer.structs import TopicPartition
 
 INIT, F, R, V = FetchState.INITIALIZING, FetchState.FETCHING, FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION
@@ -31,8 +37,8 @@ def test_an_illegal_move_changes_nothing_and_is_no_error(current: FetchState, wa
     assert next_state(current, wanted) is expected
 
 
-def at(position: int) -> PartitionState:
-    state = PartitionState(TP, 1)
+def at(position: int) -> TopicPartitionState:
+    state = TopicPartitionState(TP, 1)
     assert state.move_to(F, FetchPosition(position, 3, LeaderAndEpoch(1, 4)))
     return state
 
@@ -40,7 +46,7 @@ def at(position: int) -> PartitionState:
 @pytest.mark.spec("client:SS-39")
 @pytest.mark.parametrize("wanted", [F, V])
 def test_a_state_that_needs_a_position_is_not_entered_without_one(wanted: FetchState) -> None:
-    state = PartitionState(TP, 1)
+    state = TopicPartitionState(TP, 1)
 
     with pytest.raises(AssertionError, match="without a position"):
         state.move_to(wanted)
@@ -69,7 +75,7 @@ def test_a_move_that_was_refused_keeps_the_position() -> None:
 
 @pytest.mark.spec("client:SS-30")
 def test_a_new_partition_is_initializing_and_knows_nothing() -> None:
-    state = PartitionState(TP, 7)
+    state = TopicPartitionState(TP, 7)
 
     assert state.state is INIT
     assert state.fetch_position is None

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from pyconsumer.consumer.fetch_state import FetchState
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
-from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
-from pyconsumer.consumer.reset_policy import EARLIEST, LATEST, NONE, ResetPolicy
+from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, NONE, ResetPolicy
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, FetchState, LeaderAndEpoch
 from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
 from pyconsumer.errors import IllegalStateError, LogTruncationError, NoOffsetForPartitionError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition

@@ -9,9 +9,8 @@ from typing import Any
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaError
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.peer import ClientResponse
-from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyconsumer.consumer.coordinator.lookup import USER
-from pyconsumer.consumer.coordinator.member import GroupSettings
-from pyconsumer.consumer.coordinator.membership import ClassicMembership
-from pyconsumer.consumer.coordinator.state import Generation
-from pyconsumer.consumer.coordinator.steps import (
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import (
     BuildJoin,
     CompleteJoin,
     ComputeAssignment,
     FindCoordinator,
+    Generation,
     PrepareJoin,
     SendHeartbeat,
     SendJoin,
     SendSync,
 )
+from pyconsumer.consumer.coordinator.membership import GroupSettings
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.consumer_protocol import encode_assignment, encode_subscription
 from pyconsumer.protocol.messages.heartbeat import HeartbeatResponse

@@ -15,16 +15,14 @@ from typing import Any
 from pyconsumer.assignors import Assignor, RebalanceProtocol, common_protocol
 from pyconsumer.broker.timer import Timer, TimerHandle
 from pyconsumer.clock import ManualClock
-from pyconsumer.consumer.coordinator.leader import divide, read_members, snapshot
-from pyconsumer.consumer.coordinator.lookup import BACKGROUND, USER
-from pyconsumer.consumer.coordinator.member import GroupSettings
-from pyconsumer.consumer.coordinator.membership import ClassicMembership
-from pyconsumer.consumer.coordinator.state import MemberState
-from pyconsumer.consumer.coordinator.steps import (
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, USER
+from pyconsumer.consumer.coordinator.group_state import (
     BuildJoin,
     CompleteJoin,
     ComputeAssignment,
     FindCoordinator,
+    MemberState,
     PrepareJoin,
     Raise,
     SendHeartbeat,
@@ -34,6 +32,8 @@ from pyconsumer.consumer.coordinator.steps import (
     Sleep,
     Stop,
 )
+from pyconsumer.consumer.coordinator.membership import GroupSettings
+from pyconsumer.consumer.coordinator.rebalance import divide, read_members, snapshot
 from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.consumer_protocol import decode_assignment, encode_subscription

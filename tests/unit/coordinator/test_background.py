@@ -7,11 +7,12 @@ import math
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.consumer.coordinator.background import leave_request
-from pyconsumer.consumer.coordinator.lookup import BACKGROUND
-from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation, MemberState
-from pyconsumer.consumer.coordinator.steps import (
+from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
     FindCoordinator,
+    Generation,
+    MemberState,
     PrepareJoin,
     Raise,
     SendHeartbeat,
@@ -19,6 +20,7 @@ from pyconsumer.consumer.coordinator.steps import (
     Sleep,
     Stop,
 )
+from pyconsumer.consumer.coordinator.heartbeat_thread import leave_request
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError, KafkaError
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from tests.unit.coordinator.script import NODE, OTHER, Member

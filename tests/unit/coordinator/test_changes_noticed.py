@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.coordinator.steps import SendLeave
+from pyconsumer.consumer.coordinator.group_state import SendLeave
 from pyconsumer.protocol.consumer_protocol import decode_subscription, encode_assignment, owned_partitions
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest
 from pyconsumer.protocol.messages.metadata import (

@@ -10,12 +10,11 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.clock import ManualClock
-from pyconsumer.consumer.coordinator.commits import AutoCommit, OffsetCommitter
-from pyconsumer.consumer.coordinator.committed import CommittedOffsets
-from pyconsumer.consumer.coordinator.link import CoordinatorLink
-from pyconsumer.consumer.coordinator.state import MemberState
+from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
+from pyconsumer.consumer.coordinator.group_state import MemberState
+from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommittedOffsets, OffsetCommitter
 from pyconsumer.errors import KafkaError
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -51,7 +50,7 @@ class Bench:
         self.ids = {"t": b"T" * 16, "u": b"U" * 16} if ids else {}
         self.refreshes = 0
         self.told: list[dict[TopicPartition, OffsetAndMetadata]] = []
-        self.link = CoordinatorLink(
+        self.link = CoordinatorClient(
             self.network,  # type: ignore[arg-type]
             self.core,
             threading.RLock(),

@@ -13,8 +13,8 @@ from pyconsumer.assignors import Assignment, RangeAssignor
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.leader import snapshot
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.coordinator.rebalance import snapshot
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.metadata import Metadata

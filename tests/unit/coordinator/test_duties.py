@@ -10,13 +10,12 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.background import HeartbeatThread
-from pyconsumer.consumer.coordinator.heartbeat import HeartbeatTimer
-from pyconsumer.consumer.coordinator.lookup import BACKGROUND
-from pyconsumer.consumer.coordinator.membership import ClassicMembership
-from pyconsumer.consumer.coordinator.rebalance import Rebalancer
-from pyconsumer.consumer.coordinator.state import Generation, MemberState
-from pyconsumer.consumer.coordinator.steps import CompleteJoin
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
+from pyconsumer.consumer.coordinator.group_state import CompleteJoin, Generation, MemberState
+from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
+from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
+from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.protocol.consumer_protocol import encode_assignment
 from pyconsumer.protocol.messages.find_coordinator import (
@@ -68,7 +67,7 @@ def test_its_clocks() -> None:
     member.advance(1.0)
     member.stable()
     timer = member.core.timer
-    assert isinstance(timer, HeartbeatTimer)
+    assert isinstance(timer, Heartbeat)
     assert (timer.interval, timer.session_timeout) == (3.0, 10.0)
     assert timer.time_to_next(2.0) == 2.0
     assert not timer.session_expired(10.9)
@@ -202,7 +201,7 @@ def test_the_order_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     bench.clock.advance(5.0)
     note(ConsumerCoordinator, "_look_at_metadata", "metadata")
     note(ClassicMembership, "on_poll", "poll time")
-    note(Rebalancer, "prepare", "rejoin")
+    note(RebalanceSteps, "prepare", "rejoin")
     note(ConsumerCoordinator, "maybe_auto_commit_async", "auto-commit")
     call = bench.poll()
     assert done == ["metadata", "commit callback", "poll time", "auto-commit"], "no rejoin without the coordinator"

@@ -7,12 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.broker.group.state import GroupState
-from pyconsumer.consumer.coordinator.link import read_coordinator
-from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation, MemberState
-from pyconsumer.consumer.coordinator.steps import FindCoordinator, PrepareJoin, Raise
-from pyconsumer.error_codes import BY_CODE
-from pyconsumer.errors import KafkaError, for_code
+from pyconsumer.broker.group.group_metadata import GroupState
+from pyconsumer.consumer.coordinator.coordinator_client import read_coordinator
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
+    FindCoordinator,
+    Generation,
+    MemberState,
+    PrepareJoin,
+    Raise,
+)
+from pyconsumer.errors import BY_CODE, KafkaError, for_code
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.structs import OffsetAndMetadata
 from tests.unit.coordinator.network import Call

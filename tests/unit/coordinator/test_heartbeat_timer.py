@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from pyconsumer.consumer.coordinator.heartbeat import HeartbeatTimer
+from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from tests.unit.coordinator.script import BACKOFF
 
 
-def timer(**changes: float) -> HeartbeatTimer:
+def timer(**changes: float) -> Heartbeat:
     values = {"interval": 3.0, "session_timeout": 10.0, "max_poll_interval": 300.0} | changes
-    return HeartbeatTimer(backoff=BACKOFF, **values)  # type: ignore[arg-type]
+    return Heartbeat(backoff=BACKOFF, **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("client:HB-08", "client:HB-09", "client:HB-10", "transactions:HBT-14")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.assignors import RangeAssignor
-from pyconsumer.consumer.coordinator.state import MemberState
+from pyconsumer.consumer.coordinator.group_state import MemberState
 from tests.unit.coordinator.simulation import Simulation
 
 

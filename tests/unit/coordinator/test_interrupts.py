@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.coordinator import background
-from pyconsumer.consumer.coordinator.background import HeartbeatThread
+from pyconsumer.consumer.coordinator import heartbeat_thread
 from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.lookup import USER
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.errors import RetriableCommitFailedError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest
@@ -234,7 +234,7 @@ def test_a_thread_that_was_never_started_holds_nothing_and_is_replaced(
         def is_alive(self) -> bool:
             return False
 
-    monkeypatch.setattr(background, "threading", SimpleNamespace(Thread=Never))
+    monkeypatch.setattr(heartbeat_thread, "threading", SimpleNamespace(Thread=Never))
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             joining.poll()

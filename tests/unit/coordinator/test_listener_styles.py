@@ -11,7 +11,7 @@ from collections.abc import Collection
 import pytest
 
 from pyconsumer.assignors import Assignment, StickyAssignor, Subscription
-from pyconsumer.consumer.listener import ConsumerRebalanceListener
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.protocol.consumer_protocol import encode_assignment
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pyconsumer.consumer.coordinator.link import find_coordinator_request, read_coordinator
-from pyconsumer.consumer.coordinator.lookup import BACKGROUND, USER, CoordinatorLookup
+from pyconsumer.consumer.coordinator.coordinator_client import find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, USER, CoordinatorDiscovery
 from pyconsumer.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.structs import BrokerMetadata
@@ -16,7 +16,7 @@ from tests.unit.coordinator.script import BACKOFF, NODE, OTHER
 
 @pytest.mark.spec("client:CC-35", "client:CC-39")
 def test_one_lookup_at_a_time_and_again_after_it_ended() -> None:
-    lookup = CoordinatorLookup(BACKOFF)
+    lookup = CoordinatorDiscovery(BACKOFF)
     assert lookup.start(USER, 0.0)
     assert not lookup.start(USER, 0.0)
     assert lookup.due_at(USER) == math.inf
@@ -30,7 +30,7 @@ def test_one_lookup_at_a_time_and_again_after_it_ended() -> None:
 
 
 def test_pauses_between_failed_lookups_grow() -> None:
-    lookup = CoordinatorLookup(BACKOFF)
+    lookup = CoordinatorDiscovery(BACKOFF)
     now, pauses = 0.0, []
     for _ in range(6):
         assert lookup.start(USER, now)
@@ -42,7 +42,7 @@ def test_pauses_between_failed_lookups_grow() -> None:
 
 def test_each_thread_looks_for_itself() -> None:
     """The user's thread may leave its lookup unread for minutes while it works on records."""
-    lookup = CoordinatorLookup(BACKOFF)
+    lookup = CoordinatorDiscovery(BACKOFF)
     assert lookup.start(USER, 0.0)
     assert lookup.start(BACKGROUND, 0.0)
     assert lookup.found(BACKGROUND, NODE)
@@ -50,7 +50,7 @@ def test_each_thread_looks_for_itself() -> None:
 
 
 def test_the_first_loss_is_followed_by_a_lookup_at_once_the_next_ones_by_pauses() -> None:
-    lookup = CoordinatorLookup(BACKOFF)
+    lookup = CoordinatorDiscovery(BACKOFF)
     lookup.found(USER, NODE)
     dues = []
     for _ in range(4):
@@ -64,7 +64,7 @@ def test_the_first_loss_is_followed_by_a_lookup_at_once_the_next_ones_by_pauses(
 
 
 def test_only_the_coordinator_can_be_lost() -> None:
-    lookup = CoordinatorLookup(BACKOFF)
+    lookup = CoordinatorDiscovery(BACKOFF)
     assert not lookup.lost(1, 0.0)
     lookup.found(USER, OTHER)
     assert not lookup.lost(1, 0.0)

@@ -7,20 +7,21 @@ import math
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.consumer.coordinator.lookup import USER
-from pyconsumer.consumer.coordinator.membership import ClassicMembership
-from pyconsumer.consumer.coordinator.reactions import Reaction
-from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation, MemberState
-from pyconsumer.consumer.coordinator.steps import (
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
     BuildJoin,
     CompleteJoin,
     ComputeAssignment,
+    ErrorAction,
     FindCoordinator,
+    Generation,
+    MemberState,
     PrepareJoin,
     Raise,
 )
-from pyconsumer.error_codes import BY_CODE
-from pyconsumer.errors import GroupAuthorizationFailedError, KafkaConnectionError, for_code
+from pyconsumer.errors import BY_CODE, GroupAuthorizationFailedError, KafkaConnectionError, for_code
 from tests.unit.coordinator.script import NODE, OTHER, Member, settings
 
 S = MemberState
@@ -66,7 +67,7 @@ def test_what_is_lost_is_given_up_before_the_coordinator_is_sought() -> None:
     member.stable()
     core = member.core
     core.on_coordinator_lost(NODE.node_id, "no answer to heartbeats", 0.0)
-    core.on_commit_refused(Reaction.RESET_MEMBER, core.generation, for_code(25))
+    core.on_commit_refused(ErrorAction.RESET_MEMBER, core.generation, for_code(25))
     assert core.due_at(0.0) == 0.0
     prepare = core.next_step(0.0)
     assert isinstance(prepare, PrepareJoin)

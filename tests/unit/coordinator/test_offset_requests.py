@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, Generation
 from pyconsumer.consumer.coordinator.offset_requests import (
     commit_request,
     commit_results,
@@ -12,7 +13,6 @@ from pyconsumer.consumer.coordinator.offset_requests import (
     last_version_without_ids,
     topic_ids,
 )
-from pyconsumer.consumer.coordinator.state import NO_GENERATION, Generation
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,

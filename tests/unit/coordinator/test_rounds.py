@@ -18,7 +18,7 @@ from pyconsumer.assignors import (
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.join import JoinRequest
 from pyconsumer.broker.group.results import JoinResult
-from pyconsumer.consumer.coordinator.state import MemberState
+from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.structs import TopicPartition
 from tests.unit.coordinator.simulation import GROUP, SimulatedMember, Simulation
 

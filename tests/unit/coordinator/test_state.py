@@ -6,7 +6,14 @@ import itertools
 
 import pytest
 
-from pyconsumer.consumer.coordinator.state import NO_GENERATION, TRANSITIONS, Event, Generation, MemberState, next_state
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
+    TRANSITIONS,
+    Event,
+    Generation,
+    MemberState,
+    next_state,
+)
 from pyconsumer.errors import IllegalStateError
 
 S = MemberState

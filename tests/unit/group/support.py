@@ -9,16 +9,13 @@ from typing import Any, TypeVar
 
 from pyconsumer.broker.context import RequestContext, drive
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.access import GroupBroker
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
 from pyconsumer.broker.group.join import JoinRequest
-from pyconsumer.broker.group.member import MemberMetadata, Protocols
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
-from pyconsumer.broker.group.state import GroupState
-from pyconsumer.broker.group.storage import AppendResult, KeyValue
+from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -64,7 +61,7 @@ class MemoryStorage:
         self.leads = set(range(partitions))
         self.hold = False
         self.fail_with = 0
-        self.held: list[tuple[Deferred[AppendResult], AppendResult]] = []
+        self.held: list[tuple[Deferred[StoreResult], StoreResult]] = []
         self.appended: list[tuple[int, list[KeyValue]]] = []
         self.raises: Exception | None = None
 
@@ -79,19 +76,19 @@ class MemoryStorage:
         *,
         producer_id: int = -1,
         producer_epoch: int = -1,
-    ) -> Deferred[AppendResult]:
+    ) -> Deferred[StoreResult]:
         assert records
         assert now_ms == self.clock.wall_ms()
         if self.raises is not None:
             raise self.raises
-        result: Deferred[AppendResult] = Deferred()
+        result: Deferred[StoreResult] = Deferred()
         if partition not in self.leads:
-            result.set(AppendResult(NOT_LEADER))
+            result.set(StoreResult(NOT_LEADER))
             return result
         if self.fail_with:
-            outcome = AppendResult(self.fail_with)
+            outcome = StoreResult(self.fail_with)
         else:
-            outcome = AppendResult(0, self.write(partition, records, producer_id, producer_epoch))
+            outcome = StoreResult(0, self.write(partition, records, producer_id, producer_epoch))
         if self.hold:
             self.held.append((result, outcome))
         else:
@@ -131,7 +128,7 @@ class MemoryStorage:
     def release(self, index: int = 0, error_code: int | None = None) -> None:
         """Let one held append end."""
         waiter, outcome = self.held.pop(index)
-        waiter.set(outcome if error_code is None else AppendResult(error_code))
+        waiter.set(outcome if error_code is None else StoreResult(error_code))
 
     def release_all(self) -> None:
         while self.held:

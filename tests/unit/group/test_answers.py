@@ -6,15 +6,14 @@ import sys
 
 import pytest
 
-from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.answers import Answers
+from pyconsumer.broker.deferred import Deferred, PendingReplies
 from tests.unit.group.support import World, value_of
 
 MANY = 2 * sys.getrecursionlimit()
 
 
 def test_answers_that_lead_to_requests_are_given_by_one_loop() -> None:
-    answers = Answers()
+    answers = PendingReplies()
     given: list[int] = []
 
     def ask(number: int) -> None:
@@ -29,7 +28,7 @@ def test_answers_that_lead_to_requests_are_given_by_one_loop() -> None:
 
 
 def test_what_an_answer_leads_to_is_answered_after_those_that_were_ready() -> None:
-    answers = Answers()
+    answers = PendingReplies()
     given: list[str] = []
     first, second, third = Deferred[str](), Deferred[str](), Deferred[str]()
     for waiter in (first, second, third):
@@ -48,7 +47,7 @@ def test_what_an_answer_leads_to_is_answered_after_those_that_were_ready() -> No
 
 
 def test_an_answer_that_breaks_is_nobody_elses_business(caplog: pytest.LogCaptureFixture) -> None:
-    answers = Answers()
+    answers = PendingReplies()
     broken, other = Deferred[int](), Deferred[int]()
     broken.on_done(lambda _: 1 // 0)
     with answers:
@@ -59,7 +58,7 @@ def test_an_answer_that_breaks_is_nobody_elses_business(caplog: pytest.LogCaptur
 
 
 def test_who_was_told_of_an_error_is_not_answered_again() -> None:
-    answers = Answers()
+    answers = PendingReplies()
     waiter = Deferred[int]()
     with answers:
         answers.put(waiter, 1)

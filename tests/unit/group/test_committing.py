@@ -6,12 +6,10 @@ import logging
 
 import pytest
 
-from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
-from pyconsumer.broker.group.state import GroupState
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.structs import TopicPartition
 from tests.unit.group.support import GROUP, TP0, TP1, Client, World, client_of, member, subscription, value_of
 
@@ -22,9 +20,9 @@ from tests.unit.group.support import GROUP, TP0, TP1, Client, World, client_of, 
     ("spec_id", "generation", "knows", "error_code"),
     [
         ("transactions:OCM-06c", -1, True, 0),
-        ("transactions:OCM-06d", 0, False, codes.ILLEGAL_GENERATION),
-        ("broker:API-01", 3, False, codes.ILLEGAL_GENERATION),
-        ("broker:API-01", 3, True, codes.GROUP_ID_NOT_FOUND),
+        ("transactions:OCM-06d", 0, False, Errors.ILLEGAL_GENERATION),
+        ("broker:API-01", 3, False, Errors.ILLEGAL_GENERATION),
+        ("broker:API-01", 3, True, Errors.GROUP_ID_NOT_FOUND),
     ],
 )
 def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, knows: bool, error_code: int) -> None:
@@ -44,21 +42,21 @@ def test_a_commit_is_refused_for_one_reason_after_the_other() -> None:
     def told(client: Client | None, **more: object) -> int:
         return value_of(world.commit({TP0: 1}, client, **more))[TP0]
 
-    assert told(None) == codes.UNKNOWN_MEMBER_ID
-    assert told(Client("nobody", 9, "i")) == codes.FENCED_INSTANCE_ID
-    assert told(Client("nobody", 9)) == codes.UNKNOWN_MEMBER_ID
-    assert told(Client(dynamic.member_id, 1, "unknown")) == codes.UNKNOWN_MEMBER_ID
-    assert told(static, generation_id=9) == codes.ILLEGAL_GENERATION
-    assert told(static, generation_id=-1) == codes.ILLEGAL_GENERATION
+    assert told(None) == Errors.UNKNOWN_MEMBER_ID
+    assert told(Client("nobody", 9, "i")) == Errors.FENCED_INSTANCE_ID
+    assert told(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert told(Client(dynamic.member_id, 1, "unknown")) == Errors.UNKNOWN_MEMBER_ID
+    assert told(static, generation_id=9) == Errors.ILLEGAL_GENERATION
+    assert told(static, generation_id=-1) == Errors.ILLEGAL_GENERATION
     assert told(static) == 0
     assert told(dynamic) == 0
     back = [world.rejoin(static), world.rejoin(dynamic)]
     assert world.state is GroupState.COMPLETING_REBALANCE
-    assert told(client_of(back[0], "i")) == codes.REBALANCE_IN_PROGRESS
-    assert told(Client("nobody", 9)) == codes.UNKNOWN_MEMBER_ID
-    assert told(client_of(back[0], "i"), generation_id=1) == codes.ILLEGAL_GENERATION
+    assert told(client_of(back[0], "i")) == Errors.REBALANCE_IN_PROGRESS
+    assert told(Client("nobody", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert told(client_of(back[0], "i"), generation_id=1) == Errors.ILLEGAL_GENERATION
     world.group().transition_to(GroupState.DEAD)
-    assert told(Client("nobody", 9, "i")) == codes.COORDINATOR_NOT_AVAILABLE
+    assert told(Client("nobody", 9, "i")) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.spec("broker:API-02", "transactions:OCM-06j")
@@ -89,11 +87,11 @@ def test_the_empty_group_id_may_store_offsets_but_not_join() -> None:
     world = World()
     assert value_of(world.commit({TP0: 4}, group="")) == {TP0: 0}
     assert world.offset(group="") == 4
-    assert value_of(world.join(group="")).error_code == codes.INVALID_GROUP_ID
+    assert value_of(world.join(group="")).error_code == Errors.INVALID_GROUP_ID
     assert world.coordinator.describe_group("")[0] == 0
     assert value_of(world.coordinator.delete_groups([""])) == {"": 0}
     nothing: str = None  # type: ignore[assignment]
-    assert world.coordinator.describe_group(nothing)[0] == codes.INVALID_GROUP_ID
+    assert world.coordinator.describe_group(nothing)[0] == Errors.INVALID_GROUP_ID
 
 
 @pytest.mark.spec("broker:API-04", "broker:SOF-01")
@@ -101,14 +99,14 @@ def test_a_transactional_commit_checks_the_member_only_if_it_is_given() -> None:
     world = World()
     commit = world.coordinator.commit_transactional_offsets
     offsets = {TP0: CommittedOffset(1)}
-    assert value_of(commit("", 7, 0, offsets)) == {TP0: codes.INVALID_GROUP_ID}
+    assert value_of(commit("", 7, 0, offsets)) == {TP0: Errors.INVALID_GROUP_ID}
     assert value_of(commit("new", 7, 0, offsets)) == {TP0: 0}
-    assert value_of(commit("never", 7, 0, offsets, generation_id=1)) == {TP0: codes.ILLEGAL_GENERATION}
+    assert value_of(commit("never", 7, 0, offsets, generation_id=1)) == {TP0: Errors.ILLEGAL_GENERATION}
     (client,) = world.stable()
     assert value_of(commit(GROUP, 7, 0, offsets)) == {TP0: 0}
     given = {"generation_id": 9, "member_id": client.member_id}
-    assert value_of(commit(GROUP, 7, 0, offsets, **given)) == {TP0: codes.ILLEGAL_GENERATION}  # type: ignore[arg-type]
-    assert value_of(commit(GROUP, 7, 0, offsets, member_id="x")) == {TP0: codes.UNKNOWN_MEMBER_ID}
+    assert value_of(commit(GROUP, 7, 0, offsets, **given)) == {TP0: Errors.ILLEGAL_GENERATION}  # type: ignore[arg-type]
+    assert value_of(commit(GROUP, 7, 0, offsets, member_id="x")) == {TP0: Errors.UNKNOWN_MEMBER_ID}
     world.rejoin(client)
     assert world.state is GroupState.COMPLETING_REBALANCE
     assert value_of(commit(GROUP, 7, 0, offsets)) == {TP0: 0}
@@ -368,12 +366,12 @@ def test_a_deleted_topic_leaves_no_offsets() -> None:
 def test_deleting_offsets() -> None:
     world = World()
     delete = world.coordinator.delete_offsets
-    assert value_of(delete("never", [TP0])) == (codes.GROUP_ID_NOT_FOUND, {})
-    assert value_of(delete("", [TP0])) == (codes.INVALID_GROUP_ID, {})
+    assert value_of(delete("never", [TP0])) == (Errors.GROUP_ID_NOT_FOUND, {})
+    assert value_of(delete("", [TP0])) == (Errors.INVALID_GROUP_ID, {})
     (client,) = world.stable()
     other = TopicPartition("u", 0)
     value_of(world.commit({TP0: 1, other: 2}, client))
-    subscribed = codes.GROUP_SUBSCRIBED_TO_TOPIC
+    subscribed = Errors.GROUP_SUBSCRIBED_TO_TOPIC
     assert value_of(delete(GROUP, [TP0, other])) == (0, {TP0: subscribed, other: 0})
     assert (world.offset(TP0), world.offset(other)) == (1, -1)
     world.leave(client)
@@ -387,14 +385,14 @@ def test_deleting_offsets() -> None:
 def test_offsets_of_another_kind_of_group_are_left_alone_while_it_has_members() -> None:
     world = World()
     world.stable(protocol_type="connect")
-    assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (codes.NON_EMPTY_GROUP, {})
+    assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (Errors.NON_EMPTY_GROUP, {})
 
 
 def test_offsets_that_cannot_be_deleted_stay() -> None:
     world = World()
     value_of(world.commit({TP0: 1}))
     world.storage.fail_with = 19
-    assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (codes.COORDINATOR_NOT_AVAILABLE, {})
+    assert value_of(world.coordinator.delete_offsets(GROUP, [TP0])) == (Errors.COORDINATOR_NOT_AVAILABLE, {})
     assert world.offset() == 1
 
 
@@ -441,20 +439,20 @@ def test_deleting_groups() -> None:
     result = value_of(world.coordinator.delete_groups(["busy", GROUP, "never" * 3, foreign]))
 
     assert result[GROUP] == 0
-    assert result["never" * 3] in (codes.GROUP_ID_NOT_FOUND, codes.NOT_COORDINATOR)
-    assert result[foreign] == codes.NOT_COORDINATOR
+    assert result["never" * 3] in (Errors.GROUP_ID_NOT_FOUND, Errors.NOT_COORDINATOR)
+    assert result[foreign] == Errors.NOT_COORDINATOR
     assert world.manager.get_group(GROUP) is None
     assert world.manager.groups_of_producer(7) == set()
     again = world.restarted()
     assert again.manager.get_group(GROUP) is None
-    assert value_of(again.coordinator.delete_groups(["busy"])) == {"busy": codes.NON_EMPTY_GROUP}
+    assert value_of(again.coordinator.delete_groups(["busy"])) == {"busy": Errors.NON_EMPTY_GROUP}
 
 
 def test_a_group_that_cannot_be_deleted_stays() -> None:
     world = World()
     value_of(world.commit({TP0: 1}))
     world.storage.fail_with = 6
-    assert value_of(world.coordinator.delete_groups([GROUP])) == {GROUP: codes.NOT_COORDINATOR}
+    assert value_of(world.coordinator.delete_groups([GROUP])) == {GROUP: Errors.NOT_COORDINATOR}
     assert world.offset() == 1
 
 
@@ -476,10 +474,10 @@ def test_a_member_that_joins_while_its_group_is_deleted_keeps_the_group() -> Non
 @pytest.mark.spec("broker:API-06", "broker:GSM-02", "broker:GSM-04", "transactions:GMD-06")
 def test_describing_a_group() -> None:
     world = World(start=False)
-    assert world.coordinator.describe_group(GROUP) == (codes.COORDINATOR_NOT_AVAILABLE, ("", "", "", ()))
+    assert world.coordinator.describe_group(GROUP) == (Errors.COORDINATOR_NOT_AVAILABLE, ("", "", "", ()))
     world.coordinator.start()
     world.lead()
-    assert world.coordinator.describe_group(GROUP) == (codes.GROUP_ID_NOT_FOUND, ("Dead", "", "", ()))
+    assert world.coordinator.describe_group(GROUP) == (Errors.GROUP_ID_NOT_FOUND, ("Dead", "", "", ()))
     (client,) = world.stable(instances=["i"])
     error_code, summary = world.coordinator.describe_group(GROUP)
     assert (error_code, summary.state, summary.protocol_type, summary.protocol) == (0, "Stable", "consumer", "range")
@@ -491,10 +489,10 @@ def test_describing_a_group() -> None:
 @pytest.mark.spec("broker:API-06", "broker:GSM-01")
 def test_listing_groups() -> None:
     world = World(start=False)
-    assert world.coordinator.list_groups() == (codes.COORDINATOR_NOT_AVAILABLE, [])
+    assert world.coordinator.list_groups() == (Errors.COORDINATOR_NOT_AVAILABLE, [])
     world.coordinator.start()
     world.coordinator.on_become_leader(0, 1)
-    assert world.coordinator.list_groups() == (codes.COORDINATOR_LOAD_IN_PROGRESS, [])
+    assert world.coordinator.list_groups() == (Errors.COORDINATOR_LOAD_IN_PROGRESS, [])
     world.lead()
     assert world.coordinator.list_groups() == (0, [])
     world.stable(group="a")

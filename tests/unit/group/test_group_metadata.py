@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.group_metadata import GroupMetadata
-from pyconsumer.broker.group.member import Protocols
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, Protocols
 from pyconsumer.broker.group.results import JoinResult
-from pyconsumer.broker.group.state import GroupState
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -73,7 +73,7 @@ def test_find_one_coordinator(broker: FakeBroker, version: int) -> None:
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, expected, "here", 9092)
     broker.has_leader = False
     answer = ask(broker, FindCoordinatorRequest(key=GROUP), version)
-    assert (answer.error_code, answer.node_id, answer.port) == (codes.COORDINATOR_NOT_AVAILABLE, -1, -1)
+    assert (answer.error_code, answer.node_id, answer.port) == (Errors.COORDINATOR_NOT_AVAILABLE, -1, -1)
 
 
 @pytest.mark.spec("broker:API-11", "transactions:FCO-04", "transactions:FCO-10", "transactions:FCO-11")
@@ -114,7 +114,7 @@ def join(broker: FakeBroker, version: int, **more: Any) -> Any:
     answer = send(broker, join_request(**more), version)
     if version >= 4 and "instance" not in more:
         refused = value_of(answer)
-        assert refused.error_code == codes.MEMBER_ID_REQUIRED
+        assert refused.error_code == Errors.MEMBER_ID_REQUIRED
         assert refused.member_id.startswith("me-")
         answer = send(broker, join_request(refused.member_id, **more), version)
     broker.world.advance(0)
@@ -133,7 +133,7 @@ def test_joining(broker: FakeBroker, version: int) -> None:
     assert (member.client_id, member.client_host) == ("me", "/127.0.0.1")
     assert member.rebalance_timeout_ms == (60_000 if version else 10_000)
     refused = ask(broker, join_request("stranger"), version)
-    assert (refused.error_code, refused.generation_id, refused.member_id) == (codes.UNKNOWN_MEMBER_ID, -1, "stranger")
+    assert (refused.error_code, refused.generation_id, refused.member_id) == (Errors.UNKNOWN_MEMBER_ID, -1, "stranger")
     assert refused.protocol_name == (None if version >= 7 else "")
 
 
@@ -184,10 +184,10 @@ def test_syncing(broker: FakeBroker, version: int) -> None:
     assert (answer.protocol_type, answer.protocol_name) == (("consumer", "range") if version >= 5 else (None, None))
     request.generation_id = 9
     answer = ask(broker, request, version)
-    assert (answer.error_code, answer.assignment, answer.protocol_name) == (codes.ILLEGAL_GENERATION, b"", None)
+    assert (answer.error_code, answer.assignment, answer.protocol_name) == (Errors.ILLEGAL_GENERATION, b"", None)
     if version >= 5:
         request.protocol_name = None
-        assert ask(broker, request, version).error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+        assert ask(broker, request, version).error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.spec("transactions:HBT-11", "broker:HBT-06")
@@ -197,16 +197,16 @@ def test_heartbeats(broker: FakeBroker, version: int) -> None:
     request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=member_id)
     assert ask(broker, request, version).error_code == 0
     request.generation_id = 2
-    assert ask(broker, request, version).error_code == codes.ILLEGAL_GENERATION
+    assert ask(broker, request, version).error_code == Errors.ILLEGAL_GENERATION
 
 
 @pytest.mark.spec("broker:LVG-02", "transactions:HBT-11")
 @pytest.mark.parametrize("version", versions(LeaveGroupRequest, last=2))
 def test_leaving_alone(broker: FakeBroker, version: int) -> None:
     member_id = join(broker, 3).member_id
-    assert ask(broker, LeaveGroupRequest(group_id="", member_id="x"), version).error_code == codes.INVALID_GROUP_ID
+    assert ask(broker, LeaveGroupRequest(group_id="", member_id="x"), version).error_code == Errors.INVALID_GROUP_ID
     unknown = LeaveGroupRequest(group_id=GROUP, member_id="x")
-    assert ask(broker, unknown, version).error_code == codes.UNKNOWN_MEMBER_ID
+    assert ask(broker, unknown, version).error_code == Errors.UNKNOWN_MEMBER_ID
     assert ask(broker, LeaveGroupRequest(group_id=GROUP, member_id=member_id), version).error_code == 0
     assert broker.world.group().size == 0
 
@@ -227,7 +227,7 @@ def test_leaving_together(broker: FakeBroker, version: int) -> None:
     assert answer.error_code == 0
     assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
         (member_id, None, 0),
-        ("", "i", codes.UNKNOWN_MEMBER_ID),
+        ("", "i", Errors.UNKNOWN_MEMBER_ID),
     ]
 
 
@@ -264,7 +264,7 @@ def test_committing(broker: FakeBroker, version: int) -> None:
     ghost = commit_request(version, generation_id_or_member_epoch=4, member_id="x")
     ghost.group_id = "never"
     refused = ask(broker, ghost, version).topics[0].partitions[0].error_code
-    assert refused == (codes.GROUP_ID_NOT_FOUND if version >= 9 else codes.ILLEGAL_GENERATION)
+    assert refused == (Errors.GROUP_ID_NOT_FOUND if version >= 9 else Errors.ILLEGAL_GENERATION)
     if version <= 4:
         ask(broker, commit_request(version, retention_time_ms=1000), version)
         value = broker.world.group().offsets.committed[TP0].value
@@ -294,10 +294,10 @@ def test_fetching_of_one_group(broker: FakeBroker, version: int) -> None:
     broker.world.coordinator.shutdown()
     refused = ask(broker, OffsetFetchRequest(group_id=GROUP, topics=topics), version)
     if version >= 2:
-        assert (refused.error_code, refused.topics) == (codes.COORDINATOR_NOT_AVAILABLE, [])
+        assert (refused.error_code, refused.topics) == (Errors.COORDINATOR_NOT_AVAILABLE, [])
     else:
         told = {one.error_code for topic in refused.topics for one in topic.partitions}
-        assert told == {codes.COORDINATOR_NOT_AVAILABLE}
+        assert told == {Errors.COORDINATOR_NOT_AVAILABLE}
 
 
 @pytest.mark.spec("broker:FET-02", "broker:API-05", "broker:FET-04")
@@ -333,7 +333,7 @@ def test_fetching_of_many_groups(broker: FakeBroker, version: int) -> None:
     assert len(everything.topics) == (0 if by_id else 1)
     broker.world.coordinator.shutdown()
     refused = ask(broker, request, version).groups[0]
-    assert (refused.error_code, refused.topics) == (codes.COORDINATOR_NOT_AVAILABLE, [])
+    assert (refused.error_code, refused.topics) == (Errors.COORDINATOR_NOT_AVAILABLE, [])
 
 
 def test_fetching_by_id_an_offset_of_an_earlier_topic(broker: FakeBroker) -> None:
@@ -356,7 +356,7 @@ def test_deleting_offsets(broker: FakeBroker) -> None:
     answer = delete("t", 0, 5)
     assert [(one.partition_index, one.error_code) for one in answer.topics[0].partitions] == [(0, 0), (5, 3)]
     assert broker.world.offset() == -1
-    assert delete("t", 0, group="never").error_code == codes.GROUP_ID_NOT_FOUND
+    assert delete("t", 0, group="never").error_code == Errors.GROUP_ID_NOT_FOUND
     nothing = delete("never", 0, group="never")
     assert (nothing.error_code, nothing.topics[0].partitions[0].error_code) == (0, 3)
 
@@ -392,7 +392,7 @@ def test_describing(broker: FakeBroker, version: int) -> None:
     assert member.group_instance_id == ("i" if version >= 4 else None)
     assert one.authorized_operations == (3400 if version >= 3 else -(2**31))
     assert never.group_state == "Dead"
-    assert never.error_code == (codes.GROUP_ID_NOT_FOUND if version >= 6 else 0)
+    assert never.error_code == (Errors.GROUP_ID_NOT_FOUND if version >= 6 else 0)
     assert never.error_message == ("Group never not found." if version >= 6 else None)
 
 
@@ -401,4 +401,4 @@ def test_describing(broker: FakeBroker, version: int) -> None:
 def test_deleting(broker: FakeBroker, version: int) -> None:
     ask(broker, commit_request(9), 9)
     answer = ask(broker, DeleteGroupsRequest([GROUP, "never"]), version)
-    assert {one.group_id: one.error_code for one in answer.results} == {GROUP: 0, "never": codes.GROUP_ID_NOT_FOUND}
+    assert {one.group_id: one.error_code for one in answer.results} == {GROUP: 0, "never": Errors.GROUP_ID_NOT_FOUND}

@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
-from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.group_metadata import GroupState
 from pyconsumer.broker.group.join import JoinHandler
 from pyconsumer.broker.group.results import LeavingMember
-from pyconsumer.broker.group.state import GroupState
+from pyconsumer.errors import Errors
 from tests.unit.group.support import GROUP, RANGE, TP0, World, client_of, subscription, value_of
 
 # Checks at the door
@@ -20,25 +20,25 @@ from tests.unit.group.support import GROUP, RANGE, TP0, World, client_of, subscr
 )
 def test_the_checks_before_anything_else() -> None:
     world = World(start=False)
-    assert value_of(world.join(group="")).error_code == codes.INVALID_GROUP_ID
-    assert value_of(world.join()).error_code == codes.COORDINATOR_NOT_AVAILABLE
+    assert value_of(world.join(group="")).error_code == Errors.INVALID_GROUP_ID
+    assert value_of(world.join()).error_code == Errors.COORDINATOR_NOT_AVAILABLE
     world.coordinator.start()
-    assert value_of(world.join()).error_code == codes.NOT_COORDINATOR
+    assert value_of(world.join()).error_code == Errors.NOT_COORDINATOR
     world.coordinator.on_become_leader(world.partition(), 1)
-    assert value_of(world.join()).error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
+    assert value_of(world.join()).error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS
     assert value_of(world.join("x")).member_id == "x"
     world.advance(0)
     assert not world.join().done
     world.coordinator.shutdown()
-    assert value_of(world.join()).error_code == codes.COORDINATOR_NOT_AVAILABLE
+    assert value_of(world.join()).error_code == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize(
     ("spec_id", "started", "error_code"),
     [
-        ("transactions:JGR-30b", False, codes.COORDINATOR_NOT_AVAILABLE),
-        ("broker:VAL-03", False, codes.COORDINATOR_NOT_AVAILABLE),
-        ("transactions:JGR-30d", True, codes.NOT_COORDINATOR),
+        ("transactions:JGR-30b", False, Errors.COORDINATOR_NOT_AVAILABLE),
+        ("broker:VAL-03", False, Errors.COORDINATOR_NOT_AVAILABLE),
+        ("transactions:JGR-30d", True, Errors.NOT_COORDINATOR),
     ],
 )
 def test_who_does_not_coordinate_says_so(spec_id: str, started: bool, error_code: int) -> None:
@@ -53,7 +53,7 @@ def test_who_does_not_coordinate_says_so(spec_id: str, started: bool, error_code
 def test_an_id_in_a_group_that_does_not_exist_is_unknown_and_creates_nothing() -> None:
     world = World()
     result = value_of(world.join("ghost"))
-    assert (result.error_code, result.member_id) == (codes.UNKNOWN_MEMBER_ID, "ghost")
+    assert (result.error_code, result.member_id) == (Errors.UNKNOWN_MEMBER_ID, "ghost")
     assert world.manager.get_group(GROUP) is None
     world.join()
     assert world.manager.get_group(GROUP) is not None
@@ -79,7 +79,7 @@ def test_a_dead_group(member_id: str) -> None:
     world.stable()
     world.group().transition_to(GroupState.DEAD)
     result = value_of(world.join(member_id))
-    assert (result.error_code, result.member_id) == (codes.COORDINATOR_NOT_AVAILABLE, member_id)
+    assert (result.error_code, result.member_id) == (Errors.COORDINATOR_NOT_AVAILABLE, member_id)
 
 
 @pytest.mark.spec("broker:JK-02", "broker:ERR-20", "transactions:JGR-30g", "client:JB-23", "client:JB-40")
@@ -87,17 +87,17 @@ def test_a_known_member_that_fits_no_more_is_told_under_its_own_id() -> None:
     world = World()
     first, second = world.stable(2)
     result = value_of(world.join(second.member_id, protocols=(("other", b""),)))
-    assert (result.error_code, result.member_id) == (codes.INCONSISTENT_GROUP_PROTOCOL, second.member_id)
+    assert (result.error_code, result.member_id) == (Errors.INCONSISTENT_GROUP_PROTOCOL, second.member_id)
     result = value_of(world.join(second.member_id, protocol_type="connect"))
-    assert result.error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert result.error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
     assert world.heartbeat(first) == 0
 
 
 @pytest.mark.spec("client:PS-11", "broker:PV-08")
 def test_the_first_member_needs_a_type_and_a_strategy() -> None:
     world = World()
-    assert value_of(world.join(protocol_type="")).error_code == codes.INCONSISTENT_GROUP_PROTOCOL
-    assert value_of(world.join(protocols=())).error_code == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert value_of(world.join(protocol_type="")).error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert value_of(world.join(protocols=())).error_code == Errors.INCONSISTENT_GROUP_PROTOCOL
 
 
 # New members
@@ -121,7 +121,7 @@ def test_how_ids_are_made() -> None:
 def test_an_id_that_nothing_could_carry_is_refused(who: dict[str, str], require_id: bool) -> None:
     world = World()
     refused = value_of(world.join(require_id=require_id, **who))  # type: ignore[arg-type]
-    assert (refused.error_code, refused.member_id) == (codes.INVALID_REQUEST, "")
+    assert (refused.error_code, refused.member_id) == (Errors.INVALID_REQUEST, "")
     assert not world.group().members
     assert not world.group().pending_members
     (longest,) = world.stable(client_id="x" * 32_761)
@@ -157,7 +157,7 @@ def test_a_pending_id_with_an_instance_id_is_an_error_of_ours_and_answered(caplo
     world = World()
     pending = value_of(world.join(require_id=True)).member_id
     result = value_of(world.join(pending, instance="i"))
-    assert result.error_code == codes.UNKNOWN_SERVER_ERROR
+    assert result.error_code == Errors.UNKNOWN_SERVER_ERROR
     assert "failed" in caplog.text
     assert not world.join(pending).done
 
@@ -258,12 +258,12 @@ def test_who_it_is_must_be_right() -> None:
     world = World()
     world.stable(2, instances=["i", None])
     stranger = value_of(world.join("stranger"))
-    assert (stranger.error_code, stranger.member_id) == (codes.UNKNOWN_MEMBER_ID, "stranger")
+    assert (stranger.error_code, stranger.member_id) == (Errors.UNKNOWN_MEMBER_ID, "stranger")
     fenced = value_of(world.join("stranger", instance="i"))
-    assert (fenced.error_code, fenced.member_id) == (codes.FENCED_INSTANCE_ID, "stranger")
+    assert (fenced.error_code, fenced.member_id) == (Errors.FENCED_INSTANCE_ID, "stranger")
     dynamic = next(name for name, member in world.group().members.items() if not member.is_static)
     unknown = value_of(world.join(dynamic, instance="never seen"))
-    assert (unknown.error_code, unknown.member_id) == (codes.UNKNOWN_MEMBER_ID, dynamic)
+    assert (unknown.error_code, unknown.member_id) == (Errors.UNKNOWN_MEMBER_ID, dynamic)
 
 
 @pytest.mark.spec("broker:JK-05", "client:GP-62", "broker:JP-02", "broker:JP-03")
@@ -284,7 +284,7 @@ def test_a_join_that_is_sent_twice_is_answered_twice() -> None:
     first, _ = world.stable(2)
     earlier = world.rejoin(first)
     later = world.rejoin(first)
-    assert value_of(earlier).error_code == codes.REBALANCE_IN_PROGRESS
+    assert value_of(earlier).error_code == Errors.REBALANCE_IN_PROGRESS
     assert not later.done
     assert world.group().num_members_awaiting_join == 1
 
@@ -297,7 +297,7 @@ def test_another_subscription_before_the_assignment_starts_a_new_round() -> None
     leader, follower = (client_of(one) for one in waiting)
     parked = world.sync(follower)
     world.join(leader.member_id, protocols=(("range", subscription("t", "u")),))
-    assert value_of(parked).error_code == codes.REBALANCE_IN_PROGRESS
+    assert value_of(parked).error_code == Errors.REBALANCE_IN_PROGRESS
     assert world.state is GroupState.PREPARING_REBALANCE
 
 
@@ -306,7 +306,7 @@ def test_an_id_in_an_empty_group_is_unknown() -> None:
     world = World()
     (client,) = world.stable()
     world.leave(client)
-    assert value_of(world.rejoin(client)).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(world.rejoin(client)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("broker:DLY-08", "client:JB-57", "client:JB-60", "broker:JG-13", "transactions:JGR-40")
@@ -372,7 +372,7 @@ def test_nobody_is_waited_for_without_a_pause(caplog: pytest.LogCaptureFixture, 
     world.leave(clients[1])
     for _ in range(9):  # its session is over after 10 s
         world.advance(1)
-        assert world.heartbeat(clients[0]) == codes.REBALANCE_IN_PROGRESS
+        assert world.heartbeat(clients[0]) == Errors.REBALANCE_IN_PROGRESS
     assert 8 <= caplog.text.count("no member rejoined") <= 10
     back = world.rejoin(clients[0])
     assert value_of(back).error_code == 0
@@ -413,7 +413,7 @@ def test_a_static_follower_comes_back_without_a_rebalance(skip: bool) -> None:
     assert world.state is GroupState.STABLE
     back = client_of(world.join(result.member_id, instance="i"), "i")
     assert value_of(world.sync(back)).assignment == b"a1"
-    assert world.heartbeat(static) == codes.FENCED_INSTANCE_ID
+    assert world.heartbeat(static) == Errors.FENCED_INSTANCE_ID
     registration = world.storage.registrations(world.partition())[-1]
     assert registration is not None
     assert {one.member_id: one.assignment for one in registration.members} == {
@@ -442,7 +442,7 @@ def test_a_replacement_that_cannot_be_stored_is_undone(caplog: pytest.LogCapture
     leader, static = world.stable(2, instances=[None, "i"])
     world.storage.fail_with = 6
     result = value_of(world.join(instance="i", session_ms=20_000))
-    assert (result.error_code, result.member_id) == (codes.NOT_COORDINATOR, "")
+    assert (result.error_code, result.member_id) == (Errors.NOT_COORDINATOR, "")
     assert world.group().static_members == {"i": static.member_id}
     assert world.group().get(static.member_id).session_timeout_ms == 10_000
     assert world.heartbeat(static) == world.heartbeat(leader) == 0
@@ -481,7 +481,7 @@ def test_a_static_member_that_comes_back_before_the_assignment_starts_a_new_roun
     assert static.generation == 1
     parked = world.sync(other)
     back = world.join(instance="i")
-    assert value_of(parked).error_code == codes.REBALANCE_IN_PROGRESS
+    assert value_of(parked).error_code == Errors.REBALANCE_IN_PROGRESS
     assert world.state is GroupState.PREPARING_REBALANCE
     assert not back.done
 
@@ -492,7 +492,7 @@ def test_two_with_one_name_fence_each_other() -> None:
     first = world.join(instance="i")
     second = world.join(instance="i")
     fenced = value_of(first)
-    assert fenced.error_code == codes.FENCED_INSTANCE_ID
+    assert fenced.error_code == Errors.FENCED_INSTANCE_ID
     assert world.group().size == 1
     world.advance(3)
     leader = client_of(second, "i")
@@ -507,7 +507,7 @@ def test_a_static_member_that_comes_back_in_its_first_join_may_wait_for_the_othe
     back = world.join(instance="i")
     for _ in range(10):  # more than its session
         world.advance(3)
-        assert world.heartbeat(other) == codes.REBALANCE_IN_PROGRESS
+        assert world.heartbeat(other) == Errors.REBALANCE_IN_PROGRESS
     assert not back.done
     value_of(world.rejoin(other))
     assert value_of(back).error_code == 0
@@ -521,7 +521,7 @@ def test_a_parked_sync_of_a_replaced_static_member_is_fenced() -> None:
     static = client_of(waiting[1], "i")
     parked = world.sync(static)
     world.join(instance="i")
-    assert value_of(parked).error_code == codes.FENCED_INSTANCE_ID
+    assert value_of(parked).error_code == Errors.FENCED_INSTANCE_ID
 
 
 @pytest.mark.spec("broker:JU-07", "broker:ERR-21")
@@ -529,7 +529,7 @@ def test_a_static_member_of_an_empty_group_is_impossible_but_survived() -> None:
     world = World()
     (static,) = world.stable(1, instances=["i"])
     world.group().state = GroupState.EMPTY
-    assert value_of(world.join(instance="i")).error_code == codes.UNKNOWN_SERVER_ERROR
+    assert value_of(world.join(instance="i")).error_code == Errors.UNKNOWN_SERVER_ERROR
     assert static.member_id not in world.group().members
 
 
@@ -560,4 +560,4 @@ def test_committing_after_a_rebalance_needs_the_new_generation() -> None:
     world = World()
     (client,) = world.stable()
     value_of(world.rejoin(client))
-    assert value_of(world.commit({TP0: 1}, client))[TP0] == codes.ILLEGAL_GENERATION
+    assert value_of(world.commit({TP0: 1}, client))[TP0] == Errors.ILLEGAL_GENERATION

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.group_metadata import GroupMetadata
 from pyconsumer.broker.group.loading import PartitionLoader
 from pyconsumer.clock import ManualClock
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.protocol.offsets_topic import NEWER_KINDS, NewerKey, decode_newer_key
 from pyconsumer.protocol.records import iter_records
@@ -120,8 +120,8 @@ def test_members_of_kafkas_groups_go_on_with_our_coordinator() -> None:
     for name in ("dynamic", "static"):
         for member in said[name]["members"]:
             client = Client(member["member_id"], said[name]["generation"], member["instance_id"])
-            assert world.heartbeat(client, group=name) == codes.NONE
-            assert value_of(world.commit({CLICKS[0]: 77}, client, group=name)) == {CLICKS[0]: codes.NONE}
+            assert world.heartbeat(client, group=name) == Errors.NONE
+            assert value_of(world.commit({CLICKS[0]: 77}, client, group=name)) == {CLICKS[0]: Errors.NONE}
     assert world.offset(CLICKS[0], group="static") == 77
     stored = world.group("static")
     protocols = next(iter(stored.members.values())).supported_protocols
@@ -132,4 +132,4 @@ def test_members_of_kafkas_groups_go_on_with_our_coordinator() -> None:
     assert client_of(newcomer).generation == 3
     assert world.fetch(CLICKS, group="transactional")[CLICKS[1]].offset == 5
     unstable = world.fetch(CLICKS, group="transactional", stable=True)
-    assert [unstable[tp].error_code for tp in CLICKS] == [codes.NONE, codes.UNSTABLE_OFFSET_COMMIT]
+    assert [unstable[tp].error_code for tp in CLICKS] == [Errors.NONE, Errors.UNSTABLE_OFFSET_COMMIT]

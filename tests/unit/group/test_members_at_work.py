@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.group_metadata import GroupState
 from pyconsumer.broker.group.results import LeavingMember, SyncResult
-from pyconsumer.broker.group.state import GroupState
+from pyconsumer.errors import Errors
 from tests.unit.group.support import GROUP, TP0, Client, World, client_of, value_of
 
 # SyncGroup
@@ -20,22 +20,22 @@ def test_sync_is_refused_for_one_reason_after_the_other() -> None:
     world = World()
     nobody = Client("nobody", 9, "i")
     everything = {"protocol_type": "connect", "protocol_name": "other"}
-    assert value_of(world.sync(nobody, group="never", **everything)).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(world.sync(nobody, group="never", **everything)).error_code == Errors.UNKNOWN_MEMBER_ID
     (static, dynamic) = world.stable(2, instances=["i", None])
 
     def refused(client: Client, generation: int, **more: str) -> int:
         return value_of(world.sync(client, generation=generation, **more)).error_code
 
-    assert refused(nobody, 9, **everything) == codes.FENCED_INSTANCE_ID
-    assert refused(Client("nobody", 9), 9, **everything) == codes.UNKNOWN_MEMBER_ID
-    assert refused(Client(dynamic.member_id, 9, "unknown"), 9, **everything) == codes.UNKNOWN_MEMBER_ID
-    assert refused(static, 9, **everything) == codes.ILLEGAL_GENERATION
-    assert refused(static, 1, **everything) == codes.INCONSISTENT_GROUP_PROTOCOL
-    assert refused(static, 1, protocol_type="consumer", protocol_name="other") == codes.INCONSISTENT_GROUP_PROTOCOL
-    assert refused(static, 1, protocol_type="connect", protocol_name="range") == codes.INCONSISTENT_GROUP_PROTOCOL
+    assert refused(nobody, 9, **everything) == Errors.FENCED_INSTANCE_ID
+    assert refused(Client("nobody", 9), 9, **everything) == Errors.UNKNOWN_MEMBER_ID
+    assert refused(Client(dynamic.member_id, 9, "unknown"), 9, **everything) == Errors.UNKNOWN_MEMBER_ID
+    assert refused(static, 9, **everything) == Errors.ILLEGAL_GENERATION
+    assert refused(static, 1, **everything) == Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert refused(static, 1, protocol_type="consumer", protocol_name="other") == Errors.INCONSISTENT_GROUP_PROTOCOL
+    assert refused(static, 1, protocol_type="connect", protocol_name="range") == Errors.INCONSISTENT_GROUP_PROTOCOL
     assert refused(static, 1, protocol_type="consumer", protocol_name="range") == 0
     world.group().transition_to(GroupState.DEAD)
-    assert refused(nobody, 9, **everything) == codes.COORDINATOR_NOT_AVAILABLE
+    assert refused(nobody, 9, **everything) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.spec("broker:SYN-13", "broker:ERR-10", "transactions:SGR-10d", "transactions:SGR-10b")
@@ -44,21 +44,21 @@ def test_sync_in_states_without_an_assignment() -> None:
     first, second = world.stable(2)
     world.leave(second)
     result = value_of(world.sync(first))
-    assert result == SyncResult(codes.REBALANCE_IN_PROGRESS)
+    assert result == SyncResult(Errors.REBALANCE_IN_PROGRESS)
     world.leave(first)
     assert world.state is GroupState.EMPTY
-    assert value_of(world.sync(first)).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(world.sync(first)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("broker:SYN-05", "broker:SYN-07", "transactions:SGR-10", "transactions:SGR-10c")
 def test_sync_goes_to_the_wrong_broker() -> None:
     world = World(start=False)
     world.coordinator.start()
-    assert value_of(world.sync(Client("x", 1))).error_code == codes.NOT_COORDINATOR
-    assert value_of(world.sync(Client("x", 1), group="")).error_code == codes.INVALID_GROUP_ID
+    assert value_of(world.sync(Client("x", 1))).error_code == Errors.NOT_COORDINATOR
+    assert value_of(world.sync(Client("x", 1), group="")).error_code == Errors.INVALID_GROUP_ID
     world.lead()
     (client,) = world.stable()
-    assert value_of(world.sync(client, generation=7)).error_code == codes.ILLEGAL_GENERATION
+    assert value_of(world.sync(client, generation=7)).error_code == Errors.ILLEGAL_GENERATION
 
 
 @pytest.mark.spec("broker:SYN-14", "broker:SYN-23", "transactions:SGR-10g")
@@ -129,7 +129,7 @@ def test_a_sync_that_is_sent_twice_is_answered_twice() -> None:
     world.advance(6)
     leader, follower = (client_of(one) for one in waiting)
     earlier, later = world.sync(follower), world.sync(follower)
-    assert value_of(earlier).error_code == codes.REBALANCE_IN_PROGRESS
+    assert value_of(earlier).error_code == Errors.REBALANCE_IN_PROGRESS
     value_of(world.sync(leader, {follower.member_id: b"2"}))
     assert value_of(later).assignment == b"2"
 
@@ -140,7 +140,7 @@ def test_a_sync_that_breaks_is_answered(caplog: pytest.LogCaptureFixture) -> Non
     answer = world.join()
     world.advance(3)
     world.storage.raises = RuntimeError("disk on fire")
-    assert value_of(world.sync(client_of(answer), {})).error_code == codes.UNKNOWN_SERVER_ERROR
+    assert value_of(world.sync(client_of(answer), {})).error_code == Errors.UNKNOWN_SERVER_ERROR
     assert "disk on fire" in caplog.text
     assert world.state is GroupState.PREPARING_REBALANCE
 
@@ -164,15 +164,15 @@ def test_a_late_end_of_the_write_in_a_later_generation_does_nothing() -> None:
 @pytest.mark.parametrize(
     ("append_error", "told"),
     [
-        (3, codes.COORDINATOR_NOT_AVAILABLE),
-        (19, codes.COORDINATOR_NOT_AVAILABLE),
-        (20, codes.COORDINATOR_NOT_AVAILABLE),
-        (7, codes.COORDINATOR_NOT_AVAILABLE),
-        (6, codes.NOT_COORDINATOR),
-        (56, codes.NOT_COORDINATOR),
-        (10, codes.UNKNOWN_SERVER_ERROR),
-        (18, codes.UNKNOWN_SERVER_ERROR),
-        (4, codes.UNKNOWN_SERVER_ERROR),
+        (3, Errors.COORDINATOR_NOT_AVAILABLE),
+        (19, Errors.COORDINATOR_NOT_AVAILABLE),
+        (20, Errors.COORDINATOR_NOT_AVAILABLE),
+        (7, Errors.COORDINATOR_NOT_AVAILABLE),
+        (6, Errors.NOT_COORDINATOR),
+        (56, Errors.NOT_COORDINATOR),
+        (10, Errors.UNKNOWN_SERVER_ERROR),
+        (18, Errors.UNKNOWN_SERVER_ERROR),
+        (4, Errors.UNKNOWN_SERVER_ERROR),
         (87, 87),
     ],
 )
@@ -191,26 +191,26 @@ def test_what_a_failed_write_is_told_as(append_error: int, told: int) -> None:
 def test_what_a_heartbeat_is_told() -> None:
     world = World(start=False)
     client = Client("x", 1)
-    assert world.heartbeat(client, group="") == codes.INVALID_GROUP_ID
-    assert world.heartbeat(client) == codes.COORDINATOR_NOT_AVAILABLE
+    assert world.heartbeat(client, group="") == Errors.INVALID_GROUP_ID
+    assert world.heartbeat(client) == Errors.COORDINATOR_NOT_AVAILABLE
     world.coordinator.start()
-    assert world.heartbeat(client) == codes.NOT_COORDINATOR
+    assert world.heartbeat(client) == Errors.NOT_COORDINATOR
     world.lead()
-    assert world.heartbeat(client) == codes.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(client) == Errors.UNKNOWN_MEMBER_ID
     static, other = world.stable(2, instances=["i", None])
-    assert world.heartbeat(Client("x", 1, "i")) == codes.FENCED_INSTANCE_ID
-    assert world.heartbeat(Client("x", 9)) == codes.UNKNOWN_MEMBER_ID
-    assert world.heartbeat(static, generation=9) == codes.ILLEGAL_GENERATION
+    assert world.heartbeat(Client("x", 1, "i")) == Errors.FENCED_INSTANCE_ID
+    assert world.heartbeat(Client("x", 9)) == Errors.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(static, generation=9) == Errors.ILLEGAL_GENERATION
     assert world.heartbeat(static) == 0
     world.leave(other)
-    assert world.heartbeat(static) == codes.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(static) == Errors.REBALANCE_IN_PROGRESS
     back = client_of(world.rejoin(static), "i")
     assert world.state is GroupState.COMPLETING_REBALANCE
     assert world.heartbeat(back) == 0
     world.leave(back)
-    assert world.heartbeat(back) == codes.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(back) == Errors.UNKNOWN_MEMBER_ID
     world.group().transition_to(GroupState.DEAD)
-    assert world.heartbeat(back) == codes.COORDINATOR_NOT_AVAILABLE
+    assert world.heartbeat(back) == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.spec("broker:HBT-04", "broker:HBT-06", "client:GP-71", "broker:MBR-05")
@@ -271,16 +271,16 @@ def test_a_static_member_that_falls_silent_is_forgotten_with_its_name() -> None:
 @pytest.mark.spec("broker:LVG-02", "transactions:HBT-10")
 def test_leaving_what_is_not_there() -> None:
     world = World(start=False)
-    assert world.coordinator.leave_group(GROUP, []).error_code == codes.COORDINATOR_NOT_AVAILABLE
+    assert world.coordinator.leave_group(GROUP, []).error_code == Errors.COORDINATOR_NOT_AVAILABLE
     world.coordinator.start()
-    assert world.coordinator.leave_group(GROUP, []).error_code == codes.NOT_COORDINATOR
+    assert world.coordinator.leave_group(GROUP, []).error_code == Errors.NOT_COORDINATOR
     world.lead()
     members = [LeavingMember("a"), LeavingMember("", "i")]
     result = world.coordinator.leave_group(GROUP, members)
-    assert (result.error_code, [one.error_code for one in result.members]) == (0, [codes.UNKNOWN_MEMBER_ID] * 2)
+    assert (result.error_code, [one.error_code for one in result.members]) == (0, [Errors.UNKNOWN_MEMBER_ID] * 2)
     world.stable()
     world.group().transition_to(GroupState.DEAD)
-    assert world.coordinator.leave_group(GROUP, members).error_code == codes.COORDINATOR_NOT_AVAILABLE
+    assert world.coordinator.leave_group(GROUP, members).error_code == Errors.COORDINATOR_NOT_AVAILABLE
 
 
 @pytest.mark.spec("broker:LVG-02", "broker:ERR-16")
@@ -288,7 +288,7 @@ def test_a_fenced_member_cannot_leave_for_another() -> None:
     world = World()
     world.stable(1, instances=["i"])
     result = world.coordinator.leave_group(GROUP, [LeavingMember("someone", "i")])
-    assert result.members[0].error_code == codes.FENCED_INSTANCE_ID
+    assert result.members[0].error_code == Errors.FENCED_INSTANCE_ID
     assert world.state is GroupState.STABLE
 
 
@@ -299,14 +299,14 @@ def test_who_leaves_while_it_waits_is_answered() -> None:
     parked = world.rejoin(first)
     world.leave(first)
     result = value_of(parked)
-    assert (result.error_code, result.member_id) == (codes.UNKNOWN_MEMBER_ID, "")
+    assert (result.error_code, result.member_id) == (Errors.UNKNOWN_MEMBER_ID, "")
     back = client_of(world.rejoin(second))
     newcomer = world.join()
     value_of(world.rejoin(back))
     follower = client_of(newcomer)
     syncing = world.sync(follower)
     world.leave(follower)
-    assert value_of(syncing).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(syncing).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("broker:LVG-03", "transactions:HBT-15")
@@ -352,8 +352,8 @@ def test_shutting_down_sends_everybody_away_and_leaves_no_timer() -> None:
     world.stable(2, group="a")
     parked = world.join(group="b")
     world.coordinator.shutdown()
-    assert value_of(parked).error_code == codes.NOT_COORDINATOR
-    assert value_of(world.commit({TP0: 1})) == {TP0: codes.COORDINATOR_NOT_AVAILABLE}
+    assert value_of(parked).error_code == Errors.NOT_COORDINATOR
+    assert value_of(world.commit({TP0: 1})) == {TP0: Errors.COORDINATOR_NOT_AVAILABLE}
     assert len(world.timer) == 0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.records import (
     committed_offset,
@@ -20,7 +20,6 @@ from pyconsumer.broker.group.records import (
     partition_for,
     utf16_length,
 )
-from pyconsumer.broker.group.state import GroupState
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError, ProtocolError
 from pyconsumer.protocol import offsets_topic

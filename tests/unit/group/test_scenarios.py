@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from pyconsumer.broker.group import codes
+from pyconsumer.broker.group.group_metadata import GroupState
 from pyconsumer.broker.group.results import LeavingMember
-from pyconsumer.broker.group.state import GroupState
+from pyconsumer.errors import Errors
 from tests.unit.group.support import GROUP, TP0, TP1, Client, World, client_of, subscription, value_of
 
 
@@ -16,7 +16,7 @@ from tests.unit.group.support import GROUP, TP0, TP1, Client, World, client_of, 
 def test_the_first_member_gets_an_id_joins_syncs_and_is_registered() -> None:
     world = World()
     refused = value_of(world.join(require_id=True))
-    assert (refused.error_code, refused.member_id) == (codes.MEMBER_ID_REQUIRED, "c-uuid1")
+    assert (refused.error_code, refused.member_id) == (Errors.MEMBER_ID_REQUIRED, "c-uuid1")
     assert world.state is GroupState.EMPTY
     assert list(world.group().pending_members) == ["c-uuid1"]
 
@@ -50,7 +50,7 @@ def test_a_second_member_joins_a_stable_group() -> None:
     parked = world.join()
     assert not parked.done
     assert world.state is GroupState.PREPARING_REBALANCE
-    assert world.heartbeat(first) == codes.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(first) == Errors.REBALANCE_IN_PROGRESS
     rejoined = value_of(world.rejoin(first))
     second = client_of(parked)
     assert (rejoined.generation_id, second.generation) == (2, 2)
@@ -82,7 +82,7 @@ def test_the_leader_leaves_and_another_one_leads() -> None:
     first, second, third = world.stable(3)
     assert world.leave(first) == [0]
     assert world.state is GroupState.PREPARING_REBALANCE
-    assert world.heartbeat(second) == codes.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(second) == Errors.REBALANCE_IN_PROGRESS
     answers = [world.rejoin(second), world.rejoin(third)]
     results = [value_of(answer) for answer in answers]
     assert [one.generation_id for one in results] == [2, 2]
@@ -200,8 +200,8 @@ def test_a_registration_that_cannot_be_written_starts_the_rebalance_again(caplog
     parked = world.sync(follower)
     world.storage.fail_with = 19  # NOT_ENOUGH_REPLICAS
     failed = value_of(world.sync(leader, {leader.member_id: b"1", follower.member_id: b"2"}))
-    assert (failed.error_code, failed.assignment, failed.protocol_name) == (codes.COORDINATOR_NOT_AVAILABLE, b"", None)
-    assert value_of(parked).error_code == codes.COORDINATOR_NOT_AVAILABLE
+    assert (failed.error_code, failed.assignment, failed.protocol_name) == (Errors.COORDINATOR_NOT_AVAILABLE, b"", None)
+    assert value_of(parked).error_code == Errors.COORDINATOR_NOT_AVAILABLE
     assert world.state is GroupState.PREPARING_REBALANCE
     assert all(member.assignment == b"" for member in world.group().members.values())
     assert f"storing the assignment that member {leader.member_id} synced" in caplog.text
@@ -217,7 +217,7 @@ def test_a_join_while_the_registration_is_written_sends_the_parked_syncs_back() 
     syncing = world.sync(leader, {leader.member_id: b"1"})
     assert not syncing.done
     world.join()
-    assert value_of(syncing).error_code == codes.REBALANCE_IN_PROGRESS
+    assert value_of(syncing).error_code == Errors.REBALANCE_IN_PROGRESS
     assert world.state is GroupState.PREPARING_REBALANCE
     world.storage.release_all()
     assert world.state is GroupState.PREPARING_REBALANCE
@@ -229,7 +229,7 @@ def test_a_full_group_refuses_and_the_rebalance_goes_on() -> None:
     world = World(group_max_size=2)
     first, second = world.stable(2)
     third = value_of(world.join())
-    assert (third.error_code, third.member_id) == (codes.GROUP_MAX_SIZE_REACHED, "")
+    assert (third.error_code, third.member_id) == (Errors.GROUP_MAX_SIZE_REACHED, "")
     assert world.state is GroupState.STABLE
     answers = [world.rejoin(first), world.rejoin(second)]
     assert all(value_of(answer).error_code == 0 for answer in answers)
@@ -243,7 +243,7 @@ def test_a_lowered_limit_squeezes_out_the_last_to_rejoin() -> None:
     assert smaller.state is GroupState.PREPARING_REBALANCE  # over the limit when it was loaded
     answers = [smaller.rejoin(client) for client in clients]
     last = value_of(answers[2])
-    assert (last.error_code, last.member_id) == (codes.GROUP_MAX_SIZE_REACHED, "")
+    assert (last.error_code, last.member_id) == (Errors.GROUP_MAX_SIZE_REACHED, "")
     assert not smaller.group().has(clients[2].member_id)
     assert [value_of(answer).generation_id for answer in answers[:2]] == [2, 2]
 
@@ -258,7 +258,7 @@ def test_the_session_timeout_has_bounds(session_ms: int, accepted: bool) -> None
     if accepted:
         assert not answer.done
     else:
-        assert value_of(answer).error_code == codes.INVALID_SESSION_TIMEOUT
+        assert value_of(answer).error_code == Errors.INVALID_SESSION_TIMEOUT
         assert world.manager.get_group(GROUP) is None
 
 
@@ -282,12 +282,12 @@ def test_requests_during_a_load() -> None:
     again = World(storage=world.storage, start=False)
     again.coordinator.start()
     again.coordinator.on_become_leader(again.partition(), 1)
-    assert value_of(again.rejoin(client)).error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
-    assert value_of(again.sync(client)).error_code == codes.REBALANCE_IN_PROGRESS
+    assert value_of(again.rejoin(client)).error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS
+    assert value_of(again.sync(client)).error_code == Errors.REBALANCE_IN_PROGRESS
     assert again.heartbeat(client) == 0
-    assert value_of(again.commit({TP0: 4}, client))[TP0] == codes.COORDINATOR_LOAD_IN_PROGRESS
-    assert value_of(again.coordinator.fetch_offsets(GROUP, [TP0]))[0] == codes.COORDINATOR_LOAD_IN_PROGRESS
-    assert again.coordinator.leave_group(GROUP, []).error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
+    assert value_of(again.commit({TP0: 4}, client))[TP0] == Errors.COORDINATOR_LOAD_IN_PROGRESS
+    assert value_of(again.coordinator.fetch_offsets(GROUP, [TP0]))[0] == Errors.COORDINATOR_LOAD_IN_PROGRESS
+    assert again.coordinator.leave_group(GROUP, []).error_code == Errors.COORDINATOR_LOAD_IN_PROGRESS
     again.advance(0.1)
     assert again.heartbeat(client) == 0
     assert again.offset() == 3
@@ -305,12 +305,12 @@ def test_an_unloaded_partition_sends_its_clients_away_and_nobody_else() -> None:
     follower = client_of(parked)
     syncing = world.sync(follower)
     world.coordinator.on_resign(world.partition(), 2)
-    assert world.heartbeat(follower) == codes.NOT_COORDINATOR
+    assert world.heartbeat(follower) == Errors.NOT_COORDINATOR
     world.advance(0)
-    assert value_of(syncing).error_code == codes.NOT_COORDINATOR
+    assert value_of(syncing).error_code == Errors.NOT_COORDINATOR
     assert world.manager.get_group(GROUP) is None
     assert world.manager.get_group(other) is not None
-    assert value_of(world.join()).error_code == codes.NOT_COORDINATOR
+    assert value_of(world.join()).error_code == Errors.NOT_COORDINATOR
     world.lead(3, [world.partition()])
     assert (world.group().generation_id, world.state) == (1, GroupState.STABLE)
 
@@ -321,7 +321,7 @@ def test_a_parked_join_of_an_unloaded_group_is_answered() -> None:
     parked = world.join()
     world.coordinator.on_resign(world.partition(), 2)
     world.advance(0)
-    assert value_of(parked).error_code == codes.NOT_COORDINATOR
+    assert value_of(parked).error_code == Errors.NOT_COORDINATOR
     world.advance(100)  # no timer of the group is left that would disturb anybody
 
 
@@ -335,7 +335,7 @@ def test_who_shares_no_strategy_is_refused_and_the_group_goes_on() -> None:
         world.join(protocols=()),
     ):
         result = value_of(strange)
-        assert (result.error_code, result.member_id) == (codes.INCONSISTENT_GROUP_PROTOCOL, "")
+        assert (result.error_code, result.member_id) == (Errors.INCONSISTENT_GROUP_PROTOCOL, "")
     assert world.state is GroupState.STABLE
     assert world.heartbeat(client) == 0
 
@@ -359,7 +359,7 @@ def test_an_id_that_is_not_used_in_time_is_forgotten() -> None:
     pending = value_of(world.join(require_id=True, session_ms=8_000)).member_id
     world.advance(8.1)
     assert not world.group().pending_members
-    assert value_of(world.join(pending)).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(world.join(pending)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("broker:SCN-28", "broker:JA-05", "client:JB-48", "broker:CFG-21", "broker:HBT-03")
@@ -371,7 +371,7 @@ def test_a_new_member_whose_client_is_gone_is_given_up_after_five_minutes() -> N
     assert not gone.done
     world.advance(1.1)
     result = value_of(gone)
-    assert (result.error_code, result.member_id) == (codes.UNKNOWN_MEMBER_ID, "")
+    assert (result.error_code, result.member_id) == (Errors.UNKNOWN_MEMBER_ID, "")
     assert value_of(world.rejoin(client)).generation_id == 2
 
 
@@ -381,7 +381,7 @@ def test_more_partitions_are_the_leaders_business() -> None:
     leader, follower = world.stable(2)
     assert value_of(world.rejoin(follower)).generation_id == 1
     answer = world.rejoin(leader)
-    assert world.heartbeat(follower) == codes.REBALANCE_IN_PROGRESS
+    assert world.heartbeat(follower) == Errors.REBALANCE_IN_PROGRESS
     world.rejoin(follower)
     assert value_of(answer).generation_id == 2
     for client in (leader, follower):
@@ -412,8 +412,8 @@ def test_a_rebalance_is_lost_when_the_coordinator_moves() -> None:
     value_of(world.rejoin(client))
     moved = world.restarted()
     assert (moved.state, moved.group().generation_id) == (GroupState.STABLE, 1)
-    assert value_of(moved.sync(client, generation=2)).error_code == codes.ILLEGAL_GENERATION
-    assert value_of(moved.sync(client_of(newcomer))).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(moved.sync(client, generation=2)).error_code == Errors.ILLEGAL_GENERATION
+    assert value_of(moved.sync(client_of(newcomer))).error_code == Errors.UNKNOWN_MEMBER_ID
     answer = moved.rejoin(client)
     assert value_of(answer).generation_id == 2
 
@@ -426,12 +426,12 @@ def test_a_member_of_an_old_generation_is_turned_away() -> None:
     value_of(world.rejoin(client))
     client.generation = 2
     world.sync_all([client])
-    assert value_of(world.sync(client, generation=old)).error_code == codes.ILLEGAL_GENERATION
-    assert world.heartbeat(client, generation=old) == codes.ILLEGAL_GENERATION
-    assert value_of(world.commit({TP0: 1}, client, generation_id=old))[TP0] == codes.ILLEGAL_GENERATION
+    assert value_of(world.sync(client, generation=old)).error_code == Errors.ILLEGAL_GENERATION
+    assert world.heartbeat(client, generation=old) == Errors.ILLEGAL_GENERATION
+    assert value_of(world.commit({TP0: 1}, client, generation_id=old))[TP0] == Errors.ILLEGAL_GENERATION
     stranger = Client("nobody", 2)
-    assert value_of(world.sync(stranger)).error_code == codes.UNKNOWN_MEMBER_ID
-    assert value_of(world.commit({TP0: 1}, stranger))[TP0] == codes.UNKNOWN_MEMBER_ID
+    assert value_of(world.sync(stranger)).error_code == Errors.UNKNOWN_MEMBER_ID
+    assert value_of(world.commit({TP0: 1}, stranger))[TP0] == Errors.UNKNOWN_MEMBER_ID
     assert world.offset() == -1
 
 
@@ -468,7 +468,7 @@ def test_members_leave_together_with_one_rebalance() -> None:
         ],
     )
     assert result.error_code == 0
-    unknown = codes.UNKNOWN_MEMBER_ID
+    unknown = Errors.UNKNOWN_MEMBER_ID
     assert [one.error_code for one in result.members] == [0, 0, 0, unknown, unknown, unknown]
     assert world.state is GroupState.PREPARING_REBALANCE
     assert list(world.group().members) == [third.member_id]
@@ -487,8 +487,8 @@ def test_one_plan_for_a_generation_and_news_for_the_members_of_that_group_alone(
     assert value_of(world.sync(follower)).assignment == b"a1"
 
     newcomer = world.join()
-    assert [world.heartbeat(client) for client in ours] == [codes.REBALANCE_IN_PROGRESS] * 2
-    assert [world.heartbeat(client, group="other") for client in theirs] == [codes.NONE] * 2
+    assert [world.heartbeat(client) for client in ours] == [Errors.REBALANCE_IN_PROGRESS] * 2
+    assert [world.heartbeat(client, group="other") for client in theirs] == [Errors.NONE] * 2
 
     answers = [world.rejoin(client) for client in ours]
     both = [leader, follower]
@@ -496,7 +496,7 @@ def test_one_plan_for_a_generation_and_news_for_the_members_of_that_group_alone(
         client.generation = value_of(answer).generation_id
     waiting = [world.sync(follower), world.sync(client_of(newcomer))]
     assert not any(answer.done for answer in waiting), "nobody acts before the leader's plan is known"
-    assert value_of(world.sync(follower, generation=1)).error_code == codes.ILLEGAL_GENERATION
+    assert value_of(world.sync(follower, generation=1)).error_code == Errors.ILLEGAL_GENERATION
     shares = {member_id: b"new " + member_id.encode() for member_id in world.group().members}
     assert value_of(world.sync(leader, shares)).assignment == shares[leader.member_id]
     assert {value_of(answer).assignment for answer in waiting} == set(shares.values()) - {shares[leader.member_id]}

@@ -10,10 +10,10 @@ import pytest
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
-from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.group_metadata import GroupState
 from pyconsumer.broker.group.records import java_hash, partition_for
-from pyconsumer.broker.group.state import GroupState
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.structs import BrokerMetadata
 from tests.unit.group.support import GROUP, World, value_of
@@ -24,12 +24,12 @@ from tests.unit.group.test_handlers import FakeBroker, ask, versions
 def test_a_member_that_does_not_come_again_with_its_id() -> None:
     world = World()
     refused = value_of(world.join(require_id=True, session_ms=8_000))
-    assert refused.error_code == codes.MEMBER_ID_REQUIRED
+    assert refused.error_code == Errors.MEMBER_ID_REQUIRED
     world.advance(7.9)
     assert list(world.group().pending_members) == [refused.member_id]
     world.advance(0.2)
     assert not world.group().pending_members
-    assert value_of(world.join(refused.member_id, session_ms=8_000)).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(world.join(refused.member_id, session_ms=8_000)).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.spec("client:SQ-13")
@@ -54,7 +54,7 @@ def test_a_new_member_may_wait_five_minutes_for_the_others() -> None:
     world.advance(299.9)
     assert not waiting.done
     world.advance(0.2)
-    assert value_of(waiting).error_code == codes.UNKNOWN_MEMBER_ID
+    assert value_of(waiting).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 HASHES = [
@@ -89,7 +89,7 @@ def test_the_leader_of_the_groups_partition_coordinates_it(version: int) -> None
         assert (found.error_code, found.node_id) == (0, 10 + partition_for(group, broker.world.storage.partitions))
     broker.has_leader = False
     found = find(GROUP)
-    assert (found.error_code, found.node_id, found.host, found.port) == (codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+    assert (found.error_code, found.node_id, found.host, found.port) == (Errors.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
 
 def owner(alive: dict[str, list[BrokerMetadata]], leader: int, listener: str) -> BrokerMetadata | None:

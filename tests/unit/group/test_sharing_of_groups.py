@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.broker.group import codes
+from pyconsumer.errors import Errors
 from tests.unit.group.support import World, value_of
 
 
@@ -22,7 +22,7 @@ def test_each_group_has_one_coordinator_and_each_broker_coordinates_some() -> No
             answer = world.join(group=group)
             world.advance(10)
             told.append(value_of(answer).error_code)
-        expected = [codes.NOT_COORDINATOR] * len(brokers)
+        expected = [Errors.NOT_COORDINATOR] * len(brokers)
         expected[partition % len(brokers)] = 0
         assert told == expected
         coordinators.add(partition % len(brokers))

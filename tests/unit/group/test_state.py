@@ -6,8 +6,7 @@ import itertools
 
 import pytest
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata
-from pyconsumer.broker.group.state import PREDECESSORS, GroupState
+from pyconsumer.broker.group.group_metadata import PREDECESSORS, GroupMetadata, GroupState
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
 

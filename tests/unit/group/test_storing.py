@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group import codes
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
-from pyconsumer.broker.group.state import GroupState
 from pyconsumer.broker.log.cleaner import clean_log
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.support import NOW_MS, keyed, log_in
@@ -56,7 +55,7 @@ def test_the_length_of_metadata_is_bounded(metadata: str, error_code: int) -> No
 @pytest.mark.spec("broker:SOF-04", "broker:SOF-05")
 def test_if_nothing_is_left_nothing_is_written() -> None:
     world = World()
-    assert value_of(world.commit({TP0: committed(1, LONG)})) == {TP0: codes.OFFSET_METADATA_TOO_LARGE}
+    assert value_of(world.commit({TP0: committed(1, LONG)})) == {TP0: Errors.OFFSET_METADATA_TOO_LARGE}
     assert value_of(world.commit({})) == {}
     assert world.storage.appended == []
     assert not world.group().offsets.has_offsets
@@ -66,7 +65,7 @@ def test_if_nothing_is_left_nothing_is_written() -> None:
 def test_one_over_long_metadata_does_not_spoil_the_others_or_stay_pending() -> None:
     world = World()
     answer = world.commit({TP0: committed(1, LONG), TP1: 2})
-    assert value_of(answer) == {TP0: codes.OFFSET_METADATA_TOO_LARGE, TP1: 0}
+    assert value_of(answer) == {TP0: Errors.OFFSET_METADATA_TOO_LARGE, TP1: 0}
     found = world.fetch([TP0, TP1], stable=True)
     assert (found[TP0].error_code, found[TP0].offset, found[TP1].offset) == (0, -1, 2)
 
@@ -79,8 +78,8 @@ def test_who_does_not_coordinate_stores_nothing() -> None:
     world.coordinator.on_resign(world.partition(), None)
     kept = {TP0: committed(1, LONG), TP1: committed(2)}
     stored = world.manager.store_offsets(group, "m", kept)
-    assert value_of(stored) == {TP0: codes.NOT_COORDINATOR, TP1: codes.NOT_COORDINATOR}
-    assert value_of(world.manager.store_group(group, {})) == codes.NOT_COORDINATOR
+    assert value_of(stored) == {TP0: Errors.NOT_COORDINATOR, TP1: Errors.NOT_COORDINATOR}
+    assert value_of(world.manager.store_group(group, {})) == Errors.NOT_COORDINATOR
     assert not group.offsets.has_offsets
     assert world.storage.appended == []
 
@@ -106,14 +105,14 @@ def test_offsets_are_staged_then_written_then_seen() -> None:
 @pytest.mark.parametrize(
     ("append_error", "told"),
     [
-        (3, codes.COORDINATOR_NOT_AVAILABLE),
-        (19, codes.COORDINATOR_NOT_AVAILABLE),
-        (20, codes.COORDINATOR_NOT_AVAILABLE),
-        (6, codes.NOT_COORDINATOR),
-        (56, codes.NOT_COORDINATOR),
-        (10, codes.UNKNOWN_SERVER_ERROR),
-        (18, codes.UNKNOWN_SERVER_ERROR),
-        (4, codes.UNKNOWN_SERVER_ERROR),
+        (3, Errors.COORDINATOR_NOT_AVAILABLE),
+        (19, Errors.COORDINATOR_NOT_AVAILABLE),
+        (20, Errors.COORDINATOR_NOT_AVAILABLE),
+        (6, Errors.NOT_COORDINATOR),
+        (56, Errors.NOT_COORDINATOR),
+        (10, Errors.UNKNOWN_SERVER_ERROR),
+        (18, Errors.UNKNOWN_SERVER_ERROR),
+        (4, Errors.UNKNOWN_SERVER_ERROR),
         (87, 87),
     ],
 )
@@ -136,7 +135,7 @@ def test_a_commit_that_ends_in_a_dead_group_changes_nothing(error_code: int) -> 
     group = world.group()
     group.transition_to(GroupState.DEAD)
     world.storage.release(0, error_code or None)
-    assert value_of(answer) == {TP0: codes.COORDINATOR_NOT_AVAILABLE if error_code else 0}
+    assert value_of(answer) == {TP0: Errors.COORDINATOR_NOT_AVAILABLE if error_code else 0}
     assert group.offsets.committed == {}
 
 
@@ -157,7 +156,7 @@ def test_overlapping_commits_that_end_in_reverse() -> None:
 def test_a_log_that_breaks_is_an_answer(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.storage.raises = OSError("disk gone")
-    assert value_of(world.commit({TP0: 1})) == {TP0: codes.UNKNOWN_SERVER_ERROR}
+    assert value_of(world.commit({TP0: 1})) == {TP0: Errors.UNKNOWN_SERVER_ERROR}
     assert world.group().offsets.pending == {}
     assert "disk gone" in caplog.text
 
@@ -176,7 +175,7 @@ def test_a_later_commit_that_fails_undoes_nothing_but_itself() -> None:
     world.storage.hold = True
     first = world.commit({TP0: 1})
     world.storage.hold, world.storage.fail_with = False, 19
-    assert value_of(world.commit({TP0: 2})) == {TP0: codes.COORDINATOR_NOT_AVAILABLE}
+    assert value_of(world.commit({TP0: 2})) == {TP0: Errors.COORDINATOR_NOT_AVAILABLE}
     waiting = world.coordinator.fetch_offsets(GROUP, [TP0], require_stable=True)
     assert not waiting.done
     world.storage.release()
@@ -186,10 +185,10 @@ def test_a_later_commit_that_fails_undoes_nothing_but_itself() -> None:
 
 def test_a_commit_that_no_record_can_hold_is_not_staged() -> None:
     world = World()
-    assert value_of(world.commit({TP0: 2**63})) == {TP0: codes.UNKNOWN_SERVER_ERROR}
+    assert value_of(world.commit({TP0: 2**63})) == {TP0: Errors.UNKNOWN_SERVER_ERROR}
     broken = {TP0: CommittedOffset(2**63)}
     answer = world.coordinator.commit_transactional_offsets(GROUP, 7, 0, broken)
-    assert value_of(answer) == {TP0: codes.UNKNOWN_SERVER_ERROR}
+    assert value_of(answer) == {TP0: Errors.UNKNOWN_SERVER_ERROR}
     assert not world.group().offsets.has_offsets
     assert world.manager.groups_of_producer(7) == set()
     assert world.fetch([TP0], stable=True)[TP0].offset == -1
@@ -248,7 +247,7 @@ def test_a_stable_fetch_that_waits_is_sent_away_with_its_group() -> None:
     waiting = world.coordinator.fetch_offsets(GROUP, [TP0], require_stable=True)
     world.coordinator.on_resign(world.partition(), 2)
     world.advance(0)
-    assert value_of(waiting) == (codes.NOT_COORDINATOR, {})
+    assert value_of(waiting) == (Errors.NOT_COORDINATOR, {})
 
 
 @pytest.mark.spec("broker:SCN-31", "broker:OFC-15", "broker:FET-07", "broker:ERR-17", "broker:AMB-32")
@@ -262,7 +261,7 @@ def test_offsets_of_a_transaction(commit: bool, reload: str) -> None:
     if reload == "before the marker":
         world = world.restarted()
     assert world.offset() == 1
-    assert world.fetch([TP0, TP1], stable=True)[TP0].error_code == codes.UNSTABLE_OFFSET_COMMIT
+    assert world.fetch([TP0, TP1], stable=True)[TP0].error_code == Errors.UNSTABLE_OFFSET_COMMIT
     assert world.fetch([TP0, TP1], stable=True)[TP1].error_code == 0
     assert world.manager.groups_of_producer(7) == {GROUP}
     world.storage.write_marker(world.partition(), 7, commit=commit)
@@ -288,7 +287,7 @@ def test_a_transactional_commit_that_fails_is_forgotten() -> None:
     world = World()
     world.storage.fail_with = 19
     answer = world.coordinator.commit_transactional_offsets(GROUP, 7, 0, {TP0: committed(5)})
-    assert value_of(answer) == {TP0: codes.COORDINATOR_NOT_AVAILABLE}
+    assert value_of(answer) == {TP0: Errors.COORDINATOR_NOT_AVAILABLE}
     assert world.manager.groups_of_producer(7) == set()
     assert not world.group().offsets.has_offsets
     world.coordinator.on_transaction_completed(7, [world.partition()], commit=True)
@@ -508,7 +507,7 @@ def test_a_load_that_fails_leaves_the_groups_without_a_coordinator(
     world.lead()
     assert here not in world.manager.owned_partitions
     assert world.manager.loading_partitions == set()
-    assert value_of(world.commit({TP0: 1})) == {TP0: codes.NOT_COORDINATOR}
+    assert value_of(world.commit({TP0: 1})) == {TP0: Errors.NOT_COORDINATOR}
     assert f"Loading __consumer_offsets-{here} failed" in caplog.text
     world.storage.batches[here].pop()
     world.lead(2, [here])

@@ -7,12 +7,11 @@ import importlib
 import pytest
 
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.group import codes
 from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.group_metadata import GroupState
 from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.state import GroupState
-from pyconsumer.errors import BY_CODE
+from pyconsumer.errors import BY_CODE, Errors, error_name
 from pyconsumer.protocol.records import iter_records, scan
 from tests.unit.group.support import GROUP, TP0, TP1, World, client_of, value_of
 
@@ -135,9 +134,9 @@ def test_which_way_a_join_goes() -> None:
     assert value_of(world.join("mine", group="")).member_id == "mine"
     known = world.stable(1, instances=["i"])[0]
     assert value_of(world.join(instance="i", require_id=True)).error_code == 0  # a known static member
-    assert value_of(world.join(require_id=True)).error_code == codes.MEMBER_ID_REQUIRED
+    assert value_of(world.join(require_id=True)).error_code == Errors.MEMBER_ID_REQUIRED
     assert not world.join(require_id=False).done
-    assert world.heartbeat(known) == codes.FENCED_INSTANCE_ID
+    assert world.heartbeat(known) == Errors.FENCED_INSTANCE_ID
 
 
 @pytest.mark.spec("broker:SYN-08")
@@ -145,7 +144,7 @@ def test_a_fenced_member_may_not_sync() -> None:
     world = World()
     (static,) = world.stable(1, instances=["i"])
     value_of(world.join(instance="i"))
-    assert value_of(world.sync(static)).error_code == codes.FENCED_INSTANCE_ID
+    assert value_of(world.sync(static)).error_code == Errors.FENCED_INSTANCE_ID
 
 
 @pytest.mark.parametrize(
@@ -172,10 +171,10 @@ def test_a_fenced_member_may_not_sync() -> None:
     ],
 )
 def test_error_codes(spec_id: str, name: str, code: int) -> None:
-    assert getattr(codes, name) == code
-    assert codes.name_of(code) == name
+    assert Errors[name] == code
+    assert error_name(code) == name
     assert code == 0 or BY_CODE[code].code_name == name
-    assert codes.name_of(12345) == "12345"
+    assert error_name(12345) == "12345"
 
 
 @pytest.mark.spec("broker:CFG-15", "broker:CFG-16", "broker:CFG-17", "broker:CFG-19", "broker:MGR-01")
@@ -215,11 +214,11 @@ def test_a_client_that_looks_again_finds_the_group() -> None:
     world = World()
     (client,) = world.stable()
     world.coordinator.on_resign(world.partition(), 2)
-    assert world.heartbeat(client) == codes.NOT_COORDINATOR
+    assert world.heartbeat(client) == Errors.NOT_COORDINATOR
     elsewhere = World(storage=world.storage, start=False)
     elsewhere.coordinator.start()
     elsewhere.coordinator.on_become_leader(world.partition(), 2)
-    assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: codes.COORDINATOR_LOAD_IN_PROGRESS}
+    assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: Errors.COORDINATOR_LOAD_IN_PROGRESS}
     elsewhere.advance(0.1)
     assert value_of(elsewhere.commit({TP0: 1}, client)) == {TP0: 0}
 
@@ -288,8 +287,8 @@ def test_the_two_ways_of_joining() -> None:
     assert world.group().size == 1  # ids whose answers were lost are no members
     assert not world.join(again.member_id, require_id=True).done
     assert world.group().size == 2
-    assert value_of(world.join("who")).error_code == codes.UNKNOWN_MEMBER_ID
-    assert world.heartbeat(client) == codes.REBALANCE_IN_PROGRESS
+    assert value_of(world.join("who")).error_code == Errors.UNKNOWN_MEMBER_ID
+    assert world.heartbeat(client) == Errors.REBALANCE_IN_PROGRESS
 
 
 def test_two_coordinators_over_one_log_agree() -> None:

@@ -22,8 +22,7 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
 )
 from pyconsumer.network.client import ClientResponse, NetworkClient, RequestTimeoutError, _max_response_bytes
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.api import ApiKey, encode_response
 from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -20,8 +20,7 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from pyconsumer.network.client import ClientResponse, NetworkClient, RequestTimeoutError
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.metadata import MetadataResponseTopic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.errors import IllegalStateError, KafkaConnectionError, KafkaError, NotCoordinatorError, ProtocolError
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 
 
 def test_a_pending_future_has_neither_value_nor_error() -> None:

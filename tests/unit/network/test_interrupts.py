@@ -13,7 +13,7 @@ import pytest
 import pyconsumer.network
 from pyconsumer.errors import KafkaConnectionError, RequestCancelledError
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -12,11 +12,11 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
+from pyconsumer.network.channel import Channel, LinkSettings, LinkStats
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import Endpoint, Lookup
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.link import Link, LinkSettings, LinkStats
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.selector import EVENT_READ, new_selector
 from pyconsumer.protocol.api import ApiKey, decode_request_header, encode_response
 from pyconsumer.protocol.messages import fetch
@@ -235,7 +235,7 @@ def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> Non
     wire = Wire(held, records)
     lookup = Lookup("h", 1, None)
     lookup.endpoints, lookup.done = [Endpoint(socket.AF_INET, ("h", 1), "h")], True
-    link = Link("h:1", None, lookup, LinkSettings(open_socket=lambda family: wire), wire, LinkStats())
+    link = Channel("h:1", None, lookup, LinkSettings(open_socket=lambda family: wire), wire, LinkStats())
 
     def receive() -> list[Reply]:
         replies: list[Reply] = []

@@ -8,11 +8,11 @@ import pytest
 
 from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.channel import Channel, LinkSettings
 from pyconsumer.network.connection import Connection, State
+from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService
-from pyconsumer.network.link import Link, LinkSettings
-from pyconsumer.network.peer import Request
-from pyconsumer.network.pool import Pool
+from pyconsumer.network.node import Request
 from pyconsumer.network.sasl import Plain
 from pyconsumer.protocol.api import encode_response
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -41,7 +41,7 @@ class Bench:
         nothing: Any = Nothing()
         settings = LinkSettings(sasl=lambda: Plain("u", "p"))
         names = NameService(lambda: None)
-        self.pool = Pool(
+        self.pool = ConnectionPool(
             settings,
             nothing,
             names,
@@ -54,7 +54,7 @@ class Bench:
         )
         self.peer = self.pool.peer(1, "coordinator")
         lookup = names.start("127.0.0.1", 9092, self.peer, canonical=False)
-        link = self.peer.link = Link("b:9092", self.peer, lookup, settings, nothing, self.pool.stats)
+        link = self.peer.link = Channel("b:9092", self.peer, lookup, settings, nothing, self.pool.stats)
         link.handshake_timeout = 30.0
         link._socket, link._events = nothing, 1
         self.connection = link.connection = Connection("b:9092", sasl=settings.sasl)

@@ -6,9 +6,9 @@ import pytest
 
 from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.selection import Candidate, Reachability, Standing, least_loaded
+from pyconsumer.network.node import Candidate, ConnectionBackoff, NodeStatus, least_loaded
 
-READY, CONNECTING, MAY, NOT = Standing.READY, Standing.CONNECTING, Standing.MAY_CONNECT, Standing.UNAVAILABLE
+READY, CONNECTING, MAY, NOT = NodeStatus.READY, NodeStatus.CONNECTING, NodeStatus.MAY_CONNECT, NodeStatus.UNAVAILABLE
 
 
 @pytest.mark.spec("client:NC-64", "transactions:FCO-03")
@@ -38,7 +38,7 @@ def test_equals_are_taken_from_the_random_start_on() -> None:
 
 def test_failures_in_a_row_make_the_pause_grow_and_an_answer_ends_it() -> None:
     reconnect = Backoff(0.05, 1.0, random=lambda: 0.5)
-    health = Reachability()
+    health = ConnectionBackoff()
     assert health.may_connect(0.0)
     error = KafkaConnectionError("refused")
     pauses = []
@@ -56,7 +56,7 @@ def test_failures_in_a_row_make_the_pause_grow_and_an_answer_ends_it() -> None:
 
 def test_slow_attempts_are_given_more_time() -> None:
     setup = Backoff(10.0, 30.0, random=lambda: 0.5)
-    health = Reachability()
+    health = ConnectionBackoff()
     times = []
     for _ in range(4):
         times.append(health.setup_timeout(setup))

@@ -9,8 +9,7 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaTimeoutError, WakeupError
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import Steps, Wait, drive
+from pyconsumer.network.futures import RequestFuture, Steps, Wait, drive
 
 
 class Poller:

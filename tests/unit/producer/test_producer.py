@@ -15,7 +15,7 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.protocol.messages.metadata import (

@@ -17,7 +17,7 @@ from pyconsumer.errors import (
     TopicAuthorizationFailedError,
 )
 from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.future import RequestFuture
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.config import PRODUCER_SETTINGS

@@ -6,14 +6,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pyconsumer.protocol import consumer_protocol, headers, offsets_topic, transaction_topic
+from pyconsumer.protocol import api, consumer_protocol, offsets_topic, transaction_topic
 from pyconsumer.protocol.api import API
 from pyconsumer.protocol.messages import load
 from pyconsumer.protocol.schema import FieldSpec, Message, Struct, WireType
 
 OTHERS: tuple[type[Message], ...] = (
-    headers.RequestHeader,
-    headers.ResponseHeader,
+    api.RequestHeaderMessage,
+    api.ResponseHeaderMessage,
     consumer_protocol.ConsumerProtocolSubscription,
     consumer_protocol.ConsumerProtocolAssignment,
     offsets_topic.OffsetCommitKey,

@@ -8,8 +8,7 @@ from typing import Any
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import drive
+from pyconsumer.network.futures import RequestFuture, drive
 from pyconsumer.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -23,14 +22,14 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from pyconsumer.protocol.records import scan
-from pyconsumer.spark.client_settings import build_config
+from pyconsumer.spark.client_config import build_config
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 TP = TopicPartition("events", 2)
 
 
 class FakeConnection:
-    """As much of :class:`pyconsumer.spark.connections.Connection` as the readers use.
+    """As much of :class:`pyconsumer.spark.client_cache.SparkClient` as the readers use.
 
     Args:
         batches: the log; each answer to a fetch holds one of them, the first that ends after the offset asked for.

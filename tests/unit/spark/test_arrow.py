@@ -19,8 +19,8 @@ from pyspark.sql.types import (
 )
 
 from pyconsumer.protocol.records import BatchBuilder, Columns, Cursor
-from pyconsumer.spark.arrow import record_batch
 from pyconsumer.spark.errors import ReadError
+from pyconsumer.spark.partition_reader import record_batch
 from pyconsumer.spark.schema import COLUMNS, arrow_schema
 from pyconsumer.structs import TopicPartition
 

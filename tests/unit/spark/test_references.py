@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.client_settings import admin_settings, build_config
+from pyconsumer.spark.client_config import admin_settings, build_config
 from pyconsumer.spark.options import SourceOptions
-from pyconsumer.spark.references import resolve_references
-from pyconsumer.spark.sink_settings import producer_settings
+from pyconsumer.spark.secrets import resolve_references
+from pyconsumer.spark.sink_config import producer_settings
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="${env:TEST_SECRET}";'
 OPTIONS = {

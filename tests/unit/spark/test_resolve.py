@@ -6,9 +6,8 @@ import pytest
 
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.errors import OffsetsError
+from pyconsumer.spark.offset_ranges import OffsetRange, batch_ranges
 from pyconsumer.spark.options import SourceOptions
-from pyconsumer.spark.planning import OffsetRange
-from pyconsumer.spark.resolve import batch_ranges
 from tests.unit.spark.fake_lookups import A0, A1, FakeLookups
 
 

@@ -9,11 +9,10 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import NotLeaderOrFollowerError
-from pyconsumer.network.future import RequestFuture
-from pyconsumer.network.waiting import drive
+from pyconsumer.network.futures import RequestFuture, drive
 from pyconsumer.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from pyconsumer.protocol.records import BatchBuilder
-from pyconsumer.spark.sampling import density, sample
+from pyconsumer.spark.offset_reader import density, sample
 from pyconsumer.structs import PartitionMetadata, TopicPartition
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import __version__
-from pyconsumer.spark.shipping import package_zip, register
+from pyconsumer.spark.launch import package_zip, register
 from pyconsumer.spark.source import KafkaDataSource
 
 _HIDE = """
@@ -48,13 +48,13 @@ ROOT = str(Path(__file__).parents[3])
 _NOT_ON_WORKERS = ("click", "rich", "cramjam", "crc32c", "crcmod", "selectors2")
 _READ = """
 import pyconsumer, sys
-from pyconsumer.spark.batch_reader import BatchReader
-from pyconsumer.spark.connections import Connection
-from pyconsumer.spark.client_settings import build_config
+from pyconsumer.spark.readers import BatchReader
+from pyconsumer.spark.client_cache import SparkClient
+from pyconsumer.spark.client_config import build_config
 from pyconsumer.protocol.records import BatchBuilder, Cursor
-from pyconsumer.spark.arrow import record_batch
+from pyconsumer.spark.partition_reader import record_batch
 from pyconsumer.structs import TopicPartition
-Connection({"bootstrap.servers": "localhost:1"}).close()
+SparkClient({"bootstrap.servers": "localhost:1"}).close()
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
     builder = BatchBuilder(codec)
     for i in range(100):
@@ -102,7 +102,9 @@ def test_a_zip_of_the_same_sources_has_the_same_name() -> None:
 def test_the_zip_holds_what_tasks_need_and_nothing_large() -> None:
     with zipfile.ZipFile(package_zip()) as archive:
         names = archive.namelist()
-    assert {"pyconsumer/__init__.py", "pyconsumer/spark/range_reader.pyc", "pyconsumer/network/client.py"} <= set(names)
+    assert {"pyconsumer/__init__.py", "pyconsumer/spark/partition_reader.pyc", "pyconsumer/network/client.py"} <= set(
+        names
+    )
     assert not [name for name in names if "/cli/" in name or "/broker/" in name or "autoload" in name]
     assert package_zip().stat().st_size < 2_000_000
 

@@ -25,10 +25,8 @@ from pyconsumer.errors import ConfigurationError, NotEnoughReplicasError, Record
 from pyconsumer.producer.future import FutureRecordMetadata
 from pyconsumer.spark import sink
 from pyconsumer.spark.errors import WriteError
-from pyconsumer.spark.sink import BatchWriter, RecordsWritten, StreamWriter
-from pyconsumer.spark.sink_columns import SinkColumns, sink_columns
-from pyconsumer.spark.sink_options import SinkOptions
-from pyconsumer.spark.sink_settings import producer_settings
+from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkColumns, SinkOptions, StreamWriter, sink_columns
+from pyconsumer.spark.sink_config import producer_settings
 from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.structs import TopicPartition
 

@@ -16,8 +16,8 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 import pyconsumer.spark
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.batch_reader import BatchReader, RangePartition
-from pyconsumer.spark.planning import OffsetRange
+from pyconsumer.spark.offset_ranges import OffsetRange
+from pyconsumer.spark.readers import BatchReader, RangePartition
 from pyconsumer.spark.source import KafkaDataSource
 
 LEAST = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}

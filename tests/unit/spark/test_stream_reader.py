@@ -13,11 +13,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Supp
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from pyconsumer.errors import ConfigurationError, GroupAuthorizationFailedError
-from pyconsumer.spark.group_progress import GroupProgress
 from pyconsumer.spark.options import SourceOptions
+from pyconsumer.spark.progress import GroupProgress
+from pyconsumer.spark.readers import Driver, StreamReader
 from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.spark.stream_planner import StreamPlanner
-from pyconsumer.spark.stream_reader import Driver, StreamReader
 from tests.unit.spark.fake_lookups import A0, A1, FakeLookups
 
 LEAST = {"kafka.bootstrap.servers": "x", "subscribe": "a"}
@@ -183,6 +183,6 @@ def test_filters_are_not_taken() -> None:
     # With the usual settings Spark refuses a source that overrides pushFilters.
     from pyspark.sql.datasource import DataSourceReader
 
-    from pyconsumer.spark.batch_reader import BatchReader
+    from pyconsumer.spark.readers import BatchReader
 
     assert BatchReader.pushFilters is DataSourceReader.pushFilters

@@ -1,0 +1,502 @@
+"""One client's connection: bytes in, requests to handlers, answers out in the order of the requests.
+
+As in Kafka, one request of a connection is served at a time; the ones behind it wait. Reading goes on meanwhile, up to
+a bound, so that a client that goes away is noticed while its request waits. What is written is never copied: record
+sets go from the log's read to ``sendmsg``.
+
+A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from pyconsumer.broker.context import RequestContext, drive
+from pyconsumer.broker.error_responses import code_and_text, error_answer
+from pyconsumer.broker.faults import FaultRule, topics_of
+from pyconsumer.broker.handlers import handler_of
+from pyconsumer.broker.handlers.api_versions import unsupported_version_answer
+from pyconsumer.broker.security import Session, TlsLayer
+from pyconsumer.errors import KafkaError
+from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.produce import ProduceRequest
+from pyconsumer.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from pyconsumer.broker.server import BrokerServer
+
+__all__ = ["ClientConnection"]
+
+_log = logging.getLogger(__name__)
+
+Buffer = bytes | bytearray | memoryview
+
+_MOST_BUFFERS: Final = 256
+_MOST_WAITING_FRAMES: Final = 64
+_MOST_WAITING_BYTES: Final = 8 << 20
+#: Room for a frame is made as its bytes arrive, so that a size alone costs no memory: at least and at most so much in
+#: one step, and up to three times as much as has come.
+_LEAST_ROOM: Final = 64 << 10
+_MOST_ROOM: Final = 4 << 20
+_ZEROS: Final = memoryview(bytes(_MOST_ROOM))
+_BEFORE_LOGIN: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+_MOST_TRAILING_NOTED: Final = 100
+_RESET: Final = struct.pack("ii", 1, 0)
+
+
+class ClientConnection:
+    """A connection that was accepted.
+
+    Args:
+        listener: name of the listener; ``client_host``: the peer's address.
+        tls: set on a listener with TLS.
+    """
+
+    def __init__(
+        self,
+        server: BrokerServer,
+        sock: socket.socket,
+        listener: str,
+        client_host: str,
+        session: Session,
+        tls: TlsLayer | None,
+    ) -> None:
+        self.listener = listener
+        self.client_host = client_host
+        self.session = session
+        self.last_active = server.loop.time()
+        self._server = server
+        self._broker = server.broker
+        self._loop = server.loop
+        self._sock = sock
+        self._tls = tls
+        self._head = bytearray()
+        self._body: bytearray | None = None
+        self._size = 0
+        self._filled = 0
+        self._frames: deque[bytearray] = deque()
+        self._waiting_bytes = 0
+        self._out: deque[Buffer] = deque()
+        self._busy = False
+        self._pumping = False
+        self._has_turn = False
+        self._reading = True
+        self._closed = False
+        self._coroutine: Coroutine[Any, Any, Message | None] | None = None
+        self._max_request = server.max_request_bytes
+        self._loop.add_reader(sock, self._on_readable)
+
+    @property
+    def busy(self) -> bool:
+        """A request is being served. An answer that is leaving is another matter: the client may never read it."""
+        return self._busy
+
+    # --- reading
+
+    def _on_readable(self) -> None:
+        try:
+            body = self._body
+            if body is not None and self._tls is None and self._filled:
+                # The beginning of a frame is there: read the rest right into it.
+                if len(body) == self._filled:
+                    self._make_room(body)
+                with memoryview(body) as view:
+                    received = self._sock.recv_into(view[self._filled :])
+                if not received:
+                    self.close()
+                    return
+                self._filled += received
+                if self._filled == self._size:
+                    self._finish_frame()
+            else:
+                scratch = self._server.scratch
+                received = self._sock.recv_into(scratch)
+                if self._tls is not None:
+                    self._feed_tls(scratch[:received])
+                elif not received:
+                    self.close()
+                    return
+                else:
+                    self._feed(scratch[:received])
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            _log.debug("connection from %s: %s", self.client_host, error)
+            self.close()
+            return
+        self.last_active = self._loop.time()
+        if not self._closed:
+            self._pump()
+
+    def _feed_tls(self, data: memoryview) -> None:
+        assert self._tls is not None
+        ended = not data
+        try:
+            plain = self._tls.feed(data)
+        except ssl.SSLError as error:
+            _log.info("TLS with %s failed: %s", self.client_host, error.reason or error)
+            self._send_now(self._tls.pending())
+            self.close()
+            return
+        handshake = self._tls.pending()
+        if handshake:
+            self._send([handshake], encrypted=True)
+        if plain:
+            if self._tls.client_name is not None and not self.session.logged_in:
+                self.session.principal = f"User:{self._tls.client_name}"
+            self._feed(memoryview(plain))
+        if ended:
+            self.close()
+
+    def _feed(self, data: memoryview) -> None:
+        position, total = 0, len(data)
+        while position < total and not self._closed:
+            if self._body is None:
+                if not self._head and total - position >= 4:
+                    size = int.from_bytes(data[position : position + 4], "big", signed=True)
+                    position += 4
+                else:
+                    wanted = 4 - len(self._head)
+                    self._head += data[position : position + wanted]
+                    position += wanted
+                    if len(self._head) < 4:
+                        return
+                    size = int.from_bytes(self._head, "big", signed=True)
+                    self._head.clear()
+                if not self._begin_frame(size):
+                    return
+            have = min(self._size - self._filled, total - position)
+            body = self._body
+            assert body is not None
+            body[self._filled : self._filled + have] = data[position : position + have]
+            position += have
+            self._filled += have
+            if self._filled == self._size:
+                self._finish_frame()
+
+    def _begin_frame(self, size: int) -> bool:
+        limit = self._max_request
+        if self.session.needs_login:
+            limit = min(limit, self._server.max_login_bytes)
+        if not 0 < size <= limit:
+            _log.warning(
+                "closing the connection from %s: a request of %d bytes is announced, and at most %d are taken",
+                self.client_host,
+                size,
+                limit,
+            )
+            self.close()
+            return False
+        self._size, self._filled = size, 0
+        self._body = bytearray()
+        return True
+
+    def _make_room(self, body: bytearray) -> None:
+        """Let the buffer of a frame, which is full, grow."""
+        body += _ZEROS[: min(self._size - self._filled, max(_LEAST_ROOM, min(3 * self._filled, _MOST_ROOM)))]
+
+    def _finish_frame(self) -> None:
+        assert self._body is not None
+        self._frames.append(self._body)
+        self._waiting_bytes += len(self._body)
+        self._body = None
+        if self._waiting_bytes > _MOST_WAITING_BYTES or len(self._frames) > _MOST_WAITING_FRAMES:
+            self._set_reading(False)
+
+    def _set_reading(self, reading: bool) -> None:
+        if reading is self._reading or self._closed:
+            return
+        self._reading = reading
+        if reading:
+            self._loop.add_reader(self._sock, self._on_readable)
+        else:
+            self._loop.remove_reader(self._sock)
+
+    # --- serving
+
+    def _pump(self) -> None:
+        """Serve the next waiting request, unless one is being served or an answer cannot leave.
+
+        The one behind it has to wait for the loop's next turn, so that a client that sends many requests ahead leaves
+        room for others: each connection is served one request in a turn.
+        """
+        if self._pumping or self._has_turn:
+            return
+        self._pumping = True
+        try:
+            if self._may_serve():
+                frame = self._frames.popleft()
+                self._waiting_bytes -= len(frame)
+                self._busy = True
+                self._serve(frame)
+        finally:
+            self._pumping = False
+        if self._may_serve():
+            self._has_turn = True
+            self._loop.call_soon(self._on_turn)
+        elif not self._reading and not self._frames:
+            self._set_reading(True)
+
+    def _may_serve(self) -> bool:
+        return bool(self._frames) and not self._busy and not self._out and not self._closed
+
+    def _on_turn(self) -> None:
+        self._has_turn = False
+        if not self._closed:
+            self._pump()
+
+    def _serve(self, frame: bytearray) -> None:
+        session = self.session
+        if session.raw_tokens and session.needs_login:
+            self._serve_raw_token(frame)
+            return
+        try:
+            header = decode_request_header(frame)
+            handler = handler_of(header.api_key)
+            if handler is None:
+                self._refuse(f"API {header.api_key} is not served")
+                return
+            if not handler.min_version <= header.api_version <= handler.max_version:
+                if header.api_key == ApiKey.API_VERSIONS:
+                    self._answer(unsupported_version_answer(), 0, header.correlation_id)
+                else:
+                    self._refuse(f"version {header.api_version} of API {header.api_key} is not served")
+                return
+            if not self._may(header.api_key):
+                self._refuse(f"API {header.api_key} came before the login")
+                return
+            request, end = handler.request.decode_from(frame, header.api_version, header.body_offset)
+        except KafkaError as error:
+            self._refuse(str(error))
+            return
+        if end != len(frame):
+            self._note_trailing(header, len(frame) - end)
+        broker = self._broker
+        clock = broker.clock
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id or "",
+            self.client_host,
+            self.listener,
+            session.principal,
+            clock.now(),
+            clock.wall_ms(),
+            session,
+        )
+        rule: FaultRule | None = None
+        if broker.faults:
+            topics = topics_of(request, broker.controller.names)
+            rule = broker.faults.take(header.api_key, broker.node_id, context.client_id, topics)
+            if rule is not None and self._suffer_before(rule, request, header):
+                return
+        coroutine = handler.handle(broker, request, context)
+        self._coroutine = coroutine
+        drive(
+            coroutine,
+            lambda response: self._on_response(response, header, rule),
+            lambda error: self._on_error(error, request, header),
+        )
+
+    def _note_trailing(self, header: RequestHeader, count: int) -> None:
+        """Log bytes after a complete request, once for each kind of client and API. They are ignored.
+
+        Java's broker does so silently. librdkafka 2.16 sends three of them after Metadata version 13 for all topics.
+        """
+        noted = self._server.trailing_noted
+        kind = (self.session.software, header.api_key)
+        if kind not in noted and len(noted) < _MOST_TRAILING_NOTED:
+            noted.add(kind)
+            _log.warning(
+                "%d bytes after the end of a request %s version %d from %s (%s) are ignored; this is logged once",
+                count,
+                ApiKey(header.api_key).name,
+                header.api_version,
+                self.client_host,
+                self.session.software or "unknown software",
+            )
+
+    def _may(self, api_key: int) -> bool:
+        session = self.session
+        if session.needs_login:
+            return api_key in _BEFORE_LOGIN
+        if session.expires_at is not None and self._loop.time() >= session.expires_at:
+            return api_key in _BEFORE_LOGIN
+        return True
+
+    def _serve_raw_token(self, frame: bytearray) -> None:
+        """A PLAIN message without a header, which follows version 0 of SaslHandshake."""
+        users = self.session.users
+        assert users is not None
+        user, problem = users.authenticate(frame)
+        if user is None:
+            self._refuse(problem)
+            return
+        self.session.login(user)
+        self._send([bytes(4)])
+        self._busy = False
+
+    def _refuse(self, reason: str) -> None:
+        _log.warning("closing the connection from %s: %s", self.client_host, reason)
+        self.close()
+
+    def _on_error(self, error: BaseException, request: Message, header: RequestHeader) -> None:
+        """A handler could not go on; the client is told, as by Java's ``KafkaApis.handleError``."""
+        self._coroutine = None
+        _log.error("a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
+        if isinstance(request, ProduceRequest) and request.acks == 0:
+            self.close()  # no answer is expected
+            return
+        code, _ = code_and_text(error)
+        self._answer(error_answer(request, header.api_version, code), header.api_version, header.correlation_id)
+
+    def _on_response(self, response: Message | None, header: RequestHeader, rule: FaultRule | None) -> None:
+        self._coroutine = None
+        if self._closed:
+            return
+        if rule is not None and self._suffer_after(rule, response, header):
+            return
+        self._answer(response, header.api_version, header.correlation_id)
+
+    def _answer(self, response: Message | None, version: int, correlation_id: int) -> None:
+        if self._closed:
+            return
+        if response is not None:
+            try:
+                buffers = encode_response(response, version, correlation_id)
+            except KafkaError as error:  # a handler's mistake: no client is left waiting for an answer
+                _log.error("the answer to %s cannot be written: %s", self.client_host, error, exc_info=error)
+                self.close()
+                return
+            self._send(buffers)
+        self._busy = False
+        if self.session.close_after:
+            self.close(flush=True)
+            return
+        if not self._pumping and self._frames:
+            self._pump()
+
+    # --- faults
+
+    def _suffer_before(self, rule: FaultRule, request: Message, header: RequestHeader) -> bool:
+        """Commit a fault that keeps the request from being carried out; False if it is carried out."""
+        if rule.kind == "error":
+            answer = error_answer(request, header.api_version, rule.error_code)
+            self._answer(answer, header.api_version, header.correlation_id)
+        elif rule.kind == "disconnect":
+            self.reset()
+        elif rule.kind == "drop_request":
+            self._busy = False
+        else:
+            return False
+        return True
+
+    def _suffer_after(self, rule: FaultRule, response: Message | None, header: RequestHeader) -> bool:
+        """Commit a fault to the answer; False if it leaves as it is."""
+        if rule.kind == "delay":
+            when = self._broker.clock.now() + rule.delay_ms / 1000
+            self._broker.timer.schedule(when, lambda: self._answer(response, header.api_version, header.correlation_id))
+        elif rule.kind == "drop_response":
+            self._busy = False
+            if not self._pumping:
+                self._pump()
+        elif rule.kind == "cut":
+            if response is not None:
+                data = b"".join(encode_response(response, header.api_version, header.correlation_id))
+                self._send([data[: max(5, len(data) // 2)]])
+            self._loop.call_later(0.05, self.reset)
+        else:
+            return False
+        return True
+
+    # --- writing
+
+    def _send(self, buffers: list[Buffer], *, encrypted: bool = False) -> None:
+        if self._tls is not None and not encrypted:
+            buffers = [self._tls.encrypt(buffers)]
+        if not self._out:
+            try:
+                sent = self._sock.sendmsg(buffers if len(buffers) <= _MOST_BUFFERS else buffers[:_MOST_BUFFERS])
+            except (BlockingIOError, InterruptedError):
+                sent = 0
+            except OSError as error:
+                _log.debug("connection from %s: %s", self.client_host, error)
+                self.close()
+                return
+            buffers = _rest(buffers, sent)
+            if not buffers:
+                return
+            self._loop.add_writer(self._sock, self._on_writable)
+        self._out.extend(buffers)
+
+    def _on_writable(self) -> None:
+        pieces = [self._out[index] for index in range(min(len(self._out), _MOST_BUFFERS))]
+        try:
+            sent = self._sock.sendmsg(pieces)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            _log.debug("connection from %s: %s", self.client_host, error)
+            self.close()
+            return
+        for _ in pieces:
+            self._out.popleft()
+        self._out.extendleft(reversed(_rest(pieces, sent)))
+        self.last_active = self._loop.time()
+        if not self._out:
+            self._loop.remove_writer(self._sock)
+            if self.session.close_after:
+                self.close()
+            else:
+                self._pump()
+
+    def _send_now(self, data: bytes) -> None:
+        """Try to send something before the connection is closed."""
+        if data:
+            try:
+                self._sock.send(data)
+            except OSError:
+                pass
+
+    # --- the end
+
+    def close(self, *, flush: bool = False) -> None:
+        """Close the connection. With ``flush`` what waits to be written leaves first."""
+        if self._closed or (flush and self._out):
+            return
+        self._closed = True
+        self._loop.remove_reader(self._sock)
+        self._loop.remove_writer(self._sock)
+        self._sock.close()
+        self._frames.clear()
+        self._out.clear()
+        coroutine, self._coroutine = self._coroutine, None
+        if coroutine is not None and not getattr(coroutine, "cr_running", False):
+            coroutine.close()
+        self._server.forget(self)
+
+    def reset(self) -> None:
+        """Close the connection with a reset, as if the process had been killed."""
+        if not self._closed:
+            try:
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            except OSError:
+                pass
+            self.close()
+
+
+def _rest(buffers: list[Buffer], sent: int) -> list[Buffer]:
+    """What is left of buffers after ``sent`` bytes of them have gone."""
+    for index, buffer in enumerate(buffers):
+        if sent < len(buffer):
+            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
+        sent -= len(buffer)
+    return []

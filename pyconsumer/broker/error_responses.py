@@ -1,0 +1,112 @@
+"""What a client is told of a request that failed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pyconsumer.errors import BrokerResponseError, KafkaStorageError, UnknownServerError
+from pyconsumer.protocol.messages import response_type
+from pyconsumer.protocol.messages.fetch import FetchResponse
+from pyconsumer.protocol.primitives import Struct, WireType
+from pyconsumer.protocol.schema import Message
+
+__all__ = ["code_and_text", "error_answer"]
+
+#: Where a request's list has another name than the response's, by the response's message and field.
+_SOURCES = {
+    ("ProduceResponse", "responses"): "topic_data",
+    ("TopicProduceResponse", "partition_responses"): "partition_data",
+    ("FetchResponse", "responses"): "topics",
+    ("DeleteTopicsResponse", "responses"): "topics",
+    ("CreatePartitionsResponse", "results"): "topics",
+    ("DescribeConfigsResponse", "results"): "resources",
+    ("AlterConfigsResponse", "responses"): "resources",
+    ("IncrementalAlterConfigsResponse", "responses"): "resources",
+    ("LeaveGroupResponse", "members"): "members",
+    ("FindCoordinatorResponse", "coordinators"): "coordinator_keys",
+    ("DescribeGroupsResponse", "groups"): "groups",
+    ("DeleteGroupsResponse", "results"): "groups_names",
+}
+#: Fields with the same meaning under different names, response's first.
+_ALIASES = {
+    "partition_index": ("partition_index", "index", "partition"),
+    "index": ("index", "partition_index", "partition"),
+    "partition": ("partition", "partition_index", "index"),
+    "name": ("name", "topic"),
+    "topic": ("topic", "name"),
+}
+#: Values beside an error code that are not their type's default, as Kafka has them.
+_AFTER_ERROR: dict[str, dict[str, Any]] = {
+    "CreatableTopicResult": {"configs": None},
+    "PartitionData": {"high_watermark": -1, "records": b""},
+    "PartitionProduceResponse": {"base_offset": -1},
+}
+_SESSION_ERRORS = frozenset({70, 71, 106})
+_NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "session_id"})
+
+
+def code_and_text(error: BaseException) -> tuple[int, str | None]:
+    """The protocol's code of an error, and what is said of it where there is room for a text.
+
+    A disk that refuses is KAFKA_STORAGE_ERROR, which clients try again after. What the protocol has no code for is
+    UNKNOWN_SERVER_ERROR; its text may be anything and is not for clients (Java's ``ApiError.fromThrowable``).
+    """
+    if isinstance(error, BrokerResponseError):
+        return error.errno, str(error.args[0]) if error.args else None
+    if isinstance(error, OSError):
+        return KafkaStorageError.errno, f"The broker cannot write or read its files: {error.strerror or error}"
+    return UnknownServerError.errno, "The broker has failed to serve this request; its log says why."
+
+
+def error_answer(request: Message, version: int, error_code: int) -> Message:
+    """The response to ``request`` in which everything has failed: ``error_code`` wherever there is room for one."""
+    response = response_type(request.API_KEY)()
+    _fill(response, request, version, error_code)
+    if isinstance(response, FetchResponse) and response.responses and error_code not in _SESSION_ERRORS:
+        response.error_code = 0  # that of a fetch as a whole is for its session
+    return response
+
+
+def _fill(target: Struct, source: Any, version: int, error_code: int) -> None:
+    owner = type(target).__name__
+    for spec in target.FIELDS:
+        if version not in spec.versions:
+            continue
+        if spec.name == "error_code":
+            target.error_code = error_code  # type: ignore[attr-defined]
+        elif spec.is_array:
+            items = getattr(source, _SOURCES.get((owner, spec.name), spec.name), None)
+            if spec.name == "responses" and not items and getattr(source, "topic_names", None):
+                items = source.topic_names
+            if isinstance(items, list) and not isinstance(spec.type, WireType):
+                setattr(target, spec.name, [_element(spec.type, item, version, error_code) for item in items])
+        elif isinstance(spec.type, WireType):
+            _copy(target, spec.name, source)
+    for name, value in _AFTER_ERROR.get(owner, {}).items():
+        setattr(target, name, value)
+
+
+def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> Struct:
+    element = kind()
+    if isinstance(source, (str, int)):  # a list of names or numbers
+        for spec in kind.FIELDS:
+            plain = isinstance(spec.type, WireType) and spec.type.name == (
+                "string" if isinstance(source, str) else "int32"
+            )
+            if plain and spec.name not in ("error_message", "host") and version in spec.versions:
+                setattr(element, spec.name, source)
+                break
+        source = None
+    _fill(element, source, version, error_code)
+    return element
+
+
+def _copy(target: Struct, name: str, source: Any) -> None:
+    if source is None or name in _NOT_COPIED:
+        return
+    known = {item.name for item in dataclasses.fields(source)}
+    for alias in _ALIASES.get(name, (name,)):
+        if alias in known:
+            setattr(target, name, getattr(source, alias))
+            return

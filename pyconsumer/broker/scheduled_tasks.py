@@ -1,0 +1,152 @@
+"""What a cluster does from time to time, unasked: retention, compaction, checkpoints, flushes, replicas that lag."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.log.cleaner import LogCleaner
+from pyconsumer.broker.timer import Timer
+from pyconsumer.clock import Clock
+
+__all__ = ["ScheduledTasks"]
+
+_log = logging.getLogger(__name__)
+
+#: How long compaction goes on at a time; it rests as long.
+_CLEANER_STEP_S: Final = 0.005
+
+
+class ScheduledTasks:
+    """Periodic work on the brokers of a cluster.
+
+    Args:
+        brokers: those that are alive, by node id.
+        loop: gets back what another thread has done; files are forced to disk there.
+    """
+
+    def __init__(
+        self,
+        brokers: Mapping[int, Broker],
+        config: BrokerConfig,
+        clock: Clock,
+        timer: Timer,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._brokers = brokers
+        self._config = config
+        self._clock = clock
+        self._timer = timer
+        self._loop = loop
+        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="pyconsumer-flush")
+        self._flushing = False
+        self._running = False
+        self._cleaners: dict[int, LogCleaner] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        self._running = True
+        config = self._config
+        retention_ms = config.integer("log.retention.check.interval.ms")
+        first_ms = min(config.integer("log.initial.task.delay.ms"), retention_ms)
+        self.every(retention_ms, lambda: self._for_all(Broker.delete_old_segments), first_ms)
+        checkpoint_ms = min(
+            config.integer("log.flush.offset.checkpoint.interval.ms"),
+            config.integer("log.flush.start.offset.checkpoint.interval.ms"),
+        )
+        self.every(max(checkpoint_ms, 100), self._checkpoint)
+        self.every(1000, lambda: self._for_all(lambda broker: broker.logs.flush_due()))
+        self.every(
+            config.integer("producer.id.expiration.check.interval.ms"),
+            lambda: self._for_all(
+                lambda broker: broker.logs.expire_producers(broker.config.integer("producer.id.expiration.ms"))
+            ),
+        )
+        self.every(max(config.integer("replica.lag.time.max.ms") // 2, 1), lambda: self._for_all(Broker.shrink_isrs))
+        if config.boolean("log.cleaner.enable"):
+            self.every(max(config.integer("log.cleaner.backoff.ms"), 10), lambda: self._for_all(self._clean))
+
+    def stop(self) -> None:
+        """End; files that are being forced to disk are waited for."""
+        self._running = False
+        self._flusher.shutdown(wait=True)
+        for node_id in list(self._cleaners):
+            self.forget(node_id)
+
+    def forget(self, node_id: int) -> None:
+        """A broker is gone: a compaction that was going on is given up, and its files are removed."""
+        cleaner = self._cleaners.pop(node_id, None)
+        if cleaner is not None:
+            cleaner.cancel()
+
+    def every(self, interval_ms: int, action: Callable[[], None], first_ms: int | None = None) -> None:
+        """Call ``action`` now and again; what it raises is logged.
+
+        Args:
+            first_ms: when the first time is, if that is not after one interval.
+        """
+
+        def run() -> None:
+            if not self._running:
+                return
+            try:
+                action()
+            except Exception:
+                _log.exception("periodic work failed")
+            self._timer.schedule(self._clock.now() + interval_ms / 1000, run)
+
+        first = interval_ms if first_ms is None else first_ms
+        self._timer.schedule(self._clock.now() + first / 1000, run)
+
+    def _clean(self, broker: Broker) -> None:
+        """Compact one log of a broker, in steps."""
+        cleaner = self._cleaners.get(broker.node_id)
+        if cleaner is None:
+            cleaner = self._cleaners[broker.node_id] = LogCleaner(self._clock, self._flusher.submit)
+        if not cleaner.busy:
+            cleaner.choose(broker.partitions.values())
+            self._clean_on(cleaner)
+
+    def _clean_on(self, cleaner: LogCleaner) -> None:
+        if self._running and cleaner.busy:
+            cleaner.step(_CLEANER_STEP_S)
+            self._timer.schedule(self._clock.now() + _CLEANER_STEP_S, lambda: self._clean_on(cleaner))
+
+    def _for_all(self, action: Callable[[Broker], object]) -> None:
+        for broker in list(self._brokers.values()):
+            action(broker)
+
+    def _checkpoint(self) -> None:
+        """Force closed segments to disk in another thread, then note how far they are safe."""
+        jobs = [job for broker in self._brokers.values() for job in broker.logs.flushers()]
+        if not jobs or self._flushing:
+            self._for_all(Broker.checkpoint)
+            return
+        self._flushing = True
+        cuts = [log.cuts for log, _, _ in jobs]
+
+        def work() -> None:
+            for _, _, calls in jobs:
+                for call in calls:
+                    call()
+
+        def done(error: BaseException | None) -> None:
+            self._flushing = False
+            if error is not None:
+                _log.error("forcing logs to disk failed: %s", error)
+                return
+            for (log, point, _), before in zip(jobs, cuts, strict=True):
+                if log.cuts == before:  # or what was forced to disk is not what is there now
+                    log.recovery_point = max(log.recovery_point, min(point, log.log_end_offset))
+            if self._running:
+                self._for_all(Broker.checkpoint)
+
+        future = self._flusher.submit(work)
+        future.add_done_callback(
+            lambda ended: self._loop.is_closed() or self._loop.call_soon_threadsafe(done, ended.exception())
+        )

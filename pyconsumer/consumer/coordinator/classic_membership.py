@@ -1,0 +1,541 @@
+"""Membership under the classic protocol: JoinGroup and SyncGroup. A core, as :mod:`.member`, which holds the rest.
+
+Invariants
+
+1. One JoinGroup or SyncGroup is under way at a time. It carries an attempt number; a reset or a failure begins a new
+   attempt, and an answer to an older one is dropped. So a join that ends after its member has left does nothing.
+2. A rebalance is prepared once, however often JoinGroup is repeated in it; losing the generation asks for it again.
+3. A generation counts for commits only after ``on_completed``: before, the application may hold partitions of the one
+   before it. While it is told which of them it gives up (``on_revoking``) it commits for the new one, as in Java.
+4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
+   against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named. What
+   changes during a rebalance is looked at when that is over: no join that was sent before can have told of it.
+5. A generation that is lost is the first thing that the application hears, whether the coordinator is known or not:
+   otherwise it would be handed records of partitions that have another owner. (Java looks for the coordinator first.)
+   One that is lost while the application gives up partitions is told after that.
+6. So is everything lost if a static member that keeps partitions while it joins finds that the group had a generation
+   without it. It was in that generation (KIP-345), but with an old subscription: its leader did not know what the
+   member owned, and gave it away. (Java goes on, and what it then commits may undo a commit of the new owner.)
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import (
+    JOIN,
+    SYNC,
+    BuildJoin,
+    CompleteJoin,
+    ComputeAssignment,
+    ErrorAction,
+    Event,
+    FindCoordinator,
+    Generation,
+    MemberState,
+    PrepareJoin,
+    Raise,
+    SendJoin,
+    SendSync,
+    UserStep,
+    react,
+)
+from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, GroupSettings
+from pyconsumer.errors import InconsistentGroupProtocolError, KafkaError
+from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+
+__all__ = ["PROTOCOL_TYPE", "ClassicMembership", "RebalanceReport"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+PROTOCOL_TYPE: Final = "consumer"
+_JOIN_SLACK: Final = 5.0  # seconds that JoinGroup may take beyond the rebalance timeout
+_RETRIES_AT_ONCE: Final = 5  # immediate repetitions in a row before a pause
+_IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+
+@dataclass(slots=True)
+class RebalanceReport:
+    """What the log line of a finished rebalance tells. Who joined or left is known to the leader alone."""
+
+    started_at: float
+    reason: str
+    is_leader: bool = False
+    joined: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    members: int = 0
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What is under way of JoinGroup and SyncGroup."""
+
+    number: int = 0
+    in_flight: bool = False
+    keeps: bool = False  # the application keeps partitions while it joins
+    sent_at: float = 0.0
+    election: ComputeAssignment | None = None
+    completed: CompleteJoin | None = None
+    revoking: bool = False
+    failures: int = 0
+    at_once: int = 0
+    retry_at: float = -math.inf
+
+
+class ClassicMembership(GroupMember):
+    """Membership by JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
+
+    Attributes:
+        rejoin_needed: a JoinGroup has to be sent.
+        is_leader: the last JoinGroup made us the leader.
+        report: of the rebalance under way, or None.
+    """
+
+    def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
+        super().__init__(settings, now=now)
+        self.rejoin_needed = True
+        self.is_leader = False
+        self.report: RebalanceReport | None = None
+        self._active = False
+        self._needs_prepare = True
+        self._lost = False  # what was assigned, and the application has not been told
+        self._reason = ""
+        self._attempt = _Attempt()
+        self._rejected = 0  # assignments in a row that could not be used
+        self._members: frozenset[str] | None = None
+        self._topics: frozenset[str] = frozenset()
+        self._joined_topics: frozenset[str] | None = None
+        self._rejoin_at = math.inf
+        self._assigned_by: Mapping[str, object] | None = None
+        self._snapshot: Mapping[str, object] = {}
+
+    # -- what the application does -----------------------------------------------------------------------------------
+
+    def on_subscription(self, topics: Iterable[str]) -> None:
+        """The topics that the member wants now. A change against those of the last join needs a rebalance."""
+        self._topics = frozenset(topics)
+        if not self._active:
+            self._active = True
+            self.rejoin_needed = True
+            self.epoch += 1
+        self._look_for_changes()
+
+    def on_topics_assigned(self, topics: Iterable[str]) -> None:
+        """The leader assigned topics that we did not know yet but that our pattern matches: as if we had joined so."""
+        self._topics = self._joined_topics = frozenset(topics)
+
+    def on_metadata(self, snapshot: Mapping[str, object]) -> None:
+        """Facts about the group's topics, such as partition counts. As leader, a change needs a rebalance."""
+        self._snapshot = snapshot
+        self._look_for_changes()
+
+    def _look_for_changes(self) -> None:
+        joined, before, now = self._joined_topics, self._assigned_by, self._snapshot
+        if joined is not None and joined != self._topics:
+            self.request_rejoin(
+                f"the subscription has changed from {_names(joined)} to {_names(self._topics)}",
+                short="the subscription has changed",
+            )
+        elif before is not None and before != now:
+            changed = sorted(t for t in before.keys() | now.keys() if before.get(t) != now.get(t))
+            self.request_rejoin(
+                f"metadata of {', '.join(changed)} has changed since the assignment", short="metadata has changed"
+            )
+
+    def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
+        """Take part in another rebalance. The first reason stands.
+
+        Args:
+            reason: for our log; ``short``: what the coordinator is told, by default the same (KIP-800).
+        """
+        if self.rejoin_needed and self._reason:
+            return
+        log.info("[%s] asking for a rebalance: %s", self.settings.label, reason)
+        self.rejoin_needed = True
+        self._reason = reason if short is None else short
+        self.epoch += 1
+
+    def schedule_rejoin(self, when: float) -> None:
+        """Take part in another rebalance at that time (seconds), unless there is one before; infinite: don't."""
+        self._rejoin_at = when
+
+    def unsubscribe(self) -> None:
+        """Nothing is subscribed any more: no join until :meth:`on_subscription` is called again."""
+        self._active = False
+        self.rejoin_needed = True
+        self.is_leader = False
+        self.report = None
+        self._reason = ""
+        self._needs_prepare = True
+        self._lost = False
+        self._topics = frozenset()
+        self._joined_topics = self._assigned_by = self._members = None
+        self._rejoin_at = math.inf
+        self._errors.clear()
+        self.epoch += 1
+
+    @property
+    def leads_others(self) -> bool:
+        """Whether the last JoinGroup made us the leader, and not of ourselves alone."""
+        return self.is_leader and self._members is not None and len(self._members) > 1
+
+    @property
+    def has_urgent_news(self) -> bool:
+        """Whether the application has to hear of an error or a loss before it is handed anything."""
+        return self._lost or bool(self._errors) or self.state is MemberState.FENCED
+
+    @property
+    def rebalancing(self) -> bool:
+        """Between the moment when JoinGroup is sent and the one when the application knows its partitions."""
+        return (
+            self.state in _IN_REBALANCE
+            or self._attempt.completed is not None
+            or (self.state is MemberState.UNJOINED and self.generation.joined)
+        )
+
+    @property
+    def rejoin_pending(self) -> bool:
+        """Something is to be done or under way before the membership is settled."""
+        return self._active and (self.rejoin_needed or self.rebalancing)
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether offsets can be committed for the present generation."""
+        attempt = self._attempt
+        return self.state is MemberState.STABLE and (attempt.completed is None or attempt.revoking)
+
+    def due_at(self, now: float) -> float:
+        """When :meth:`next_step` has something to do, seconds; infinite while only an answer can change that."""
+        attempt = self._attempt
+        if self._errors or self.state is MemberState.FENCED:
+            return now
+        if not self.rejoin_pending:
+            return self._rejoin_at
+        if self._lost:
+            return now
+        if self.coordinator is None:
+            return self.lookup.due_at(USER)
+        if attempt.completed is not None or attempt.election is not None:
+            return now
+        return math.inf if attempt.in_flight else max(now, attempt.retry_at)
+
+    def next_step(self, now: float) -> UserStep | None:
+        """What the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
+        attempt = self._attempt
+        if self._errors:
+            return Raise(self._errors.popleft())
+        if self.state is MemberState.FENCED:
+            return Raise(self._fenced_error())
+        if not self.rejoin_pending:
+            if now < self._rejoin_at:
+                return None
+            self.request_rejoin("the scheduled rebalance is due")
+        if attempt.completed is not None:
+            return attempt.completed
+        if self._lost:
+            return self._prepare(now)
+        if self.coordinator is None:
+            return FindCoordinator() if self.lookup.start(USER, now) else None
+        if attempt.election is not None:
+            return attempt.election
+        if attempt.in_flight or now < attempt.retry_at:
+            return None
+        return self._prepare(now) if self._needs_prepare else BuildJoin(self.generation)
+
+    def _prepare(self, now: float) -> PrepareJoin:
+        self._open_report(now)
+        return PrepareJoin(lost=not self.generation.joined, generation=self.generation)
+
+    # -- joining -----------------------------------------------------------------------------------------------------
+
+    def on_prepared(self, generation: Generation) -> None:
+        """The application gave up what it has to; the join may begin.
+
+        Args:
+            generation: ours when that began. If it was lost meanwhile, that is to be told yet.
+        """
+        self.is_leader = False
+        self._assigned_by = None
+        if not (self._lost and generation.joined):
+            self._needs_prepare = self._lost = False
+
+    def begin_join(
+        self,
+        protocols: Sequence[JoinGroupRequestProtocol],
+        topics: Iterable[str],
+        now: float,
+        *,
+        keeps: bool = False,
+    ) -> SendJoin | None:
+        """The JoinGroup to send; None if the coordinator was lost meanwhile.
+
+        Args:
+            protocols: assignors and subscriptions, the preferred one first.
+            topics: the subscription that is in them.
+            keeps: the application keeps partitions meanwhile.
+        """
+        node, attempt = self.coordinator, self._attempt
+        if node is None or attempt.in_flight or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
+            return None
+        self._move(Event.JOIN_SENT)
+        self._open_report(now)
+        self._joined_topics = frozenset(topics)
+        self._rejoin_at = math.inf
+        attempt.number += 1
+        attempt.in_flight = True
+        attempt.keeps = keeps
+        attempt.sent_at = now
+        request = JoinGroupRequest(
+            group_id=self.settings.group_id,
+            session_timeout_ms=round(self.settings.session_timeout * 1000),
+            rebalance_timeout_ms=round(self.settings.rebalance_timeout * 1000),
+            member_id=self.generation.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=list(protocols),
+            reason=self._reason[:LONGEST_REASON],
+        )
+        return SendJoin(attempt.number, node, request, self._timeout)
+
+    def on_join_response(self, number: int, response: JoinGroupResponse, now: float) -> SendSync | None:
+        """JoinGroup was answered. A follower's SyncGroup comes back, to be sent at once."""
+        if not self._is_current(number, MemberState.PREPARING_REBALANCE):
+            log.debug("[%s] dropping the answer to a JoinGroup that was given up", self.settings.label)
+            return None
+        if response.error_code != 0:
+            self._on_code("JoinGroup", JOIN, response.error_code, now, member_id=response.member_id)
+            return None
+        if response.protocol_type not in (None, PROTOCOL_TYPE):
+            self._wrong_protocol("JoinGroup", response.protocol_type, response.protocol_name, now)
+            return None
+        self.lookup.answered()
+        self._attempt.in_flight = False
+        self.metrics.joins.add(now - self._attempt.sent_at)
+        if self._missed(response.generation_id):
+            self._reset(
+                f"{self.generation} was followed by another without us before generation {response.generation_id}",
+                keep_member_id=True,
+            )
+            return None
+        self._move(Event.JOIN_ANSWERED)
+        self.timer.reset_timeouts(now)
+        self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
+        self.is_leader = response.leader == response.member_id
+        log.debug("[%s] joined as %s", self.settings.label, self.generation)
+        if not self.is_leader:
+            self._members = None
+            return self._begin_sync((), now)
+        self._note_members(frozenset(member.group_instance_id or member.member_id for member in response.members))
+        self._attempt.election = ComputeAssignment(
+            number, self.generation, tuple(response.members), response.skip_assignment
+        )
+        return None
+
+    def _missed(self, generation_id: int) -> bool:
+        """Whether partitions that we keep may have been given away in a generation before this one."""
+        if self.settings.group_instance_id is None or not self._attempt.keeps or not self.generation.joined:
+            return False
+        return generation_id > self.generation.generation_id + 1
+
+    def on_assigned(
+        self, number: int, shares: Mapping[str, bytes], snapshot: Mapping[str, object], now: float
+    ) -> SendSync | None:
+        """As leader, the assignment is made; None if it comes too late.
+
+        Args:
+            shares: assignment blobs by member id; empty if the assignment is to be kept (KIP-814).
+            snapshot: the metadata that it was made with; see :meth:`on_metadata`.
+        """
+        if not self._is_current(number, MemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
+            return None
+        self._attempt.election = None
+        self._assigned_by = self._snapshot = snapshot
+        return self._begin_sync(
+            [SyncGroupRequestAssignment(member_id=member, assignment=share) for member, share in shares.items()], now
+        )
+
+    def on_assign_failed(self, number: int, now: float) -> None:
+        """As leader, the assignor raised: the rebalance starts again after a pause."""
+        if self._is_current(number, MemberState.COMPLETING_REBALANCE) and self._attempt.election is not None:
+            self._step_failed(ErrorAction.BACK_OFF, None, now, "the assignor failed")
+
+    def on_sync_response(self, number: int, response: SyncGroupResponse, now: float) -> None:
+        """SyncGroup was answered."""
+        if not self._is_current(number, MemberState.COMPLETING_REBALANCE):
+            log.debug("[%s] dropping the answer to a SyncGroup that was given up", self.settings.label)
+            return
+        if response.error_code != 0:
+            self._on_code("SyncGroup", SYNC, response.error_code, now)
+            return
+        if response.protocol_type not in (None, PROTOCOL_TYPE) or (
+            response.protocol_name not in (None, self.generation.protocol_name)
+        ):
+            self._wrong_protocol("SyncGroup", response.protocol_type, response.protocol_name, now)
+            return
+        self.lookup.answered()
+        self.metrics.syncs.add(now - self._attempt.sent_at)
+        self._move(Event.SYNC_ANSWERED)
+        completed = CompleteJoin(self.generation, bytes(response.assignment))
+        self._attempt = _Attempt(number=number, completed=completed)
+        self.rejoin_needed = False
+        self._reason = ""
+        self.epoch += 1
+
+    def on_step_failed(self, number: int, error: KafkaError, now: float) -> None:
+        """JoinGroup or SyncGroup got no answer: the connection broke, time ran out, or it could not be sent."""
+        if self.state in _IN_REBALANCE and number == self._attempt.number and self._attempt.in_flight:
+            self._step_failed(ErrorAction.REDISCOVER if error.retriable else ErrorAction.RAISE, error, now)
+
+    def on_revoking(self) -> None:
+        """The application hears what it gives up under the cooperative protocol, and may commit that."""
+        self._attempt.revoking = True
+
+    def recover(self, under_way: int | None, now: float) -> None:
+        """Ctrl-C fell into a step: if no request of the present attempt is under way, it failed.
+
+        Args:
+            under_way: the attempt whose request is, None if there is none.
+        """
+        attempt = self._attempt
+        if self.state in _IN_REBALANCE and attempt.election is None and attempt.number != under_way:
+            self._step_failed(ErrorAction.RETRY_NOW, None, now, "interrupted")
+
+    def on_completed(self) -> RebalanceReport | None:
+        """The application knows its new partitions; what to log about it comes back."""
+        self._attempt.completed = None
+        self._attempt.revoking = False
+        self._needs_prepare = True
+        report, self.report = self.report, None
+        self._rejected = 0
+        self._look_for_changes()
+        return report
+
+    def on_rejected(self, reason: str, now: float) -> None:
+        """The assignment cannot be used: join again; from the second one in a row, after a pause (KIP-580)."""
+        rejected = self._rejected + 1
+        self.on_completed()
+        self._rejected = rejected
+        self.request_rejoin(reason)
+        if rejected > 1:
+            self._attempt.retry_at = now + self.settings.backoff.delay(rejected - 2)
+
+    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+        """A commit was refused. ``sent``: the generation that it named; one that is over changes nothing."""
+        if sent != self.generation:
+            return
+        if reaction is ErrorAction.REJOIN:
+            self.request_rejoin("offset commit failed since group is already rebalancing")
+        elif reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
+            self._reset(f"offset commit failed: {error}", keep_member_id=reaction is ErrorAction.RESET_GENERATION)
+        elif reaction is ErrorAction.FENCED:
+            self._fence(error)
+
+    # -- rules shared by the above -----------------------------------------------------------------------------------
+
+    @property
+    def _timeout(self) -> float:
+        return max(self.settings.request_timeout, self.settings.rebalance_timeout + _JOIN_SLACK)
+
+    def _is_current(self, number: int, state: MemberState) -> bool:
+        return number == self._attempt.number and self.state is state
+
+    def _open_report(self, now: float) -> None:
+        if self.report is None:
+            self.report = RebalanceReport(now, self._reason or "first join")
+
+    def _note_members(self, names: frozenset[str]) -> None:
+        before, self._members = self._members, names
+        if self.report is not None:
+            self.report.is_leader = True
+            self.report.members = len(names)
+            if before is not None:
+                self.report.joined = tuple(sorted(names - before))
+                self.report.left = tuple(sorted(before - names))
+
+    def _begin_sync(self, assignments: Sequence[SyncGroupRequestAssignment], now: float) -> SendSync | None:
+        node = self.coordinator
+        if node is None:
+            self._step_failed(ErrorAction.RETRY_NOW, None, now, "the coordinator is unknown")
+            return None
+        self._attempt.in_flight = True
+        self._attempt.sent_at = now
+        request = SyncGroupRequest(
+            group_id=self.settings.group_id,
+            generation_id=self.generation.generation_id,
+            member_id=self.generation.member_id,
+            group_instance_id=self.settings.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self.generation.protocol_name,
+            assignments=list(assignments),
+        )
+        return SendSync(self._attempt.number, node, request, self._timeout)
+
+    def _wrong_protocol(self, api: str, type_: str | None, name: str | None, now: float) -> None:
+        ours = f"{PROTOCOL_TYPE!r}/{self.generation.protocol_name!r}"
+        log.error("[%s] %s was answered for protocol %r/%r, ours is %s", self.settings.label, api, type_, name, ours)
+        error = InconsistentGroupProtocolError(
+            f"group {self.settings.group_id} answered {api} for protocol {type_!r}/{name!r}, ours is {ours}"
+        )
+        self._step_failed(ErrorAction.RAISE, error, now)
+
+    def _on_code(
+        self, api: str, table: Mapping[int, ErrorAction], code: int, now: float, *, member_id: str = ""
+    ) -> None:
+        reaction = react(table, code)
+        error = self._refused(api, table, code)
+        if reaction is ErrorAction.TAKE_MEMBER_ID:
+            self.generation = Generation(-1, member_id)
+        if reaction not in (ErrorAction.REDISCOVER, ErrorAction.RAISE):
+            self.lookup.answered()
+        self._step_failed(reaction, error, now, f"{api}: {error.code_name}")
+
+    def _step_failed(self, reaction: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:
+        """JoinGroup or SyncGroup failed: decide what comes next."""
+        what = what or f"{type(error).__name__}: {error}"
+        if reaction is not ErrorAction.TAKE_MEMBER_ID:
+            self.metrics.failed_rebalances += 1
+        if reaction is ErrorAction.FENCED and error is not None:
+            self._fence(error)
+            return
+        failures, at_once = self._attempt.failures, self._attempt.at_once + 1
+        self._attempt = _Attempt(number=self._attempt.number + 1)
+        self._move(Event.STEP_FAILED)
+        self.rejoin_needed = True
+        self.epoch += 1
+        if reaction is ErrorAction.TAKE_MEMBER_ID:
+            log.debug("[%s] joining as %s, as told", self.settings.label, self.generation.member_id)
+        else:
+            log.info("[%s] the rebalance failed: %s", self.settings.label, what)
+            self._reason = f"rebalance failed due to {what}"
+        if reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
+            self._reset(what, keep_member_id=reaction is ErrorAction.RESET_GENERATION)
+        if reaction is ErrorAction.REDISCOVER and self.coordinator is not None:
+            self.on_coordinator_lost(self.coordinator.node_id, what, now)
+        if reaction is ErrorAction.RAISE and error is not None:
+            self._tell(error)
+        if reaction in (ErrorAction.BACK_OFF, ErrorAction.RAISE, ErrorAction.REDISCOVER) or at_once > _RETRIES_AT_ONCE:
+            self._attempt.retry_at = now + self.settings.backoff.delay(failures)
+            failures += 1
+        self._attempt.failures, self._attempt.at_once = failures, at_once
+
+    def _abandon(self, why: str, now: float) -> None:
+        if self.state in _IN_REBALANCE and self._attempt.in_flight:
+            self._step_failed(ErrorAction.RETRY_NOW, None, now, f"coordinator lost: {why}")
+
+    def _generation_lost(self, reason: str) -> None:
+        self._attempt = _Attempt(number=self._attempt.number + 1)
+        self._needs_prepare = self._lost = True
+        self._members = None
+        self._rejoin_at = math.inf
+        self.rejoin_needed = True
+        self._reason = self._reason or reason
+
+
+def _names(topics: Iterable[str]) -> str:
+    return "[" + ", ".join(sorted(topics)) + "]"

@@ -1,0 +1,225 @@
+"""The user thread's way to the group's coordinator: finding it, sending to it, noticing that it is gone. A thin driver.
+
+Requests go over a connection kept for the coordinator, so that a parked JoinGroup holds up no fetch. When a coordinator
+is lost, that connection is dropped: a request may be parked on it, and what came after would wait for that one's end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import RLock
+from typing import Any, Protocol
+
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError, KafkaError, for_code
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.node import ClientResponse
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["COORDINATOR", "CoordinatorClient", "GroupClient", "find_coordinator_request", "read_coordinator"]
+
+COORDINATOR = "coordinator"
+"""Name of the connection that is kept for the coordinator."""
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+_BATCHED = 4
+
+_Request = Message | Callable[[int], Message]
+
+
+class GroupClient(Protocol):
+    """What is needed of the user thread's network client; ``ConsumerNetworkClient`` is one."""
+
+    def send(
+        self,
+        node: int | BrokerMetadata,
+        api: int | type[Message],
+        request: _Request,
+        *,
+        timeout: float | None = None,
+        connection: str = "main",
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> RequestFuture[ClientResponse]: ...
+
+    def send_any(
+        self,
+        api: int | type[Message],
+        request: _Request,
+        *,
+        timeout: float | None = None,
+        min_version: int = 0,
+        max_version: int | None = None,
+    ) -> RequestFuture[ClientResponse]: ...
+
+    def failures(self) -> str: ...
+
+
+def find_coordinator_request(group_id: str, version: int) -> FindCoordinatorRequest:
+    """A FindCoordinator for a group; since version 4 it could hold several keys (KIP-699)."""
+    if version >= _BATCHED:
+        return FindCoordinatorRequest(coordinator_keys=[group_id])
+    return FindCoordinatorRequest(key=group_id)
+
+
+def read_coordinator(group_id: str, version: int, response: FindCoordinatorResponse) -> BrokerMetadata:
+    """The coordinator that the answer names.
+
+    Raises:
+        KafkaError: the answer is an error; retriable while the coordinator is being made available.
+    """
+    if version >= _BATCHED:
+        found = next((entry for entry in response.coordinators if entry.key == group_id), None)
+        if found is None:
+            raise CoordinatorNotAvailableError(f"the answer to FindCoordinator does not name group {group_id}")
+        code, detail = found.error_code, found.error_message
+        node = BrokerMetadata(found.node_id, found.host, found.port)
+    else:
+        code, detail = response.error_code, response.error_message
+        node = BrokerMetadata(response.node_id, response.host, response.port)
+    if code:
+        raise for_code(code, f"group {group_id}" + (f": {detail}" if detail else ""))
+    return node
+
+
+class CoordinatorClient:
+    """See the module.
+
+    Args:
+        client: the user thread's.
+        core: the membership.
+        lock: guards the core.
+        clock: the time.
+        changed: called after the core changed.
+        disconnect: closes the coordinator connection to a node.
+    """
+
+    def __init__(
+        self,
+        client: GroupClient,
+        core: ClassicMembership,
+        lock: RLock,
+        clock: Clock,
+        *,
+        changed: Callable[[], object],
+        disconnect: Callable[[int], object],
+    ) -> None:
+        self.client = client
+        self.core = core
+        self.lock = lock
+        self.clock = clock
+        self.changed = changed
+        self._disconnect = disconnect
+        self._lookup: RequestFuture[ClientResponse] | None = None
+        self._used: tuple[int, int] | None = None  # node id and term of the connection in use
+        self.last_failure: KafkaError | None = None
+        """Why the last lookup brought no coordinator; None since one has."""
+        self.on_lookup_done: Callable[[KafkaError | None], object] = lambda error: None
+
+    def find(self) -> bool:
+        """Whether the coordinator is known; if not, a lookup is sent as soon as one is due."""
+        with self.lock:
+            if self.core.coordinator is not None:
+                return True
+            if not self.core.lookup.start(USER, self.clock.now()):
+                return False
+        self.send_lookup()
+        return False
+
+    def send_lookup(self) -> None:
+        """Send the lookup that the core has just asked for."""
+        self._drop_old()
+        group_id = self.core.settings.group_id
+        log.debug("[%s] looking for the coordinator", self.core.settings.label)
+        lookup = self.client.send_any(
+            FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
+        )
+        lookup.add_callback(self._on_lookup)
+        self._lookup = lookup
+
+    def recover(self) -> None:
+        """Ctrl-C fell into something: a lookup that was never sent, or whose end was not heard, is not under way."""
+        if self._lookup is None or self._lookup.done:
+            with self.lock:
+                if self.core.lookup.is_under_way(USER):
+                    self.core.lookup.cancelled(USER)
+
+    def ensure(self, deadline: float) -> Steps[bool]:
+        """Wait until the coordinator is known; whether it is by the deadline.
+
+        Raises:
+            KafkaError: looking for it makes no sense, for want of authorization for instance.
+        """
+        while True:
+            with self.lock:
+                error = self.core.take_error()
+            if error is not None:
+                raise error
+            if self.find():
+                return True
+            if self.clock.now() >= deadline:
+                return False
+            with self.lock:
+                due = self.core.lookup.due_at(USER)
+            pending: RequestFuture[Any] | None = self._lookup
+            yield Wait(pending if pending is not None and not pending.done else None, min(deadline, due))
+
+    @property
+    def missing(self) -> str:
+        """What a call without a coordinator waits for, for its time-out: with the connections that have failed."""
+        return f"the group's coordinator (connections: {self.client.failures()})"
+
+    def _on_lookup(self, future: RequestFuture[ClientResponse]) -> None:
+        now = self.clock.now()
+        failure: KafkaError | None = None
+        try:
+            response = future.result()
+            node = read_coordinator(self.core.settings.group_id, response.api_version, response.message)
+        except KafkaError as error:
+            failure = error
+            with self.lock:
+                self.core.on_lookup_failed(USER, error, now)
+        else:
+            log.debug("[%s] node %d names %s as coordinator", self.core.settings.label, response.node_id, node)
+            with self.lock:
+                self.core.on_coordinator_found(USER, node, now)
+        self.last_failure = failure
+        self.changed()
+        self.on_lookup_done(failure)
+
+    def send(
+        self,
+        node: BrokerMetadata,
+        api: type[Message],
+        request: _Request,
+        *,
+        timeout: float | None = None,
+        max_version: int | None = None,
+    ) -> RequestFuture[ClientResponse]:
+        """Send to the coordinator, over the connection that is kept for it."""
+        self._drop_old()
+        self._used = node.node_id, self.core.lookup.term
+        return self.client.send(node, api, request, timeout=timeout, connection=COORDINATOR, max_version=max_version)
+
+    def failed(self, node_id: int, error: KafkaError, term: int) -> None:
+        """A request to the coordinator got no answer.
+
+        Args:
+            term: of the lookup when it was sent. If the coordinator was lost since, its connection was dropped, which
+                says nothing of the coordinator that was found then, be it the same node.
+        """
+        if isinstance(error, KafkaConnectionError) and term == self.core.lookup.term:
+            with self.lock:
+                self.core.on_coordinator_lost(node_id, error, self.clock.now())
+            self.changed()
+
+    def _drop_old(self) -> None:
+        if self._used is not None and self._used[1] != self.core.lookup.term:
+            node_id, self._used = self._used[0], None
+            self._disconnect(node_id)

@@ -1,0 +1,102 @@
+"""Which broker coordinates the group, and when to ask. A core: no I/O, no clock.
+
+Rules
+
+1. Each thread has a lookup of its own, at most one under way: the thread that uses the consumer may be busy with
+   records for minutes, and the session must not end meanwhile.
+2. The first loss of a coordinator is followed by a lookup at once; if requests to what was found keep failing, by
+   growing pauses, until one succeeds.
+3. ``term`` grows with each loss: a connection opened in an older term is not to be used again, since a request may be
+   parked on it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pyconsumer.errors import KafkaError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["BACKGROUND", "USER", "CoordinatorDiscovery"]
+
+USER = "user"
+BACKGROUND = "background"
+
+
+@dataclass(slots=True)
+class _Search:
+    in_flight: bool = False
+    retry_at: float = -math.inf
+    failures: int = 0
+
+
+class CoordinatorDiscovery:
+    """The group's coordinator.
+
+    Attributes:
+        node: the coordinator, or None if unknown.
+        term: see the rules.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.node: BrokerMetadata | None = None
+        self.term = 0
+        self._backoff = backoff
+        self._losses = 0
+        self._searches = {USER: _Search(), BACKGROUND: _Search()}
+
+    def start(self, who: str, now: float) -> bool:
+        """Whether this thread has to send FindCoordinator now; it then counts as under way."""
+        search = self._searches[who]
+        if self.node is not None or search.in_flight or now < search.retry_at:
+            return False
+        search.in_flight = True
+        return True
+
+    def due_at(self, who: str) -> float:
+        """When the next lookup of this thread may be sent, infinite while one is under way."""
+        search = self._searches[who]
+        return math.inf if search.in_flight else search.retry_at
+
+    def found(self, who: str, node: BrokerMetadata) -> bool:
+        """A lookup named a node; whether that is news."""
+        search = self._searches[who]
+        search.in_flight = False
+        search.failures = 0
+        if self.node == node:
+            return False
+        self.node = node
+        return True
+
+    def failed(self, who: str, error: KafkaError, now: float) -> None:
+        """A lookup brought no node: pause."""
+        search = self._searches[who]
+        search.in_flight = False
+        search.retry_at = now + self._backoff.delay(search.failures)
+        search.failures += 1
+
+    def is_under_way(self, who: str) -> bool:
+        """Whether this thread has sent one that has not ended."""
+        return self._searches[who].in_flight
+
+    def cancelled(self, who: str) -> None:
+        """A lookup was given up before its end."""
+        self._searches[who].in_flight = False
+
+    def lost(self, node_id: int, now: float) -> bool:
+        """A node is not the coordinator, or cannot be reached; whether it was thought to be it."""
+        if self.node is None or self.node.node_id != node_id:
+            return False
+        self.node = None
+        self.term += 1
+        retry_at = now + (self._backoff.delay(self._losses - 1) if self._losses else 0.0)
+        self._losses += 1
+        for search in self._searches.values():
+            search.retry_at = max(search.retry_at, retry_at)
+        return True
+
+    def answered(self) -> None:
+        """The coordinator answered a request as one."""
+        self._losses = 0

@@ -1,0 +1,264 @@
+"""The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
+
+It has a network client of its own, so its own selector and its own connection to the coordinator, for Heartbeat and
+LeaveGroup only: a broker answers the requests of one connection in turn, and behind a parked JoinGroup a heartbeat
+would wait until the join ends. When the coordinator is lost it asks another broker for the new one, over a connection
+that it closes afterwards.
+
+Rules
+
+1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, an answer, or
+   :meth:`HeartbeatThread.notify`.
+2. It never runs code of the application, and never raises: what goes wrong is told to the core, which keeps it for the
+   application's next call.
+3. It is a daemon, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. After a fork there is none in
+   the child; the parent's goes on.
+4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
+   :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for any more gets :data:`LAST_WORDS_S`.
+5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
+   asked to, or nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Final
+
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
+from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
+from pyconsumer.consumer.coordinator.membership import GroupMember
+from pyconsumer.errors import KafkaError, NodeNotReadyError
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.futures import RequestFuture
+from pyconsumer.network.node import ClientResponse
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["HeartbeatThread"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+#: Seconds that a LeaveGroup may take once the application does not wait for it any more.
+LAST_WORDS_S: Final = 1.0
+
+
+class HeartbeatThread:
+    """See the module.
+
+    Args:
+        core: the membership; lock: guards it.
+        make_client: makes the thread's network client, in the thread. It must not hold the consumer.
+        clock: the time.
+        changed: called in this thread after something changed that the user's thread should look at. It must not hold
+            the consumer either.
+
+    Attributes:
+        brokers: who can be asked for the coordinator; replaced by the user's thread.
+    """
+
+    def __init__(
+        self,
+        core: GroupMember,
+        lock: RLock,
+        *,
+        make_client: Callable[[], NetworkClient],
+        clock: Clock,
+        changed: Callable[[], object],
+    ) -> None:
+        self.brokers: Sequence[BrokerMetadata] = ()
+        self._core = core
+        self._lock = lock
+        self._clock = clock
+        self._changed = changed
+        self._make_client = make_client
+        self._client: NetworkClient | None = None
+        self._ends_at = math.inf
+        self._abandoned: tuple[str, bool | None] | None = None
+        self._pid = os.getpid()
+        self._asked = 0
+        self._used: tuple[int, int] | None = None  # node id and term of the connection in use
+        group_id = core.settings.group_id
+        name = f"pyconsumer-heartbeat | {group_id}" if group_id else "pyconsumer-heartbeat"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, in this process."""
+        return os.getpid() == self._pid and self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def notify(self) -> None:
+        """The core changed: look at it again. May be called from any thread."""
+        client = self._client  # without one the thread has not looked at the core yet, and will
+        if client is not None and os.getpid() == self._pid and not client.closed:
+            client.wakeup()
+
+    def close(self, timeout: float) -> bool:
+        """Wait for its end, which the core must have been told of; whether it ended within ``timeout`` seconds.
+
+        A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LAST_WORDS_S`.
+        """
+        waited = False
+        try:
+            self.notify()
+            if os.getpid() == self._pid and self._thread.is_alive():
+                self._thread.join(max(0.0, timeout))
+            waited = True
+        finally:
+            if not waited or self.alive:
+                self.end()
+        return not self.alive
+
+    def end(self, within: float = LAST_WORDS_S) -> None:
+        """Let the thread end within so many seconds, whatever it waits for. Returns at once, takes no lock."""
+        self._ends_at = min(self._ends_at, self._clock.now() + within)
+        self.notify()
+
+    def abandon(self, reason: str, leave: bool | None = None) -> None:
+        """Let the thread leave the group and end, soon. For finalizers: it returns at once and takes no lock.
+
+        Args:
+            reason: why the member leaves.
+            leave: whether to send a LeaveGroup; None: for a dynamic member.
+        """
+        self._abandoned = reason, leave
+        self.end()
+
+    # -- in the thread -----------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        epoch, beating = -1, False
+        client = None
+        try:
+            client = self._client = self._make_client()
+            while True:
+                with self._lock:
+                    step = self._next(self._clock.now())
+                    moved, epoch = epoch != self._core.epoch, self._core.epoch
+                    before, beating = beating, self._core.beats
+                if before is not beating:
+                    log.debug("[%s] heartbeats %s", self._core.settings.label, "begin" if beating else "pause")
+                if moved:
+                    self._changed()
+                if isinstance(step, Stop):
+                    break
+                self._do(client, step)
+        except Exception as error:
+            log.exception("[%s] the heartbeat thread failed", self._core.settings.label)
+            failure = error if isinstance(error, KafkaError) else KafkaError(f"the heartbeat thread failed: {error!r}")
+            failure.__cause__ = error
+            with self._lock:
+                self._core.on_background_failed(failure)
+            self._changed()
+        finally:
+            if client is not None:
+                client.close()
+
+    def _next(self, now: float) -> FindCoordinator | SendHeartbeat | SendLeave | Sleep | Stop:
+        abandoned, self._abandoned = self._abandoned, None
+        if abandoned is not None:
+            reason, leave = abandoned
+            self._core.leave(reason, now, send=leave)
+            self._core.close()
+        return Stop() if now >= self._ends_at else self._core.next_background(now)
+
+    def _do(self, client: NetworkClient, step: FindCoordinator | SendHeartbeat | SendLeave | Sleep) -> None:
+        if isinstance(step, Sleep):
+            client.poll(min(step.until, self._ends_at))
+        elif isinstance(step, SendHeartbeat):
+            self._send_heartbeat(client, step)
+        elif isinstance(step, SendLeave):
+            self._send_leave(client, step)
+        else:
+            self._find_coordinator(client)
+
+    def _send_heartbeat(self, client: NetworkClient, step: SendHeartbeat) -> None:
+        node_id, term = step.node.node_id, self._core.lookup.term
+
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            now = self._clock.now()
+            error = future.exception
+            with self._lock:
+                if error is not None:
+                    self._core.on_heartbeat_failed(node_id, error, now, term)
+                else:
+                    self._core.on_heartbeat_response(step.generation, node_id, future.value.message, now)
+
+        self._drop_old(client)
+        self._used = node_id, term
+        client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
+
+    def _send_leave(self, client: NetworkClient, step: SendLeave) -> None:
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            error = future.exception
+            if error is not None:
+                log.info("[%s] LeaveGroup got no answer: %s", self._core.settings.label, error)
+            else:
+                log_refusal(self._core.settings.label, future.value)
+            with self._lock:
+                self._core.on_leave_done()
+
+        def request(version: int) -> LeaveGroupRequest:
+            return leave_request(step.request, version)
+
+        self._drop_old(client)
+        self._used = step.node.node_id, self._core.lookup.term
+        client.send(step.node, LeaveGroupRequest, request, connection=COORDINATOR).add_callback(answered)
+
+    def _find_coordinator(self, client: NetworkClient) -> None:
+        self._drop_old(client)
+        brokers = self.brokers
+        if not brokers:
+            with self._lock:
+                self._core.on_lookup_failed(BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now())
+            return
+        broker = brokers[self._asked % len(brokers)]
+        self._asked += 1
+        group_id = self._core.settings.group_id
+
+        def answered(future: RequestFuture[ClientResponse]) -> None:
+            now = self._clock.now()
+            try:
+                node = read_coordinator(group_id, future.result().api_version, future.value.message)
+            except KafkaError as error:
+                with self._lock:
+                    self._core.on_lookup_failed(BACKGROUND, error, now)
+            else:
+                with self._lock:
+                    self._core.on_coordinator_found(BACKGROUND, node, now)
+            client.disconnect(broker.node_id)
+
+        client.send(
+            broker, FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
+        ).add_callback(answered)
+
+    def _drop_old(self, client: NetworkClient) -> None:
+        if self._used is not None and self._used[1] != self._core.lookup.term:
+            node_id, self._used = self._used[0], None
+            client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
+
+
+def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest:
+    """The request as a version can carry it: one member id before version 3, a list of members since (KIP-345)."""
+    if version >= 3:
+        return LeaveGroupRequest(group_id=request.group_id, members=request.members)
+    return LeaveGroupRequest(group_id=request.group_id, member_id=request.member_id)
+
+
+def log_refusal(label: str, response: ClientResponse) -> None:
+    """Leaving is best effort: an error is logged and changes nothing."""
+    codes = [response.message.error_code, *(member.error_code for member in response.message.members)]
+    wrong = next((code for code in codes if code), 0)
+    if wrong:
+        log.info("[%s] LeaveGroup was answered with error code %d", label, wrong)

@@ -1,0 +1,620 @@
+"""Committing offsets: the rules, and the calls as generators.
+
+Rules
+
+1. A member commits for the generation in which it is stable, and only once its application knows that generation's
+   partitions. A commit that is repeated names the same generation as before, or fails.
+2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
+   broken connection, a topic not known yet. All others go to the caller.
+3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
+   queue, and leave in order when it is found, before any later commit; if the search fails, they fail.
+4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
+   ``poll``, ``commit``, ``commit_async`` or ``close``.
+5. Automatic commits take the positions: what the previous poll handed out, and nothing later.
+
+Reading committed offsets of the group, as a generator.
+
+An answer counts only if it is stable: offsets of a transaction that is not finished are asked for again (KIP-447).
+Whoever asks for the same partitions in the same generation joins the request that is under way, unless a commit was
+acknowledged since it was sent: its answer may be older than that.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    ErrorAction,
+    Generation,
+    react,
+)
+from pyconsumer.consumer.coordinator.offset_requests import (
+    FetchedOffsets,
+    commit_request,
+    commit_results,
+    fetch_request,
+    fetch_results,
+    last_version_without_ids,
+    topic_ids,
+)
+from pyconsumer.errors import (
+    CommitFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    RebalanceInProgressError,
+    RequestCancelledError,
+    RetriableCommitFailedError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.node import ClientResponse
+from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
+from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["AutoCommit", "CommitCallback", "OffsetCommitter", "Offsets", "pause", "timed_out"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], object]
+
+
+class AutoCommit:
+    """When to commit by itself. A core.
+
+    Args:
+        interval: ``auto_commit_interval_ms`` in seconds; None: never.
+    """
+
+    def __init__(self, interval: float | None, now: float) -> None:
+        self.interval = interval
+        self.next_at = math.inf if interval is None else now + interval
+
+    @property
+    def enabled(self) -> bool:
+        return self.interval is not None
+
+    def restart(self, now: float) -> None:
+        """Begin a new interval: offsets were sent, or a rebalance is over."""
+        if self.interval is not None:
+            self.next_at = now + self.interval
+
+    def retry(self, now: float, pause: float) -> None:
+        """A commit failed for a passing reason: sooner than after a whole interval."""
+        if self.interval is not None:
+            self.next_at = now + min(pause, self.interval)
+
+
+@dataclass(eq=False, slots=True)
+class _AsyncCommit:
+    """An asynchronous commit that has not ended. ``sent``: its request; None while it waits for the coordinator."""
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    future: RequestFuture[None]
+    sent: RequestFuture[None] | None = None
+
+
+class OffsetCommitter:
+    """Commits and fetches offsets of one group.
+
+    Args:
+        link: to the coordinator.
+        is_member: whether the group assigns our partitions; otherwise commits name no generation.
+        topic_id: id of a topic, zeros if unknown.
+        refresh_metadata: asks for newer metadata.
+        auto_commit: when to commit by itself.
+        backoff: pauses between attempts.
+        on_commit: told of each commit that succeeded.
+
+    Attributes:
+        acknowledged: how many commits succeeded so far.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorClient,
+        *,
+        is_member: Callable[[], bool],
+        topic_id: Callable[[str], bytes],
+        refresh_metadata: Callable[[], object],
+        auto_commit: AutoCommit,
+        backoff: Backoff,
+        on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
+    ) -> None:
+        self.auto_commit = auto_commit
+        self.acknowledged = 0
+        self._link = link
+        self._core = link.core
+        self._is_member = is_member
+        self._topic_id = topic_id
+        self._refresh_metadata = refresh_metadata
+        self._backoff = backoff
+        self._on_commit = on_commit
+        self._async: dict[_AsyncCommit, None] = {}
+        self._queue: deque[_AsyncCommit] = deque()
+        self._callbacks: deque[Callable[[], object]] = deque()
+        link.on_lookup_done = self._on_lookup_done
+
+    # -- committing --------------------------------------------------------------------------------------------------
+
+    def commit(self, offsets: Offsets, deadline: float) -> Steps[None]:
+        """Commit, wait for it, repeat it while that is safe.
+
+        Raises:
+            CommitFailedError: the member is not in the group's present generation.
+            RebalanceInProgressError: a rebalance is under way; poll, then commit again.
+            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            ValueError: an offset is negative.
+        """
+        wanted = _checked(offsets)
+        self.run_callbacks()
+        if not wanted:
+            yield from self.flush(deadline)
+            return
+        first: Generation | None = None
+        failures = 0
+        cause: KafkaError | None = None
+        while True:
+            known = yield from self._link.ensure(deadline)
+            if not known:
+                raise self._timeout(self._link.missing, cause or self._link.last_failure)
+            self.send_queued()  # what was asked for before must not overtake this one
+            generation = self._generation()
+            if first is not None and generation != first:
+                raise self._commit_failed(first)
+            first = generation
+            future = self._send(wanted, generation)
+            while not future.done:
+                if self._link.clock.now() >= deadline:
+                    raise self._timeout("the answer to OffsetCommit", cause)
+                yield Wait(future, deadline)
+            self.run_callbacks()
+            cause = future.exception
+            if cause is None:
+                self._committed(wanted)
+                return
+            if not cause.retriable:
+                raise cause
+            yield from self._pause(failures, deadline, cause)
+            failures += 1
+
+    def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> RequestFuture[None]:
+        """Commit without waiting; the callback gets the offsets and None or the error.
+
+        Errors that may pass come as ``RetriableCommitFailedError``.
+        """
+        wanted = _checked(offsets)
+        self.run_callbacks()
+        future: RequestFuture[None] = RequestFuture()
+        commit = _AsyncCommit(wanted, future)
+        self._async[commit] = None
+        future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
+        if not wanted:
+            future.complete(None)
+        elif self._link.find():
+            self.send_queued()
+            self._send_async(commit)
+        else:
+            self._queue.append(commit)
+        return future
+
+    def _send_async(self, commit: _AsyncCommit) -> None:
+        sent = self._send(commit.offsets, None)
+        sent.chain(commit.future)
+        commit.sent = sent
+
+    @property
+    def pending_async(self) -> int:
+        """How many asynchronous commits have not ended."""
+        return len(self._async)
+
+    def recover(self) -> None:
+        """Ctrl-C fell into something: commits that were never sent, or whose end was not heard, have failed."""
+        for commit in tuple(self._async):
+            under_way = commit.sent is not None and not commit.sent.done
+            if not commit.future.done and not under_way and commit not in self._queue:
+                commit.future.fail(RequestCancelledError("interrupted"))
+        self._async = {commit: None for commit in self._async if not commit.future.done}
+
+    def commit_once(self, offsets: Offsets) -> RequestFuture[None]:
+        """Commit for the present generation, once; the caller decides what comes of a failure."""
+        wanted = _checked(offsets)
+        self.send_queued()
+        future = self._send(wanted, None)
+        future.add_callback(lambda done: self._committed(wanted) if done.succeeded else None)
+        return future
+
+    def commit_automatically(self, offsets: Offsets, now: float) -> None:
+        """Begin an automatic commit, and the next interval."""
+        self.auto_commit.restart(now)
+        if not offsets:
+            return
+        log.debug("[%s] committing automatically: %s", self._core.settings.label, offsets)
+
+        def done(committed: object, error: KafkaError | None) -> None:
+            if isinstance(error, RetriableCommitFailedError):
+                self.auto_commit.retry(self._link.clock.now(), self._backoff.delay(0))
+                self._link.changed()
+                log.debug("[%s] automatic commit failed for now: %s", self._core.settings.label, error.__cause__)
+            elif error is not None:
+                log.warning("[%s] automatic commit failed: %s", self._core.settings.label, error)
+
+        self.commit_async(offsets, done)
+
+    def flush(self, deadline: float) -> Steps[None]:
+        """Wait until the asynchronous commits begun so far are through, and run their callbacks."""
+        while self.pending_async and self._link.clock.now() < deadline:
+            if self._queue:
+                known = yield from self._link.ensure(deadline)
+                if not known:
+                    break
+                self.send_queued()
+                continue
+            yield Wait(None, deadline)
+        self.run_callbacks()
+
+    @property
+    def has_callbacks(self) -> bool:
+        """Whether the user's thread has something to do: run callbacks, or send commits whose wait is over."""
+        return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
+
+    def run_callbacks(self) -> None:
+        """Run the waiting callbacks, in order. What one raises comes out; the rest runs the next time."""
+        while self._callbacks:
+            self._callbacks.popleft()()
+
+    def _async_done(
+        self,
+        commit: _AsyncCommit,
+        callback: CommitCallback | None,
+        error: KafkaError | None,
+    ) -> None:
+        offsets = commit.offsets
+        self._async.pop(commit, None)
+        if error is None:
+            self._callbacks.append(lambda: self._committed(offsets))
+        elif error.retriable:
+            wrapped = RetriableCommitFailedError(f"offsets were not committed, commit again: {error}")
+            wrapped.__cause__ = error
+            error = wrapped
+        told = error
+        if callback is not None:
+            self._callbacks.append(lambda: callback(offsets, told))
+        elif told is not None:
+            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, told)
+        self._link.changed()
+
+    def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        if self._on_commit is not None:
+            self._on_commit(offsets)
+
+    def send_queued(self) -> None:
+        """Send what waited for the coordinator, if it is known: not only our own lookup finds it.
+
+        The heartbeat thread may, while ours pauses or is under way; then ours may never end, or never begin.
+        """
+        if self._queue and self._core.coordinator is not None:
+            self._on_lookup_done(None)
+
+    def _on_lookup_done(self, error: KafkaError | None) -> None:
+        """Send what waited for the coordinator, or let it fail."""
+        for commit in list(self._queue):
+            self._queue.remove(commit)
+            if error is None:
+                self._send_async(commit)
+            else:
+                commit.future.fail(error)
+
+    def _generation(self) -> Generation:
+        """The generation to commit for.
+
+        Raises:
+            CommitFailedError, RebalanceInProgressError: there is none.
+        """
+        if not self._is_member():
+            return NO_GENERATION
+        with self._link.lock:
+            if self._core.may_commit:
+                return self._core.generation
+            rebalancing, current = self._core.rebalancing, self._core.generation
+        if rebalancing:
+            raise RebalanceInProgressError(
+                "the group is rebalancing: call poll() to take part in it, then commit again"
+            )
+        raise self._commit_failed(current)
+
+    def _send(
+        self, offsets: dict[TopicPartition, OffsetAndMetadata], generation: Generation | None
+    ) -> RequestFuture[None]:
+        result: RequestFuture[None] = RequestFuture()
+        if generation is None:
+            try:
+                generation = self._generation()
+            except KafkaError as error:
+                return RequestFuture.failure(error)
+        sent = generation
+        node = self._core.coordinator
+        if node is None:
+            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+        group = self._core.settings
+        term = self._core.lookup.term
+        ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
+        future = self._link.send(
+            node,
+            OffsetCommitRequest,
+            lambda version: commit_request(
+                version,
+                group_id=group.group_id,
+                generation=sent,
+                group_instance_id=group.group_instance_id if sent.joined else None,
+                offsets=offsets,
+                ids=ids,
+            ),
+            max_version=None if ids is not None else last_version_without_ids,
+        )
+
+        def answered(done: RequestFuture[ClientResponse]) -> None:
+            metrics = self._core.metrics
+            try:
+                if done.exception is not None:
+                    self._link.failed(node.node_id, done.exception, term)
+                    raise done.exception
+                metrics.commits.add(done.value.latency)
+                self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
+            except KafkaError as error:
+                metrics.commit_failures += 1
+                result.fail(error)
+            else:
+                with self._link.lock:
+                    self._core.lookup.answered()
+                self.acknowledged += 1
+                result.complete(None)
+
+        future.add_callback(answered)
+        return result
+
+    def _judge(self, codes: Mapping[TopicPartition, int], sent: Generation, node_id: int) -> None:
+        """Raise what an OffsetCommit response means, if it is not success."""
+        forbidden = set()
+        for tp, code in codes.items():
+            if code == 0:
+                continue
+            reaction = react(OFFSET_COMMIT, code)
+            if reaction is ErrorAction.COLLECT:
+                forbidden.add(tp.topic)
+                continue
+            error: KafkaError = for_code(code, f"committing {tp} for group {self._core.settings.group_id}")
+            if reaction is ErrorAction.REFRESH_METADATA:
+                self._refresh_metadata()
+            elif reaction is ErrorAction.REDISCOVER:
+                with self._link.lock:
+                    self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._link.clock.now())
+                self._link.changed()
+            elif reaction not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
+                error = self._lost_membership(reaction, sent, error)
+            raise error
+        if forbidden:
+            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
+
+    def _lost_membership(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
+        with self._link.lock:
+            current = sent == self._core.generation
+            rebalancing = self._core.rebalancing
+            if reaction is ErrorAction.REJOIN or (rebalancing and not current):
+                result: KafkaError = RebalanceInProgressError(
+                    "the group is rebalancing: call poll() to take part in it, then commit again"
+                )
+            else:
+                result = error
+            if sent.joined:
+                self._core.on_commit_refused(reaction, sent, error)
+            if result is error and not (reaction is ErrorAction.FENCED and current):
+                result = self._commit_failed(sent, error)
+        self._link.changed()
+        return result
+
+    def _commit_failed(self, sent: Generation, cause: KafkaError | None = None) -> CommitFailedError:
+        """What happened, with whom, and which setting to change."""
+        core = self._core
+        limit = core.settings.rebalance_timeout
+        away = self._link.clock.now() - core.timer.last_poll
+        if not self._is_member():
+            text = (
+                f"offsets were not committed: group {core.settings.group_id} has members that subscribe to topics;"
+                " a consumer with partitions assigned by hand needs a group_id of its own"
+            )
+        else:
+            advice = (
+                "Call poll() more often: raise max_poll_interval_ms, or lower max_poll_records."
+                if away >= limit
+                else "If heartbeats came too late, raise session_timeout_ms; if poll() is called too rarely,"
+                " raise max_poll_interval_ms or lower max_poll_records."
+            )
+            text = (
+                f"offsets were not committed: the commit was for {sent} of group {core.settings.group_id}, and now it"
+                f" is {core.generation}: the group has gone on without this member, and its partitions may have another"
+                f" owner. The last poll() was {away:.1f} s ago; max_poll_interval_ms allows {limit:g} s. {advice}"
+            )
+        failed = CommitFailedError(text)
+        failed.__cause__ = cause
+        return failed
+
+    def _pause(self, failures: int, deadline: float, cause: KafkaError) -> Steps[None]:
+        yield from pause(self._link, self._backoff.delay(failures), deadline, cause)
+
+    def _timeout(self, what: str, cause: KafkaError | None) -> KafkaTimeoutError:
+        return timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
+
+
+def pause(link: CoordinatorClient, seconds: float, deadline: float, cause: KafkaError) -> Steps[None]:
+    """Wait before the next attempt; if that is after the deadline, raise.
+
+    Raises:
+        KafkaTimeoutError: from ``cause``.
+    """
+    until = link.clock.now() + seconds
+    if until >= deadline:
+        raise timed_out(f"group {link.core.settings.group_id}: no time is left for another attempt", "", cause)
+    while link.clock.now() < until:
+        yield Wait(None, until)
+
+
+def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
+    """An error that says what did not happen, what it waited for last, and what went wrong before."""
+    text = what
+    if waiting_for:
+        text += f"; waiting for {waiting_for}"
+    if cause is not None:
+        text += f"; the last attempt failed with {type(cause).__name__}: {cause}"
+    error = KafkaTimeoutError(text)
+    error.__cause__ = cause
+    return error
+
+
+def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    checked: dict[TopicPartition, OffsetAndMetadata] = {}
+    for tp, offset in offsets.items():
+        if offset.offset < 0:
+            raise ValueError(f"the offset to commit for {tp} is {offset.offset}; it must not be negative")
+        checked[TopicPartition(*tp)] = offset
+    return checked
+
+
+__all__ = ["CommittedOffsets"]
+
+_Committed = dict[TopicPartition, OffsetAndMetadata | None]
+
+
+class CommittedOffsets:
+    """Fetches committed offsets.
+
+    Args:
+        link: to the coordinator.
+        topic_id: id of a topic, zeros if unknown.
+        refresh_metadata: asks for newer metadata.
+        backoff: pauses between attempts.
+        commits: how many commits were acknowledged so far.
+    """
+
+    def __init__(
+        self,
+        link: CoordinatorClient,
+        *,
+        topic_id: Callable[[str], bytes],
+        refresh_metadata: Callable[[], object],
+        backoff: Backoff,
+        commits: Callable[[], int],
+    ) -> None:
+        self._link = link
+        self._topic_id = topic_id
+        self._refresh_metadata = refresh_metadata
+        self._backoff = backoff
+        self._commits = commits
+        self._under_way: RequestFuture[_Committed] | None = None
+        self._question: tuple[frozenset[TopicPartition], Generation, int] | None = None  # what that asks, and when
+
+    def fetch(self, partitions: Collection[TopicPartition], deadline: float) -> Steps[_Committed]:
+        """The committed offset of each partition, None where there is none.
+
+        Raises:
+            KafkaTimeoutError: not done by the deadline; the last error is its cause.
+            TopicAuthorizationFailedError, GroupAuthorizationFailedError: as named.
+        """
+        wanted = frozenset(TopicPartition(*tp) for tp in partitions)
+        group_id = self._link.core.settings.group_id
+        failures = 0
+        cause: KafkaError | None = None
+        while wanted:
+            known = yield from self._link.ensure(deadline)
+            if not known:
+                what = f"no offsets of group {group_id} were read in time"
+                raise timed_out(what, self._link.missing, cause or self._link.last_failure)
+            future = self._request(wanted)
+            while not future.done:
+                if self._link.clock.now() >= deadline:
+                    what = f"no offsets of group {group_id} were read in time"
+                    raise timed_out(what, "the answer to OffsetFetch", cause)
+                yield Wait(future, deadline)
+            cause = future.exception
+            if cause is None:
+                return dict(future.value)
+            if not cause.retriable:
+                raise cause
+            yield from pause(self._link, self._backoff.delay(failures), deadline, cause)
+            failures += 1
+        return {}
+
+    def _request(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
+        question = wanted, self._link.core.generation, self._commits()
+        if self._under_way is None or self._under_way.done or self._question != question:
+            self._question = question
+            self._under_way = self._send(wanted)
+        return self._under_way
+
+    def _send(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
+        node = self._link.core.coordinator
+        if node is None:
+            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+        term = self._link.core.lookup.term
+        group_id = self._link.core.settings.group_id
+        ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
+        result: RequestFuture[_Committed] = RequestFuture()
+
+        def answered(done: RequestFuture[ClientResponse]) -> None:
+            try:
+                if done.exception is not None:
+                    self._link.failed(node.node_id, done.exception, term)
+                    raise done.exception
+                found = fetch_results(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
+                self._judge(found, node.node_id)
+            except KafkaError as error:
+                result.fail(error)
+            else:
+                with self._link.lock:
+                    self._link.core.lookup.answered()
+                result.complete({tp: found.offsets.get(tp) for tp in wanted})
+
+        self._link.send(
+            node,
+            OffsetFetchRequest,
+            lambda version: fetch_request(version, group_id=group_id, partitions=wanted, ids=ids),
+            max_version=None if ids is not None else last_version_without_ids,
+        ).add_callback(answered)
+        return result
+
+    def _judge(self, found: FetchedOffsets, node_id: int) -> None:
+        """Raise what an OffsetFetch response means, if it is not success."""
+        group_id = self._link.core.settings.group_id
+        if found.error_code:
+            self._raise(found.error_code, f"reading offsets of group {group_id}", node_id)
+        forbidden = {tp.topic for tp, code in found.errors.items() if react(OFFSET_FETCH, code) is ErrorAction.COLLECT}
+        for tp, code in found.errors.items():
+            if tp.topic not in forbidden:
+                self._raise(code, f"reading the offset of {tp} for group {group_id}", node_id)
+        if forbidden:
+            raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
+
+    def _raise(self, code: int, what: str, node_id: int) -> None:
+        reaction = react(OFFSET_FETCH, code)
+        error = for_code(code, what)
+        if reaction is ErrorAction.REDISCOVER:
+            with self._link.lock:
+                self._link.core.on_coordinator_lost(node_id, error.code_name, self._link.clock.now())
+            self._link.changed()
+        elif reaction is ErrorAction.REFRESH_METADATA:
+            self._refresh_metadata()
+        elif reaction is ErrorAction.RAISE and error.retriable:
+            raise KafkaError(str(error))
+        raise error

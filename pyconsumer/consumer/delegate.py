@@ -1,0 +1,579 @@
+"""The order of steps of the consumer's blocking calls, each written once, as a generator that neither sleeps nor reads.
+
+:class:`pyconsumer.KafkaConsumer` runs them on its selector; any other driver of
+:class:`~pyconsumer.network.futures.Wait` can. Arguments are checked here, not by the facades.
+
+What must stay true in ``poll``
+
+* Nothing raises between the moment a position moves and the return of the records.
+* There is one wait, and it ends at the earliest of: the call's deadline, the coordinator's next duty, a retry of a
+  reset or validation, the end of a node's backoff. What it waits for besides is anything that arrives.
+* Committed offsets are looked up in the background: partitions that have a position are fetched meanwhile.
+* A call that finds records reads no socket, except while the group waits for an answer (a rebalance or a commit is
+  under way): then there is one look without waiting in each call, as in Java, or the group would wait for us until
+  everything that is buffered has been handed out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.arguments import as_partitions, by_partition
+from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
+from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.fetcher import Fetcher
+from pyconsumer.consumer.interceptors import Interceptors
+from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.offset_fetcher import current_leader
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
+from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time
+from pyconsumer.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    KafkaError,
+    KafkaTimeoutError,
+)
+from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
+    from pyconsumer.consumer.interface import ConsumerRebalanceListener
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+
+__all__ = ["CommitCallback", "ConsumerDelegate"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+T = TypeVar("T")
+
+#: Iteration takes records that are decoded for so long (seconds) without a look at anything else.
+LOOK_AROUND_S: Final = 0.01
+#: While the group awaits an answer, polls that have records look for it so often (seconds): a look costs as much as to
+#: decode some hundred records.
+_LOOK_FOR_ANSWER_S: Final = 0.002
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
+
+
+class ConsumerDelegate:
+    """What a consumer does, without the waiting.
+
+    Args:
+        config: the settings.
+        client: sends requests.
+        metadata: kept fresh by ``client``.
+        subscriptions: what is subscribed and assigned.
+        coordinator: group membership and commits; None without a group.
+        interceptors: shown records before they are returned.
+        metrics: counts.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        client: ConsumerNetworkClient,
+        metadata: Metadata,
+        subscriptions: SubscriptionState,
+        coordinator: ConsumerCoordinator | None,
+        interceptors: Interceptors,
+        metrics: ConsumerMetrics,
+        clock: Clock,
+    ) -> None:
+        self.config = config
+        self.client = client
+        self.metadata = metadata
+        self.subscriptions = subscriptions
+        self.coordinator = coordinator
+        self.interceptors = interceptors
+        self.metrics = metrics
+        self.clock = clock
+        self.fetcher = Fetcher(
+            config=config,
+            client=client,
+            metadata=metadata,
+            subscriptions=subscriptions,
+            clock=clock,
+            metrics=metrics,
+        )
+        self._topics = TopicMetadataFetcher(config, client, metadata, clock)
+        self._lookup: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        #: To be called before a call may take records: those of the call before have reached the application.
+        self.note_delivered = self.fetcher.buffer.note_delivered
+        self._looked_up: frozenset[TopicPartition] = frozenset()
+        self._looked_up_for = -1  # the assignment
+        self._lookup_not_before = 0.0
+        self._look_at = 0.0
+        self._interrupted = False
+
+    # -- poll --------------------------------------------------------------------------------------------------------
+
+    # Records come in three forms, by three functions that take them out of the buffer: those of a poll, those of
+    # poll_arrow, and one for iteration. None is nothing.
+
+    def buffered(self, now: float, take: Callable[[], T | None]) -> T | None:
+        """What is buffered, if nothing else is due; None if :meth:`fetched` has to be run. No system call is made."""
+        coordinator = self.coordinator
+        if coordinator is not None:
+            coordinator.note_poll(now)
+            if now >= coordinator.next_due_at or coordinator.has_user_output:
+                return None
+            if now >= self._look_at and coordinator.awaits_answer:
+                return None
+        fetcher = self.fetcher
+        if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+            return None
+        if self.subscriptions.has_changed:
+            fetcher.apply_changes(now)
+        return take()
+
+    def fetched(self, deadline: float, take: Callable[[], T | None]) -> Steps[T | None]:
+        """What there is, or None at the deadline.
+
+        Raises:
+            IllegalStateError: nothing is subscribed or assigned.
+            KafkaError: of the group, a fetch or a record, see ``KafkaConsumer.poll``.
+        """
+        fetcher = self.fetcher
+        self._check_subscribed()
+        if self._interrupted:
+            self.recover()
+        looked = False
+        try:
+            while True:
+                self._interrupted = True  # until this round is over; an error of ours is no interrupt
+                yield from self._coordinate()
+                fetcher.raise_error()
+                sent = fetcher.send_fetches()
+                if self.coordinator is not None and self.coordinator.awaits_answer:
+                    if not looked:
+                        looked = True
+                        self._interrupted = False
+                        yield Wait(None, self.clock.now())
+                        self._look_at = self.clock.now() + _LOOK_FOR_ANSWER_S
+                        continue
+                    sent = True
+                if sent:
+                    self.client.flush()
+                found = take()
+                now = self.clock.now()
+                if found is not None or (looked and now >= deadline):
+                    self._interrupted = False
+                    return found
+                looked = True
+                wait = self._wait(now, deadline)
+                self._interrupted = False
+                with fetcher.awaited():
+                    yield wait
+        except Exception:
+            self._interrupted = False
+            raise
+
+    def poll_buffered(self, now: float, max_records: int) -> ConsumerRecords | None:
+        """What is buffered, see :meth:`buffered`."""
+        return self.buffered(now, lambda: self.take_records(max_records))
+
+    def poll(self, deadline: float, max_records: int) -> Steps[ConsumerRecords]:
+        """Records, or none at the deadline; see :meth:`fetched`."""
+        found = yield from self.fetched(deadline, lambda: self.take_records(max_records))
+        return ConsumerRecords() if found is None else found
+
+    def lend(self) -> tuple[list[ConsumerRecord], float]:
+        """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.lend`."""
+        until = self.clock.now() + LOOK_AROUND_S
+        if self.has_user_output:
+            return [], until
+        if self.coordinator is not None:
+            until = min(until, self.coordinator.next_due_at)
+        if self.interceptors.consumes or self.fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
+            return [], until
+        return self.fetcher.buffer.lend(), until
+
+    @property
+    def has_user_output(self) -> bool:
+        """Whether the application has to hear something of its group before it is handed more."""
+        return self.coordinator is not None and self.coordinator.has_user_output
+
+    def settle(self) -> None:
+        """Take note of what iteration handed out by itself."""
+        settled = self.fetcher.buffer.settle()
+        if settled is not None and settled[1]:
+            self.metrics.on_records(settled[0].topic, settled[1])
+
+    def on_interrupt(self, error: BaseException) -> None:
+        """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""
+        if not isinstance(error, Exception):
+            self._interrupted = True
+            self.fetcher.buffer.roll_back()
+            self.recover()
+
+    def recover(self) -> None:
+        """Ctrl-C fell into a call: see to it that nothing counts as under way that is not. No I/O happens."""
+        self._interrupted = True  # until this has come to its end
+        self.fetcher.recover()
+        if self.coordinator is not None:
+            self.coordinator.recover()
+        self._interrupted = False
+
+    def take_one(self) -> ConsumerRecord | None:
+        """Move one record out of the buffer, for iteration. None if there is none."""
+        while True:
+            record = self.fetcher.buffer.next_record(self.config.max_poll_records)
+            if record is None:
+                return None
+            self.metrics.on_records(record.topic, 1)
+            if self.subscriptions.has_changed:
+                self._send_quietly()
+            if not self.interceptors.consumes:
+                return record
+            shown = self.interceptors.on_consume(ConsumerRecords({record.topic_partition: [record]}))
+            for changed in shown.records():
+                return changed
+
+    def take_columns(
+        self, columns: ColumnsBuilder, max_records: int, max_bytes: int
+    ) -> list[tuple[TopicPartition, int]] | None:
+        """Move what is buffered into columns, for ``poll_arrow``. Whose rows they are, None if there are none."""
+        found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
+        if not found:
+            return None
+        if self.subscriptions.has_changed:
+            self._send_quietly()
+        for tp, count in found:
+            self.metrics.on_records(tp.topic, count)
+        return found
+
+    def take_records(self, max_records: int) -> ConsumerRecords | None:
+        """Move what is buffered out, for ``poll``. None if there is nothing."""
+        found = self.fetcher.buffer.collect(max_records)
+        if not found:
+            return None
+        # Positions have moved: the next fetches leave while these records are processed. Nothing may raise.
+        if self.subscriptions.has_changed:
+            self._send_quietly()
+        for tp, records in found.items():
+            self.metrics.on_records(tp.topic, len(records))
+        return self.interceptors.on_consume(found) if self.interceptors.consumes else found
+
+    def _send_quietly(self) -> None:
+        try:
+            if self.fetcher.send_fetches():
+                self.client.flush()
+        except KafkaError as error:
+            # Records are about to be returned, so it must not be raised now; what persists comes again.
+            _log.warning("the next fetches could not be sent: %s", error)
+
+    def _wait(self, now: float, deadline: float) -> Wait:
+        """Nothing is there: see that everything needed is under way, and say how long to wait at most."""
+        self._update_positions(now)
+        self.fetcher.send_fetches()
+        until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
+        if self.coordinator is not None:
+            until = min(until, self.coordinator.next_due_at)
+        if self._lookup is not None:
+            until = min(until, self._lookup.due_at)
+        elif self._lookup_not_before > now:
+            until = min(until, self._lookup_not_before)
+        return Wait(None, until)
+
+    def _check_subscribed(self) -> None:
+        if self.subscriptions.has_none:
+            raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
+
+    def _coordinate(self) -> Steps[None]:
+        """Group duties, then positions. Waits for nothing."""
+        if self.coordinator is not None:
+            self.coordinator.note_poll(self.clock.now())
+            yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)
+        self._update_positions(self.clock.now())
+
+    # -- positions ---------------------------------------------------------------------------------------------------
+
+    def _update_positions(self, now: float) -> None:
+        """See that every partition is on its way to a valid position. Waits for nothing."""
+        self.fetcher.apply_changes(now)
+        if self._lookup is not None:
+            self._check_lookup()
+        if self.subscriptions.has_all_fetch_positions:
+            return
+        self.fetcher.offsets.validate_positions(now)
+        self._initialise(now)
+        self.fetcher.offsets.reset_positions(now)
+
+    def _check_lookup(self) -> None:
+        """Give the lookup up if nobody waits for it any more, or if partitions were assigned since it began.
+
+        One of them may have had another owner meanwhile, who went on from what that answer says.
+        """
+        if self._looked_up_for != self.subscriptions.assignment_id or not self.subscriptions.initializing():
+            self._end_lookup()
+
+    def _end_lookup(self) -> None:
+        if self._lookup is not None:
+            self._lookup.close()
+            self._lookup = None
+
+    def _initialise(self, now: float) -> None:
+        """Look up committed offsets for partitions that are new; without a group they are reset."""
+        waiting = self.subscriptions.initializing()
+        if not waiting:
+            return
+        coordinator = self.coordinator
+        if coordinator is None:
+            self.subscriptions.reset_initializing(waiting)
+            return
+        if self._lookup is None:
+            if now < self._lookup_not_before:
+                return
+            deadline = now + self.config.default_api_timeout_ms / 1000
+            self._looked_up = frozenset(waiting)
+            self._looked_up_for = self.subscriptions.assignment_id
+            self._lookup = ResumableCall(coordinator.fetch_committed(self._looked_up, deadline), deadline)
+        lookup = self._lookup
+        if not lookup.advance(now):
+            return
+        self._lookup = None
+        if lookup.error is not None:
+            self._lookup_not_before = now + self.config.retry_backoff_ms / 1000
+            if not lookup.error.retriable:
+                raise lookup.error
+            _log.debug("committed offsets could not be looked up: %s", lookup.error)
+            return
+        self._take_committed(lookup.result or {})
+
+    def _take_committed(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        without = []
+        for tp in self._looked_up:
+            found = committed.get(tp)
+            if found is None:
+                without.append(tp)
+                continue
+            self.metadata.see_epoch(tp, found.leader_epoch)
+            if self.subscriptions.initialise(tp, found, current_leader(self.metadata, tp)):
+                _log.info("%s: starting at the committed offset %d", tp, found.offset)
+        self.subscriptions.reset_initializing(without)
+
+    def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
+        """Offset of the next record of an assigned partition; waits until there is one."""
+        try:
+            while True:
+                state = self.subscriptions.state(tp)
+                if state.position is not None and state.has_valid_position:
+                    return state.position
+                self._update_positions(self.clock.now())
+                self.fetcher.raise_error()
+                if state.has_valid_position:
+                    continue
+                yield self._wait(self.clock.now(), deadline)
+        except KafkaTimeoutError as error:
+            cause = f"it is {self.subscriptions.state(tp).state.name}; connections: {self.client.failures()}"
+            raise none_in_time(f"position for {tp}", cause) from error
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on from an offset. With a leader epoch it is validated first (KIP-320)."""
+        epoch = -1
+        if isinstance(offset, OffsetAndMetadata):
+            epoch = offset.leader_epoch
+            offset = offset.offset
+        if isinstance(offset, bool) or not isinstance(offset, int):
+            raise TypeError(f"an offset is a whole number or an OffsetAndMetadata, not {offset!r}")
+        if offset < 0:
+            raise ValueError(f"an offset must not be negative: {offset}")
+        self.subscriptions.state(tp)
+        self.metadata.see_epoch(tp, epoch)
+        _log.info("%s: seeking to offset %d", tp, offset)
+        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
+
+    def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
+        """Go on from the log's start or end, found when it is needed."""
+        for tp in partitions or self.subscriptions.assigned_list():
+            self.subscriptions.request_reset(tp, LATEST if end else EARLIEST)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], deadline: float
+    ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        for tp, timestamp in timestamps.items():
+            if isinstance(timestamp, bool) or not isinstance(timestamp, int):
+                raise TypeError(f"the time for {tp} must be whole milliseconds, not {timestamp!r}")
+            if timestamp < 0:
+                raise ValueError(f"the time for {tp} must not be negative: {timestamp}")
+        found = yield from self.fetcher.offsets.lookup(timestamps, deadline)
+        return {tp: found.get(tp) for tp in timestamps}
+
+    def end_or_beginning(
+        self, partitions: Collection[TopicPartition], deadline: float, *, end: bool
+    ) -> Steps[dict[TopicPartition, int]]:
+        at = LATEST_TIMESTAMP if end else EARLIEST_TIMESTAMP
+        found = yield from self.fetcher.offsets.lookup(dict.fromkeys(partitions, at), deadline)
+        return {tp: offset.offset for tp, offset in found.items() if offset is not None}
+
+    def current_lag(self, tp: TopicPartition) -> int | None:
+        """Records behind the end, None while that is not known; then it is asked for."""
+        state = self.subscriptions.state(tp)
+        lag = self.subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
+        if lag is None and not state.end_offset_asked:
+            state.end_offset_asked = True
+            self.fetcher.offsets.ask_end(tp)
+        return lag
+
+    # -- subscription ------------------------------------------------------------------------------------------------
+
+    def require_group(self) -> ConsumerCoordinator:
+        """The coordinator.
+
+        Raises:
+            InvalidGroupIdError: there is no ``group_id``.
+        """
+        if self.coordinator is None:
+            raise InvalidGroupIdError("a group_id is needed to subscribe and to commit or read committed offsets")
+        return self.coordinator
+
+    def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> Steps[None]:
+        coordinator = self.require_group()
+        if isinstance(topics, str):
+            raise TypeError(f"topics must be a list of names, not the string {topics!r}")
+        if not isinstance(topics, Iterable):
+            raise TypeError(f"topics must be a list of names, not {topics!r}")
+        wanted = list(topics)
+        if not wanted:
+            yield from self.unsubscribe(self.default_deadline())
+            return
+        for topic in wanted:
+            if not isinstance(topic, str) or not topic.strip():
+                raise ValueError(f"a topic must be a name, not {topic!r}")
+        self._check_assignors()
+        self.subscriptions.check_type(SubscriptionType.AUTO_TOPICS)
+        kept = frozenset(wanted)
+        self.subscriptions.drop_fetched([tp for tp in self.subscriptions.assigned_list() if tp.topic not in kept])
+        _log.info("subscribed to %s", ", ".join(sorted(kept)))
+        if self.subscriptions.subscribe(kept, listener):
+            self.metadata.set_topics(self.subscriptions.metadata_topics())
+        coordinator.on_subscription_change()
+
+    def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
+        coordinator = self.require_group()
+        if isinstance(pattern, str):
+            if not pattern:
+                raise ValueError("the pattern must not be empty")
+            pattern = re.compile(pattern)
+        if not isinstance(pattern, re.Pattern):
+            raise TypeError(f"the pattern must be a string or a compiled pattern, not {pattern!r}")
+        self._check_assignors()
+        _log.info("subscribed to the pattern %s", pattern.pattern)
+        self.subscriptions.subscribe_pattern(pattern, listener)
+        self.metadata.set_all_topics()
+        coordinator.on_subscription_change()
+
+    def _check_assignors(self) -> None:
+        if not self.config.partition_assignment_strategy:
+            raise IllegalStateError("partition_assignment_strategy names no assignor, so nothing can be subscribed")
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
+        wanted = []
+        for tp in as_partitions(partitions):
+            if not tp.topic.strip() or tp.partition < 0:
+                raise ValueError(f"a partition must be a TopicPartition with a topic's name, not {tp!r}")
+            wanted.append(tp)
+        if not wanted:
+            yield from self.unsubscribe(self.default_deadline())
+            return
+        self.subscriptions.check_type(SubscriptionType.USER_ASSIGNED)
+        if self.coordinator is not None:
+            self.coordinator.maybe_auto_commit_async(self.clock.now())
+        _log.info("assigned %s", ", ".join(map(str, wanted)))
+        if self.subscriptions.assign_from_user(wanted):
+            self.metadata.set_topics(self.subscriptions.metadata_topics())
+        self.fetcher.apply_changes(self.clock.now())
+
+    def unsubscribe(self, deadline: float) -> Steps[None]:
+        """Give up everything: buffers, membership, assignment."""
+        try:
+            if self.coordinator is not None and self.subscriptions.has_auto_assigned:
+                yield from self.coordinator.on_unsubscribe(deadline)
+        finally:  # the member has left, whatever its listener raised
+            self.subscriptions.unsubscribe()
+            self.metadata.set_all_topics(False)
+            self.metadata.set_topics(())
+            self.fetcher.apply_changes(self.clock.now())
+            _log.info("unsubscribed")
+
+    # -- commits -----------------------------------------------------------------------------------------------------
+
+    def offsets_to_commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a user wants committed, checked; by default all positions."""
+        if offsets is None:
+            return self.subscriptions.all_consumed()
+        checked = {}
+        for tp, value in by_partition(offsets, "offset").items():
+            offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+            if isinstance(offset.offset, bool) or not isinstance(offset.offset, int):
+                raise TypeError(f"the offset of {tp} must be a whole number, not {offset.offset!r}")
+            if offset.offset < 0:
+                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
+            checked[tp] = offset
+        return checked
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
+        coordinator = self.require_group()
+        checked = self.offsets_to_commit(offsets)
+        for tp, offset in checked.items():
+            self.metadata.see_epoch(tp, offset.leader_epoch)
+        yield from coordinator.commit(checked, deadline)
+
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
+    ) -> RequestFuture[Any]:
+        coordinator = self.require_group()
+        checked = self.offsets_to_commit(offsets)
+        return coordinator.commit_async(checked, callback)
+
+    def committed(
+        self, partitions: Collection[TopicPartition], deadline: float
+    ) -> Steps[dict[TopicPartition, OffsetAndMetadata | None]]:
+        coordinator = self.require_group()
+        found = yield from coordinator.fetch_committed(frozenset(partitions), deadline)
+        for tp, offset in found.items():
+            if offset is not None:
+                self.metadata.see_epoch(tp, offset.leader_epoch)
+        return {tp: found.get(tp) for tp in partitions}
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
+        """Numbers of a topic's partitions, None if there is no such topic."""
+        return self._topics.partitions_for(topic, deadline)
+
+    def topics(self, deadline: float) -> Steps[set[str]]:
+        """Names of all topics that we may see."""
+        return self._topics.names(deadline)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        return self.require_group().group_metadata()
+
+    def default_deadline(self) -> float:
+        """Deadline of a call that was given none."""
+        return self.clock.now() + self.config.default_api_timeout_ms / 1000
+
+    def abandon(self, reason: str) -> None:
+        """Let the heartbeat thread end; see :meth:`ConsumerCoordinator.abandon`."""
+        if self.coordinator is not None:
+            self.coordinator.abandon(reason)
+
+    def close(self, deadline: float, *, leave_group: bool | None) -> Steps[None]:
+        """Commit if that is automatic, leave the group, tell brokers that fetch sessions end. Waits for little."""
+        self._end_lookup()
+        if self.coordinator is not None:
+            yield from self.coordinator.close(deadline, leave_group)
+        if self.fetcher.close_sessions():
+            self.client.flush()

@@ -1,0 +1,420 @@
+"""Offsets that leaders know: by time, the log's ends, resets of positions, and where a leader epoch ends (KIP-320).
+
+The functions at the top are pure: grouping by leader, reading answers. :class:`OffsetFetcher` sends requests and puts
+what comes back into :class:`SubscriptionState`; its lookups for the user are generators.
+
+Rules
+
+1. A reset or validation that was sent is not sent again before ``request_timeout_ms``; one that failed is retried after
+   ``retry_backoff_ms``, with new metadata.
+2. An answer counts only if it is still wanted: same policy, same position.
+3. An error that no retry can help is kept, the first one wins, and the next ``poll`` raises it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pyconsumer import errors
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, ResetPolicy
+from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pyconsumer.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+    from pyconsumer.network.client import ClientResponse
+
+__all__ = ["ListedOffsets", "OffsetFetcher", "current_leader", "group_by_leader", "read_listed_offsets"]
+
+_log = logging.getLogger("pyconsumer.consumer")
+
+_NOT_SUPPORTED_BY_FORMAT: Final = 43
+_TOPIC_AUTHORIZATION_FAILED: Final = 29
+_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
+_PASSING: Final = frozenset((5, 6, 9, 56, 74, 75, 78))
+"""LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
+UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE: metadata is stale or the broker not ready."""
+_FIRST_EPOCH_VERSION: Final = 3
+"""OffsetForLeaderEpoch before this version needs rights on the cluster that consumers don't have."""
+
+
+class ListedOffsets(NamedTuple):
+    """What an answer to ListOffsets says: what was found, partitions to ask for again, topics we may not read."""
+
+    found: dict[TopicPartition, OffsetAndTimestamp | None]
+    retry: set[TopicPartition]
+    unauthorized: set[str]
+
+
+def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
+    """A partition's leader by metadata, :data:`NO_LEADER` if it has none that may be asked."""
+    found = metadata.leader(tp)
+    return NO_LEADER if found is None else LeaderAndEpoch(found.leader, found.leader_epoch)
+
+
+def group_by_leader(
+    partitions: Iterable[TopicPartition], leader: Callable[[TopicPartition], LeaderAndEpoch]
+) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
+    """Partitions by the node that leads them, each with its leader epoch; and those without a leader."""
+    groups: dict[int, dict[TopicPartition, int]] = {}
+    leaderless: set[TopicPartition] = set()
+    for tp in partitions:
+        node_id, epoch = leader(tp)
+        if node_id < 0:
+            leaderless.add(tp)
+        else:
+            groups.setdefault(node_id, {})[tp] = epoch
+    return groups, leaderless
+
+
+def list_offsets_request(
+    partitions: Mapping[TopicPartition, int], timestamps: Mapping[TopicPartition, int], *, read_committed: bool
+) -> ListOffsetsRequest:
+    """A request for the offsets of some times; ``partitions`` gives the leader epoch of each."""
+    topics: dict[str, ListOffsetsTopic] = {}
+    for tp, epoch in partitions.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = ListOffsetsTopic(name=tp.topic, partitions=[])
+        topic.partitions.append(
+            ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamps[tp])
+        )
+    return ListOffsetsRequest(replica_id=-1, isolation_level=int(read_committed), topics=list(topics.values()))
+
+
+def read_listed_offsets(response: ListOffsetsResponse) -> ListedOffsets:
+    """Sort an answer's partitions by what is to be done. An offset that does not exist is found as None."""
+    result = ListedOffsets({}, set(), set())
+    for topic in response.topics:
+        for partition in topic.partitions:
+            tp = TopicPartition(topic.name, partition.partition_index)
+            code = partition.error_code
+            if code == 0:
+                result.found[tp] = (
+                    OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
+                    if partition.offset >= 0
+                    else None
+                )
+            elif code == _NOT_SUPPORTED_BY_FORMAT:
+                result.found[tp] = None
+            elif code == _TOPIC_AUTHORIZATION_FAILED:
+                result.unauthorized.add(topic.name)
+            else:
+                if code not in _PASSING:
+                    _log.warning("ListOffsets for %s: %s", tp, errors.for_code(code))
+                result.retry.add(tp)
+    return result
+
+
+class OffsetFetcher:
+    """Asks leaders for offsets.
+
+    Args:
+        config, client, metadata, subscriptions, clock: of the consumer.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        client: ConsumerNetworkClient,
+        metadata: Metadata,
+        subscriptions: SubscriptionState,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._read_committed = config.read_committed
+        self._retry_backoff = config.retry_backoff_ms / 1000
+        self._request_timeout = config.request_timeout_ms / 1000
+        self._error: KafkaError | None = None
+
+    def raise_error(self) -> None:
+        """Raise what a reset or validation in the background failed with, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    @property
+    def has_error(self) -> bool:
+        """Whether :meth:`raise_error` would raise."""
+        return self._error is not None
+
+    # -- lookups for the user ----------------------------------------------------------------------------------------
+
+    def lookup(
+        self, timestamps: Mapping[TopicPartition, int], deadline: float
+    ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
+        """Find offsets by time in ms (-2: the log's start, -1: its end).
+
+        Returns:
+            For each partition what was found, None if there is no such record.
+
+        Raises:
+            TopicAuthorizationFailedError: of one of the topics.
+            KafkaTimeoutError: not all leaders answered by the deadline (monotonic seconds).
+        """
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        causes: list[KafkaError] = []
+        missing = dict(timestamps)
+        self._metadata.add_transient_topics({tp.topic for tp in missing})
+        try:
+            while missing:
+                yield from self._lookup_round(missing, found, deadline, causes)
+                missing = {tp: at for tp, at in missing.items() if tp not in found}
+        except KafkaTimeoutError as error:
+            names = ", ".join(map(str, sorted(missing)))
+            reason = f"; the last error was: {causes[-1]}" if causes else f"; connections: {self._client.failures()}"
+            raise KafkaTimeoutError(f"no offsets for {names} within the time given{reason}") from error
+        finally:
+            self._metadata.clear_transient_topics()
+        return found
+
+    def _lookup_round(
+        self,
+        missing: Mapping[TopicPartition, int],
+        found: dict[TopicPartition, OffsetAndTimestamp | None],
+        deadline: float,
+        causes: list[KafkaError],
+    ) -> Steps[None]:
+        """Ask every leader once; ``causes`` collects errors that may pass."""
+        groups, leaderless = group_by_leader(missing, self._leader)
+        futures = [self._send_list_offsets(node_id, group, missing) for node_id, group in groups.items()]
+        retry: set[TopicPartition] = set()
+        unauthorized: set[str] = set()
+        for future in futures:
+            while not future.done:
+                yield Wait(future, deadline)
+            if future.exception is not None:
+                if not future.exception.retriable:
+                    raise future.exception
+                causes.append(future.exception)
+                retry |= missing.keys() - found.keys()
+                continue
+            listed = future.value
+            found |= listed.found
+            retry |= listed.retry
+            unauthorized |= listed.unauthorized
+        if unauthorized:
+            raise errors.for_code(_TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized)))
+        error = self._metadata.take_topic_error(lambda topic: any(tp.topic == topic for tp in missing))
+        if error is not None:
+            raise error
+        if retry or leaderless:
+            yield from self._await_update(deadline, self._retry_backoff if retry else 0.0)
+
+    def _await_update(self, deadline: float, backoff: float) -> Steps[None]:
+        """Wait for new metadata, and at least for the backoff (seconds)."""
+        count = self._metadata.request_update()
+        earliest = min(self._clock.now() + backoff, deadline)
+        while self._clock.now() < earliest:
+            yield Wait(None, earliest)
+        while self._metadata.update_count == count:
+            yield Wait(None, deadline)
+
+    def _send_list_offsets(
+        self, node_id: int, partitions: Mapping[TopicPartition, int], timestamps: Mapping[TopicPartition, int]
+    ) -> RequestFuture[ListedOffsets]:
+        request = list_offsets_request(partitions, timestamps, read_committed=self._read_committed)
+        future = self._client.send(node_id, ListOffsetsRequest, request, min_version=2 if self._read_committed else 0)
+        return future.compose(_listed)
+
+    def _leader(self, tp: TopicPartition) -> LeaderAndEpoch:
+        return current_leader(self._metadata, tp)
+
+    def ask_end(self, tp: TopicPartition) -> None:
+        """Ask for the end of an assigned partition in the background, so that its lag becomes known."""
+        groups, _ = group_by_leader((tp,), self._leader)
+        for node_id, group in groups.items():
+            future = self._send_list_offsets(node_id, group, {tp: LATEST_TIMESTAMP})
+            future.add_callback(lambda done: self._on_end(done, tp))
+
+    def _on_end(self, future: RequestFuture[ListedOffsets], tp: TopicPartition) -> None:
+        state = self._subscriptions.get(tp)
+        if state is None:
+            return
+        state.end_offset_asked = False
+        found = future.value.found.get(tp) if future.succeeded else None
+        if found is not None:
+            if self._read_committed:
+                state.last_stable_offset = max(state.last_stable_offset, found.offset)
+            else:
+                state.high_watermark = max(state.high_watermark, found.offset)
+
+    # -- resets ------------------------------------------------------------------------------------------------------
+
+    def reset_positions(self, now: float) -> None:
+        """Send ListOffsets for the partitions that wait for a reset and are due. Returns at once."""
+        wanted: dict[TopicPartition, ResetPolicy] = {}
+        for state in self._subscriptions.needing_reset(now):
+            wanted[state.topic_partition] = state.reset_policy or self._subscriptions.default_reset
+        if not wanted:
+            return
+        wall_ms = self._clock.wall_ms()
+        timestamps = {tp: policy.timestamp(wall_ms) for tp, policy in wanted.items()}
+        groups, leaderless = group_by_leader(wanted, self._leader)
+        self._postpone(leaderless, now, awaits_leader=True)
+        for node_id, group in groups.items():
+            self._subscriptions.retry_later(group, now + self._request_timeout)
+            future = self._send_list_offsets(node_id, group, timestamps)
+            future.add_callback(lambda done, group=group: self._on_reset(done, group, wanted))  # type: ignore[misc]
+
+    def _on_reset(
+        self,
+        future: RequestFuture[ListedOffsets],
+        asked: Collection[TopicPartition],
+        policies: Mapping[TopicPartition, ResetPolicy],
+    ) -> None:
+        if future.exception is not None:
+            self._failed(asked, future.exception)
+            return
+        listed = future.value
+        for tp, found in listed.found.items():
+            policy = policies.get(tp)
+            if policy is None:
+                continue
+            if found is None:
+                if policy != LATEST and policy.name == "by_duration":
+                    # No record is that young: the log's end is what that asks for.
+                    self._fall_back_to_latest(tp, policy)
+                continue
+            self._metadata.see_epoch(tp, found.leader_epoch)
+            position = FetchPosition(found.offset, -1, self._leader(tp))
+            if self._subscriptions.complete_reset(tp, policy, position):
+                _log.info("%s: position reset to offset %d (%s)", tp, found.offset, policy)
+        if listed.retry:
+            self._postpone(listed.retry, self._clock.now())
+        if listed.unauthorized:
+            self._keep_error(errors.for_code(_TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(listed.unauthorized))))
+            self._postpone((tp for tp in asked if tp.topic in listed.unauthorized), self._clock.now())
+
+    def _fall_back_to_latest(self, tp: TopicPartition, policy: ResetPolicy) -> None:
+        state = self._subscriptions.get(tp)
+        if state is not None and state.reset_policy == policy:
+            self._subscriptions.request_reset(tp, LATEST)
+
+    # -- validation --------------------------------------------------------------------------------------------------
+
+    def validate_positions(self, now: float) -> None:
+        """Ask leaders whether their logs still contain the positions that wait for it and are due. Returns at once."""
+        positions: dict[int, dict[TopicPartition, FetchPosition]] = {}
+        leaderless: set[TopicPartition] = set()
+        for state in self._subscriptions.needing_validation(now):
+            position = state.fetch_position
+            if position is None:
+                continue
+            if position.leader.leader < 0 or self._metadata.broker(position.leader.leader) is None:
+                leaderless.add(state.topic_partition)
+                continue
+            positions.setdefault(position.leader.leader, {})[state.topic_partition] = position
+        self._postpone(leaderless, now, awaits_leader=True)
+        for node_id, group in positions.items():
+            self._subscriptions.retry_later(group, now + self._request_timeout)
+            future = self._client.send(
+                node_id, OffsetForLeaderEpochRequest, _end_of_epoch_request(group), min_version=_FIRST_EPOCH_VERSION
+            )
+            future.add_callback(lambda done, group=group: self._on_validation(done, group))  # type: ignore[misc]
+
+    def _on_validation(
+        self, future: RequestFuture[ClientResponse], asked: Mapping[TopicPartition, FetchPosition]
+    ) -> None:
+        if isinstance(future.exception, UnsupportedVersionError):
+            # The broker is too old to tell, so nobody can: go on as before KIP-320.
+            for tp in asked:
+                self._subscriptions.complete_validation(tp)
+            return
+        if future.exception is not None:
+            self._failed(asked, future.exception)
+            return
+        response = future.value.message
+        assert isinstance(response, OffsetForLeaderEpochResponse)
+        retry: set[TopicPartition] = set()
+        unauthorized: set[str] = set()
+        for topic in response.topics:
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.topic, answer.partition)
+                position = asked.get(tp)
+                if position is None:
+                    continue
+                if answer.error_code == _TOPIC_AUTHORIZATION_FAILED:
+                    unauthorized.add(topic.topic)
+                    retry.add(tp)
+                elif answer.error_code:
+                    if answer.error_code not in _PASSING | {_UNKNOWN_TOPIC_OR_PARTITION}:
+                        _log.warning("OffsetForLeaderEpoch for %s: %s", tp, errors.for_code(answer.error_code))
+                    retry.add(tp)
+                else:
+                    self._on_end_of_epoch(tp, position, answer.leader_epoch, answer.end_offset)
+        if retry:
+            self._postpone(retry, self._clock.now())
+        if unauthorized:
+            self._keep_error(errors.for_code(_TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized))))
+
+    def _on_end_of_epoch(self, tp: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int) -> None:
+        error = self._subscriptions.on_end_of_epoch(tp, asked, epoch, end_offset)
+        if error is not None:
+            self._keep_error(error)
+        elif epoch < 0 or end_offset < asked.offset:
+            _log.warning("%s: the log was truncated below position %d, to offset %d", tp, asked.offset, end_offset)
+
+    # -- helpers -----------------------------------------------------------------------------------------------------
+
+    def _failed(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
+        self._postpone(partitions, self._clock.now())
+        if not error.retriable:
+            self._keep_error(error)
+
+    def _postpone(self, partitions: Iterable[TopicPartition], now: float, *, awaits_leader: bool = False) -> None:
+        """Retry after the backoff, with new metadata; as soon as these name a leader if that is all that is missing."""
+        postponed = list(partitions)
+        if postponed:
+            self._subscriptions.retry_later(postponed, now + self._retry_backoff, awaits_leader=awaits_leader)
+            self._metadata.request_update()
+
+    def _keep_error(self, error: KafkaError) -> None:
+        if self._error is None:
+            self._error = error
+
+
+def _listed(response: ClientResponse) -> ListedOffsets:
+    message = response.message
+    assert isinstance(message, ListOffsetsResponse)
+    return read_listed_offsets(message)
+
+
+def _end_of_epoch_request(positions: Mapping[TopicPartition, FetchPosition]) -> OffsetForLeaderEpochRequest:
+    topics: dict[str, OffsetForLeaderTopic] = {}
+    for tp, position in positions.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = OffsetForLeaderTopic(topic=tp.topic, partitions=[])
+        topic.partitions.append(
+            OffsetForLeaderPartition(
+                partition=tp.partition,
+                current_leader_epoch=position.leader.epoch,
+                leader_epoch=position.offset_epoch,
+            )
+        )
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))

@@ -1,0 +1,101 @@
+"""What topics and partitions the cluster has, as a consumer is asked for them: generators of blocking calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyconsumer import errors
+from pyconsumer.clock import Clock
+from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.errors import KafkaError, KafkaTimeoutError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.futures import Steps, Wait
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+
+__all__ = ["TopicMetadataFetcher", "none_in_time"]
+
+
+class TopicMetadataFetcher:
+    """Asks for topics.
+
+    Args:
+        config: the consumer's settings.
+        client: sends requests.
+        metadata: kept fresh by ``client``.
+        clock: the time.
+    """
+
+    def __init__(self, config: ConsumerConfig, client: ConsumerNetworkClient, metadata: Metadata, clock: Clock) -> None:
+        self._config = config
+        self._client = client
+        self._metadata = metadata
+        self._clock = clock
+
+    def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
+        """Numbers of a topic's partitions, None if there is no such topic."""
+        found = self._metadata.partitions_for(topic)
+        if found:
+            return {p.partition for p in found}
+        self._metadata.add_transient_topics((topic,))
+        try:
+            count = self._metadata.request_update()
+            while True:
+                found = self._metadata.partitions_for(topic)
+                if found:
+                    return {p.partition for p in found}
+                if self._metadata.update_count > count and self._is_final(topic):
+                    return None
+                yield Wait(None, deadline)
+        except KafkaTimeoutError as error:
+            code = self._metadata.topic_errors.get(topic)
+            cause = str(errors.for_code(code, topic)) if code else self._connections()
+            raise none_in_time(f"metadata for topic {topic}", cause) from error
+        finally:
+            self._metadata.clear_transient_topics()
+
+    def _connections(self) -> str:
+        return f"connections: {self._client.failures()}"
+
+    def _is_final(self, topic: str) -> bool:
+        """Whether metadata says for good that there is no such topic."""
+        code = self._metadata.topic_errors.get(topic)
+        if code is None:
+            return True
+        error = errors.for_code(code, topic)
+        if not error.retriable:
+            raise error
+        return code == errors.UnknownTopicOrPartitionError.errno
+
+    def names(self, deadline: float) -> Steps[set[str]]:
+        """Names of all topics that we may see."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
+        failures = 0
+        cause: KafkaError | None = None
+        try:
+            while True:
+                future = self._client.send_any(MetadataRequest, request)
+                while not future.done:
+                    yield Wait(future, deadline)
+                cause = future.exception
+                if cause is None or not cause.retriable:
+                    break
+                again_at = self._clock.now() + backoff.delay(failures)
+                failures += 1
+                while self._clock.now() < again_at:
+                    yield Wait(None, min(again_at, deadline))
+        except KafkaTimeoutError as error:
+            raise none_in_time("list of topics", str(cause) if cause else self._connections()) from error
+        response = future.result().message
+        assert isinstance(response, MetadataResponse)
+        hide = self._config.exclude_internal_topics
+        return {t.name for t in response.topics if t.name and not t.error_code and not (hide and t.is_internal)}
+
+
+def none_in_time(what: str, cause: str) -> KafkaTimeoutError:
+    """The error of a call that did not get what it asked for before its deadline."""
+    return KafkaTimeoutError(f"no {what} within the time given; {cause}")

@@ -1,0 +1,393 @@
+"""One socket and the connection core behind it: looks up, connects, reads, writes.
+
+A link is one attempt to reach a node: it tries the addresses of the node's name in turn, and once a connection stands
+it serves it until it breaks. Its methods raise when it is over; who owns it closes it and decides what comes next.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import math
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyconsumer.errors import KafkaConnectionError, KafkaError
+from pyconsumer.network.connection import MOST_RESPONSE_BYTES, Connection, Reply, State
+from pyconsumer.network.dns import Endpoint, Lookup
+from pyconsumer.network.selector import EVENT_READ, EVENT_WRITE, Selector
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pyconsumer.network.sasl import SaslMechanism
+
+__all__ = ["Channel", "LinkSettings", "LinkStats"]
+
+_IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
+# After an answer of so many bytes the next one is likely to be as large.
+_LARGE = 1 << 16
+# How much the system takes in while nobody reads, at most half of what net.ipv4.tcp_rmem allows; see Channel.take_in.
+_TAKEN_IN = 4 << 20
+_HAS_MARK = sys.platform == "linux"
+# Reads of one link in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
+_MAX_READS = 16
+
+
+@dataclass(slots=True)
+class LinkStats:
+    """Counters of all links of a client."""
+
+    connections_created: int = 0
+    connections_failed: int = 0
+    bytes_received: int = 0
+    bytes_sent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSettings:
+    """What all links of a client have in common. Sizes in bytes, -1 for the system's choice."""
+
+    client_id: str = ""
+    software_version: str = ""
+    tls: ssl.SSLContext | None = None
+    sasl: Callable[[], SaslMechanism] | None = None
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    max_response_bytes: int = MOST_RESPONSE_BYTES
+    random: Callable[[], float] = field(default=lambda: 0.5)
+    open_socket: Callable[[int], Any] = field(default=lambda family: socket.socket(family, socket.SOCK_STREAM))
+    correlation_ids: Iterator[int] = field(default_factory=itertools.count)
+
+
+class Channel:
+    """See the module's docstring.
+
+    Args:
+        address: ``host:port`` as it was given, for messages.
+        owner: whatever the owner wants to find in the selector's events as ``key.data.owner``.
+        lookup: the name's lookup, done or under way; call :meth:`start` when it is done.
+    """
+
+    def __init__(
+        self, address: str, owner: Any, lookup: Lookup, settings: LinkSettings, selector: Selector, stats: LinkStats
+    ) -> None:
+        self.address = address
+        self.owner = owner
+        self.lookup = lookup
+        self.connection: Connection | None = None
+        self._settings = settings
+        self._selector = selector
+        self._stats = stats
+        self._endpoints: list[Endpoint] = []
+        self._failed: list[str] = []
+        self._endpoint: Endpoint | None = None
+        self._socket: Any = None
+        self._events = 0
+        self._busy = False
+        self._progress = False
+        self._answer_bytes = 0
+        self._is_ahead = False
+        self.is_bulk = False
+        """Whether the next answer is likely to be a large one, as the last was."""
+        self.deadline = math.inf
+        """When the present stage takes too long; inf once the connection is in use."""
+        self.setup_timeout = math.inf
+        self.handshake_timeout = math.inf
+
+    # -- life --------------------------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> str:
+        """DNS, TCP, TLS, ApiVersions, SASL or established."""
+        return self.connection.stage if self.connection is not None else "DNS"
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests may be sent."""
+        return self.connection is not None and self.connection.state is State.READY
+
+    @property
+    def setting_up(self) -> bool:
+        """Whether the connection has never been ready yet."""
+        return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
+
+    @property
+    def reaching(self) -> bool:
+        """Whether nobody has answered yet: looking up or connecting."""
+        return self.connection is None or self.connection.state is State.CONNECTING
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether :meth:`start` may be called now."""
+        return self.connection is None and self.lookup.done
+
+    def interrupted(self) -> KafkaConnectionError:
+        """What to tell when Ctrl-C fell into something that was done with it, so that nobody knows how far it got."""
+        text = f"connection to {self.address} given up: an interrupt fell into its work"
+        return KafkaConnectionError(text, stage=self.stage, address=self.address)
+
+    def take_progress(self) -> bool:
+        """Whether a part of an answer has come since the last call."""
+        progress, self._progress = self._progress, False
+        return progress and self.connection is not None and self.connection.inside_answer
+
+    def start(self, now: float) -> None:
+        """The lookup is done: connect to the first address.
+
+        Raises:
+            KafkaConnectionError: the lookup failed, or no address can be reached.
+        """
+        if self.lookup.error is not None:
+            raise self.lookup.error
+        self._endpoints = list(self.lookup.endpoints)
+        self._connect_next(now)
+
+    def too_slow(self, now: float, setup_timeout: float) -> None:
+        """The deadline has passed: go on to the next address, with another timeout, if nobody answered at this one.
+
+        Raises:
+            KafkaConnectionError: that was the last address, or somebody did answer.
+        """
+        connection = self.connection
+        if connection is None:
+            raise KafkaConnectionError(
+                f"DNS lookup of {self.address} failed: no answer within {self.setup_timeout:g} s",
+                stage="DNS",
+                address=self.address,
+            )
+        if not self.reaching:
+            raise connection.lost(f"no answer within {self.handshake_timeout:g} s")
+        self._address_failed(f"no answer within {self.setup_timeout:g} s")
+        self.setup_timeout = setup_timeout
+        self._connect_next(now)
+
+    def reauthenticate(self, now: float) -> None:
+        """Authenticate again, before the broker ends the session (KIP-368). Raises as :meth:`on_event`."""
+        assert self.connection is not None
+        self.deadline = now + self.handshake_timeout
+        self.connection.reauthenticate(now)
+        self.flush()
+
+    def _connect_next(self, now: float) -> None:
+        while self._endpoints:
+            self.deadline = now + self.setup_timeout
+            self._endpoint = self._endpoints.pop(0)
+            try:
+                if self._connect(self._endpoint):
+                    self._connected(now)
+                return
+            except OSError as error:
+                self._address_failed(_text(error))
+            except (OverflowError, ValueError) as error:  # the operating system's calls do not take it, or TLS's
+                self._address_failed(str(error))
+        causes = "; ".join(self._failed)
+        raise KafkaConnectionError(
+            f"TCP connection to {self.address} failed: {causes}", stage="TCP", address=self.address
+        )
+
+    def _connect(self, endpoint: Endpoint) -> bool:
+        """Begin to connect; True if that is done at once."""
+        settings = self._settings
+        name = f"{self.address}" if str(endpoint) == self.address else f"{self.address} ({endpoint})"
+        tls = None
+        if settings.tls is not None:
+            from pyconsumer.network.tls import TlsSession
+
+            tls = TlsSession(settings.tls, endpoint.host, name)
+        self.connection = Connection(
+            name,
+            client_id=settings.client_id,
+            software_version=settings.software_version,
+            tls=tls,
+            sasl=settings.sasl,
+            random=settings.random,
+            correlation_ids=settings.correlation_ids,
+            max_response_bytes=settings.max_response_bytes,
+        )
+        sock = self._socket = settings.open_socket(endpoint.family)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if settings.send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+        if settings.receive_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        code = sock.connect_ex(endpoint.sockaddr)
+        if code not in _IN_PROGRESS:
+            raise OSError(code, os.strerror(code))
+        self._want(EVENT_WRITE if code else EVENT_READ)
+        return bool(code == 0)
+
+    def _connected(self, now: float) -> None:
+        assert self.connection is not None
+        self._stats.connections_created += 1
+        self.deadline = now + self.handshake_timeout
+        self.connection.connected(now)
+        self._want(EVENT_READ)
+        self.flush()
+
+    def _address_failed(self, cause: str) -> None:
+        self._failed.append(f"{self._endpoint}: {cause}")
+        self._drop_socket()
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def on_event(self, events: int, now: float, replies: list[Reply]) -> list[Any]:
+        """The socket can be read or written.
+
+        Args:
+            replies: answers that came are added to it, also if this raises afterwards.
+
+        Returns:
+            Tokens of requests without response that have been written.
+
+        Raises:
+            KafkaConnectionError, AuthenticationError, ProtocolError: it is over.
+        """
+        connection = self.connection
+        if connection is None or self._socket is None:
+            return []
+        if self._busy:
+            raise connection.lost("an interrupt fell into a transfer")
+        if connection.state is State.CONNECTING:
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                self._address_failed(os.strerror(code))
+                self._connect_next(now)
+            else:
+                self._connected(now)
+            return []
+        if events & EVENT_READ:
+            self._read(connection, now, replies)
+        return self.flush()
+
+    def _read(self, connection: Connection, now: float, replies: list[Reply]) -> None:
+        self._busy = True
+        for _ in range(_MAX_READS):
+            view = connection.buffer()
+            room = len(view)
+            try:
+                count = self._socket.recv_into(view)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise connection.lost(_text(error)) from error
+            finally:
+                view.release()
+            if not count:
+                raise connection.lost("the broker closed the connection")
+            self._stats.bytes_received += count
+            self._progress = True
+            try:
+                found = connection.received(count, now)
+            except KafkaError:
+                self._busy = False  # there may be a TLS alert to send
+                raise
+            self._answer_bytes += count
+            if found:
+                replies.extend(found)
+                self.is_bulk = _HAS_MARK and self._answer_bytes >= _LARGE
+                self._answer_bytes = 0
+            if connection.peer_closed:
+                raise connection.lost("the broker closed the connection")
+            # A read that did not fill the buffer took all there was. After an answer there is rarely more.
+            if count < room or found:
+                break
+        self._busy = False
+
+    def take_in(self, ahead: bool) -> None:
+        """Let the system take in an answer ahead of its reader; or (False) have it wake one for every byte.
+
+        Linux acknowledges data beyond ``SO_RCVLOWAT`` late while nobody reads it, and a broker that sends from a small
+        buffer (Kafka's has 100 KiB) waits for that: most of the next answer would come only after this one is decoded.
+        Below that mark it acknowledges at once; but then nobody is woken below it, so nobody may wait meanwhile.
+        """
+        if ahead == self._is_ahead or self._socket is None or self.connection is None:
+            return
+        if ahead:
+            if not self.connection.in_flight:
+                return
+            self._is_ahead = True  # before the call, and after it the other way: whatever Ctrl-C does, no wait hangs
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _TAKEN_IN if ahead else 1)
+        except OSError:
+            self.is_bulk = False  # a system that only says that it is Linux
+        if not ahead:
+            self._is_ahead = False
+
+    def flush(self) -> list[Any]:
+        """Write as much as the socket takes now. Returns and raises as :meth:`on_event`."""
+        connection = self.connection
+        if connection is None or not connection.has_output or connection.state is State.CONNECTING:
+            return []
+        if self._busy:
+            raise connection.lost("an interrupt fell into a transfer")
+        self._busy = True
+        done: list[Any] = []
+        while pieces := connection.output():
+            try:
+                count = self._socket.sendmsg(pieces)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                raise connection.lost(_text(error)) from error
+            self._stats.bytes_sent += count
+            done += connection.wrote(count)
+            if count < sum(map(len, pieces)):
+                break
+        self._want(EVENT_READ | EVENT_WRITE if connection.has_output else EVENT_READ)
+        self._busy = False
+        return done
+
+    def _want(self, events: int) -> None:
+        if events == self._events:
+            return
+        if self._events:
+            self._selector.modify(self._socket, events, self)
+        else:
+            self._selector.register(self._socket, events, self)
+        self._events = events
+
+    def _drop_socket(self) -> None:
+        sock = self._socket
+        if sock is None:
+            return
+        try:
+            self._selector.unregister(sock)
+        except (KeyError, ValueError, OSError):
+            pass  # it was not registered yet
+        self._events = 0
+        sock.close()
+        self._socket = None
+
+    def close(self) -> None:
+        """Close the socket; with TLS say goodbye if that needs no waiting. A second call changes nothing."""
+        connection = self.connection
+        if (
+            self._socket is not None
+            and not self._busy
+            and connection is not None
+            and connection.state is not State.CLOSED
+        ):
+            connection.close()
+            if connection.has_output:
+                try:
+                    self._socket.sendmsg(connection.output())
+                except OSError:
+                    pass
+        self._drop_socket()
+
+    def abandon(self) -> None:
+        """Close this process's copy of the socket; not a byte is sent, no selector is touched."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

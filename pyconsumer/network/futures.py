@@ -1,0 +1,314 @@
+"""The result of a request that may not have come yet.
+
+A :class:`RequestFuture` belongs to one thread. It is completed, and its callbacks run, inside the ``poll`` of the
+client that made it, so there is no lock and no waiting here; who waits is in :mod:`pyconsumer.network.futures`.
+
+What the generator of a blocking call yields, and the rules for driving it.
+
+A blocking call (``poll``, ``commit``, ``position``, ``close``) is written once, as a generator that does no I/O and
+never sleeps. Where it has to wait it yields a :class:`Wait`. A driver runs it:
+
+* with a future, it is resumed when the future is done or ``until`` has passed, whichever comes first;
+* without one, it is resumed after anything was received or failed, or at ``until``: it looks again and yields again;
+* it may be resumed early. It re-reads the state it depends on and yields the same wait again;
+* when the call's deadline has passed and it still wants to wait, ``KafkaTimeoutError`` is thrown into it; a wakeup is
+  thrown into it as ``WakeupError``. Either way its ``finally`` blocks run.
+
+:func:`drive` does that, given what polls; ``NetworkClient.run`` and ``ConsumerNetworkClient.run`` use it.
+
+A step of a blocking call that goes on in the background of others, so that ``poll`` has one wait for everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, RequestCancelledError
+
+__all__ = ["RequestFuture"]
+
+T = TypeVar("T")
+
+S = TypeVar("S")
+
+_PENDING: Any = object()
+
+
+class RequestFuture(Generic[T]):
+    """A value, or an error, that comes later. It is completed exactly once."""
+
+    __slots__ = ("_callbacks", "_exception", "_value")
+
+    def __init__(self) -> None:
+        self._value: T = _PENDING
+        self._exception: KafkaError | None = None
+        self._callbacks: list[Callable[[RequestFuture[T]], object]] | None = None
+
+    @classmethod
+    def of(cls, value: T) -> RequestFuture[T]:
+        """A future that has succeeded already."""
+        future: RequestFuture[T] = cls()
+        future._value = value
+        return future
+
+    @classmethod
+    def failure(cls, error: KafkaError) -> RequestFuture[T]:
+        """A future that has failed already."""
+        future: RequestFuture[T] = cls()
+        future._exception = error
+        return future
+
+    @property
+    def done(self) -> bool:
+        """Whether it has succeeded or failed."""
+        return self._value is not _PENDING or self._exception is not None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is a value."""
+        return self._value is not _PENDING
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error."""
+        return self._exception is not None
+
+    @property
+    def value(self) -> T:
+        """The value.
+
+        Raises:
+            IllegalStateError: there is none, because it is not done or has failed.
+        """
+        if self._value is _PENDING:
+            raise IllegalStateError("the request has failed" if self._exception else "the request is not done yet")
+        return self._value
+
+    @property
+    def exception(self) -> KafkaError | None:
+        """The error; None while there is none."""
+        return self._exception
+
+    @property
+    def retriable(self) -> bool:
+        """Whether it has failed with an error that may pass by itself."""
+        return self._exception is not None and self._exception.retriable
+
+    def result(self) -> T:
+        """The value, or raise the error.
+
+        Raises:
+            KafkaError: what it failed with.
+            IllegalStateError: it is not done yet.
+        """
+        if self._exception is not None:
+            raise self._exception
+        return self.value
+
+    def complete(self, value: T) -> None:
+        """Succeed, and run the callbacks.
+
+        Raises:
+            IllegalStateError: it is done already.
+        """
+        if self.done:
+            raise IllegalStateError("a request future is completed once only")
+        self._value = value
+        self._fire()
+
+    def fail(self, error: KafkaError) -> None:
+        """Fail, and run the callbacks.
+
+        Raises:
+            IllegalStateError: it is done already.
+        """
+        if self.done:
+            raise IllegalStateError("a request future is completed once only")
+        self._exception = error
+        self._fire()
+
+    def add_callback(self, callback: Callable[[RequestFuture[T]], object]) -> None:
+        """Call ``callback(future)`` once it is done: at once if it is done already, in order otherwise."""
+        if self.done:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    def compose(self, convert: Callable[[T], S]) -> RequestFuture[S]:
+        """A future of ``convert(value)``. It fails with the same error, or with the KafkaError that convert raises."""
+        composed: RequestFuture[S] = RequestFuture()
+
+        def follow(future: RequestFuture[T]) -> None:
+            if composed.done:
+                return
+            if future._exception is not None:
+                composed.fail(future._exception)
+                return
+            try:
+                value = convert(future._value)
+            except KafkaError as error:
+                composed.fail(error)
+            else:
+                composed.complete(value)
+
+        self.add_callback(follow)
+        return composed
+
+    def chain(self, other: RequestFuture[T]) -> None:
+        """Complete ``other`` in the same way as this one, unless it is done before."""
+
+        def follow(future: RequestFuture[T]) -> None:
+            if other.done:
+                return
+            if future._exception is not None:
+                other.fail(future._exception)
+            else:
+                other.complete(future._value)
+
+        self.add_callback(follow)
+
+    def finish(self) -> None:
+        """Run the callbacks that Ctrl-C kept from running when it was completed; there are none as a rule."""
+        if self.done:
+            self._fire()
+
+    def _fire(self) -> None:
+        callbacks = self._callbacks
+        while callbacks:
+            try:
+                callbacks.pop(0)(self)
+            except BaseException:
+                # Ctrl-C, or a fault in a callback: the rest must still hear of the result.
+                self._fire()
+                raise
+
+    def __repr__(self) -> str:
+        if self._exception is not None:
+            return f"<RequestFuture failed: {self._exception!r}>"
+        return "<RequestFuture succeeded>" if self.done else "<RequestFuture pending>"
+
+
+__all__ = ["Steps", "Wait", "drive"]
+
+
+class Wait(NamedTuple):
+    """Wait for ``future`` (None: for anything to happen), but not beyond ``until`` (monotonic seconds, or inf)."""
+
+    future: RequestFuture[Any] | None
+    until: float
+
+
+Steps = Generator[Wait, None, T]
+
+"""A blocking call as a generator, which returns a T."""
+
+
+def drive(
+    steps: Steps[T],
+    deadline: float,
+    poll: Callable[[float, RequestFuture[Any] | None], object],
+    now: Callable[[], float],
+) -> T:
+    """Run a blocking call to its end and return its result.
+
+    Args:
+        steps: the generator.
+        deadline: monotonic seconds. The first wait at or after it is one look without blocking; the second one is
+            answered by KafkaTimeoutError.
+        poll: waits, ``poll(until, future)``; what it raises is thrown into the generator.
+        now: the clock.
+
+    Raises:
+        KafkaTimeoutError: the deadline has passed.
+        BaseException: what the generator or ``poll`` raised.
+    """
+    overdue = False
+    try:
+        wait = next(steps)
+        while True:
+            future = wait.future
+            error: BaseException | None = None
+            if future is None or not future.done:
+                late = now() >= deadline
+                if late and overdue:
+                    error = KafkaTimeoutError("the call did not finish in time")
+                else:
+                    overdue = late
+                    try:
+                        poll(min(wait.until, deadline), future)
+                    except BaseException as raised:
+                        error = raised
+            wait = steps.send(None) if error is None else steps.throw(error)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+__all__ = ["ResumableCall"]
+
+
+class ResumableCall(Generic[T]):
+    """Runs a generator of waits a little further each time it is asked, without waiting.
+
+    Args:
+        steps: the generator.
+        deadline: when it fails with ``KafkaTimeoutError`` (monotonic seconds).
+    """
+
+    def __init__(self, steps: Steps[T], deadline: float) -> None:
+        self._steps = steps
+        self._deadline = deadline
+        self._wait: Wait | None = None
+        self.done = False
+        self.result: T | None = None
+        self.error: KafkaError | None = None
+
+    @property
+    def due_at(self) -> float:
+        """When to ask again if nothing happens before."""
+        if self.done:
+            return math.inf
+        return min(self._deadline, self._wait.until if self._wait is not None else -math.inf)
+
+    def advance(self, now: float) -> bool:
+        """Go as far as possible now; whether it is done."""
+        looked = False
+        while not self.done:
+            wait = self._wait
+            if now >= self._deadline:
+                self._resume(KafkaTimeoutError("the time given has passed"))
+                if not self.done:
+                    self.close()
+                    self.done, self.error = True, KafkaTimeoutError("the time given has passed")
+                break
+            if wait is not None and now < wait.until:
+                if wait.future is not None:
+                    if not wait.future.done:
+                        break
+                elif looked:
+                    break  # it waits for anything to happen, and has looked at what has
+            elif wait is not None and looked and wait.future is None:
+                break
+            self._resume(None)
+            looked = True
+        return self.done
+
+    def _resume(self, error: KafkaError | None) -> None:
+        if getattr(self._steps, "gi_frame", self) is None:
+            self.done, self.error = True, RequestCancelledError("interrupted")  # Ctrl-C ended it, or hid its end
+            return
+        try:
+            self._wait = self._steps.send(None) if error is None else self._steps.throw(error)
+        except StopIteration as stop:
+            self.result, self.done = stop.value, True
+        except KafkaError as failure:
+            self.error, self.done = failure, True
+
+    def close(self) -> None:
+        """Give up; ``finally`` blocks of the generator run."""
+        self._steps.close()
+        self.done = True

@@ -1,0 +1,268 @@
+"""Which node to talk to: the cluster as metadata shows it, requests that any node can answer, metadata's own refresh.
+
+Rules
+1. A request for any node waits here until a node is ready, and goes to the one with the least load then. It is not
+   bound to a node that is only being connected, so that node's failure does not fail it; a refused login does.
+2. While no node is ready, nodes are tried one after the other, a quarter of a second apart, at most four at a time.
+3. When metadata is due and every broker known is in its pause after an attempt in vain, or there was no success for too
+   long, or a broker says so, we start over with the bootstrap addresses (KIP-899, KIP-1102). A connection that was only
+   lost is tried again first: the one broker of a small cluster that restarts is not a reason to forget it.
+4. The first answer ends the bootstrap: the connection that it came on becomes the connection of the broker that is
+   advertised under the same address, the other bootstrap connections close.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+
+from pyconsumer.errors import (
+    AuthenticationError,
+    KafkaConnectionError,
+    KafkaError,
+    NoBrokersAvailableError,
+    UnsupportedVersionError,
+)
+from pyconsumer.network.connection_pool import ConnectionPool
+from pyconsumer.network.futures import RequestFuture
+from pyconsumer.network.metadata import Metadata, MetadataQuery
+from pyconsumer.network.node import Candidate, ClientResponse, Node, NodeStatus, Request, least_loaded
+from pyconsumer.protocol.api import ApiKey
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["NodeSelector"]
+
+log = logging.getLogger("pyconsumer.network")
+
+# Compare RFC 8305.
+_NEXT_CANDIDATE_S = 0.25
+_MAX_CANDIDATES = 4
+
+
+class NodeSelector:
+    """See the rules above.
+
+    Args:
+        pool: the connections; it is told by whom to ask where a node listens.
+        metadata: None for a client that only talks to nodes it is told of.
+        now: the clock.
+        random: numbers in [0, 1).
+        request_timeout: of metadata requests, in seconds.
+        rebootstraps: whether rule 3 holds.
+    """
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        metadata: Metadata | None,
+        *,
+        now: Callable[[], float],
+        random: Callable[[], float],
+        request_timeout: float,
+        rebootstraps: bool,
+    ) -> None:
+        self._pool = pool
+        self._metadata = metadata
+        self._now = now
+        self._random = random
+        self._request_timeout = request_timeout
+        self._rebootstraps = rebootstraps
+        self._told: dict[int, BrokerMetadata] = {}
+        self._any: deque[Request] = deque()
+        self._told_of: Request | None = None
+        self._query: RequestFuture[ClientResponse] | None = None
+        pool.where = self._where
+        pool.on_lost = self._on_lost
+
+    def turn(self, now: float, *, served: bool = True) -> float:
+        """Do what is due; returns when something is due next. Call it before the pool's turn, which see."""
+        metadata_at = self._refresh_metadata(now)
+        return min(metadata_at, self._place_any(now, served)) if self._any else metadata_at
+
+    def peer(self, node: int | BrokerMetadata, connection: str) -> Node:
+        """The peer of a node; where it listens is remembered if that is said."""
+        if not isinstance(node, BrokerMetadata):
+            return self._pool.peer(node, connection)
+        peer = self._pool.peer(node.node_id, connection)
+        self._told[peer.connection_key] = node
+        return peer
+
+    def send_any(self, request: Request) -> None:
+        """Queue a request for whichever node is best."""
+        self._any.append(request)
+
+    @property
+    def unsent(self) -> int:
+        """How many requests wait for a node."""
+        return len(self._any)
+
+    def best(self, now: float) -> Node | None:
+        """The node that a request for any node would best go to; None if none can be reached now."""
+        return self._best(now)[0]
+
+    def fail_any(self, error: KafkaError) -> None:
+        """Fail the requests that wait for a node."""
+        while self._any:
+            self._pool.complete(None, self._any[0], error)
+            self._any.popleft()
+
+    def _where(self, peer: Node) -> BrokerMetadata | None:
+        told = self._told.get(peer.connection_key)
+        known = self._metadata.broker(peer.node_id) if self._metadata is not None else None
+        if peer.connection_key != peer.node_id or known is None:
+            return told or known
+        return known
+
+    def _on_lost(self, peer: Node, error: KafkaError, now: float) -> None:
+        refused = isinstance(error, AuthenticationError)
+        if refused and peer.is_main and not any(main.ready for main in self._main_peers()):
+            self.fail_any(error)
+        if self._metadata is not None:
+            if refused:
+                self._metadata.failed(now, error, fatal=True)
+            self._metadata.request_update()
+
+    def _main_peers(self) -> list[Node]:
+        """Peers of all brokers known, in metadata's order; without metadata, of all nodes told of."""
+        if self._metadata is None:
+            return [peer for peer in self._pool.peers.values() if peer.is_main]
+        return [self._pool.peer(broker.node_id) for broker in self._metadata.brokers()]
+
+    def _best(self, now: float) -> tuple[Node | None, NodeStatus]:
+        candidates = [
+            Candidate(
+                peer.node_id,
+                peer.standing(now, self._pool.max_in_flight),
+                len(peer.outstanding) + len(peer.unsent),
+                peer.health.last_attempt,
+            )
+            for peer in self._main_peers()
+        ]
+        best = least_loaded(candidates, int(self._random() * len(candidates)))
+        if best is None:
+            return None, NodeStatus.UNAVAILABLE
+        return self._pool.peer(best.node_id), best.standing
+
+    def _connect_some(self, now: float) -> float:
+        """No node is ready: see to it that one is being connected. Returns when to look again."""
+        peers = self._main_peers()
+        connecting = [peer for peer in peers if peer.link is not None and peer.link.setting_up]
+        allowed = [peer for peer in peers if peer.link is None and peer.health.may_connect(now)]
+        newest = max((peer.health.last_attempt for peer in connecting), default=-math.inf)
+        if allowed and len(connecting) < _MAX_CANDIDATES and now >= newest + _NEXT_CANDIDATE_S:
+            start = int(self._random() * len(allowed))
+            chosen = min(allowed[start:] + allowed[:start], key=lambda peer: peer.health.last_attempt)
+            self._pool.connect(chosen, now)
+            allowed.remove(chosen)
+            newest = now if chosen.link is not None else now - _NEXT_CANDIDATE_S
+            connecting.append(chosen)
+        due = min((peer.throttled_until for peer in peers if peer.throttled_until > now), default=math.inf)
+        if len(connecting) >= _MAX_CANDIDATES:
+            return due
+        if allowed:
+            return min(due, newest + _NEXT_CANDIDATE_S)
+        return min([due, *(peer.health.backoff_until for peer in peers if peer.link is None)])
+
+    def _place_any(self, now: float, served: bool) -> float:
+        """Give requests for any node to one that is ready; returns when to look again."""
+        waiting = self._any
+        while waiting:
+            peer, standing = self._best(now)
+            if peer is None or standing is not NodeStatus.READY:
+                while served and waiting and now >= waiting[0].expires_at:
+                    self._pool.complete(None, waiting[0], self._nobody(waiting[0]))
+                    waiting.popleft()
+                if not waiting:
+                    break
+                # A candidate that refuses us at once may have failed everything that waits here.
+                due = self._connect_some(now)
+                if waiting and self._told_of is not waiting[0]:
+                    self._told_of = waiting[0]
+                    log.debug("no broker is ready yet for %s", ApiKey(waiting[0].api_key).name)
+                return min(due, waiting[0].expires_at) if waiting else due
+            # First put, then taken: where Ctrl-C falls between the two, it is asked twice rather than never.
+            log.debug("%s goes to node %d, the least loaded", ApiKey(waiting[0].api_key).name, peer.node_id)
+            self._pool.enqueue(peer, waiting[0])
+            waiting.popleft()
+        return math.inf
+
+    def _nobody(self, request: Request) -> KafkaError:
+        name = ApiKey(request.api_key).name
+        return NoBrokersAvailableError(
+            f"no broker could be reached for {name} within {round(request.timeout, 2):g} s: {self.failures()}",
+            stage="TCP",
+        )
+
+    def failures(self) -> str:
+        """What is known of the nodes that cannot be reached: stage, address and last cause of each."""
+        found = []
+        for peer in self._pool.peers.values():
+            if peer.ready:
+                continue
+            if peer.health.last_error is not None:
+                found.append(str(peer.health.last_error))
+            elif peer.link is not None:
+                found.append(f"{peer.link.stage} with {peer.link.address} is under way")
+        if not found and self._pool.last_error is not None:  # of a node that was forgotten when we started over
+            found.append(str(self._pool.last_error))
+        return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
+
+    def _refresh_metadata(self, now: float) -> float:
+        """Ask for metadata if that is due; returns when to look again."""
+        metadata = self._metadata
+        if metadata is None or (self._query is not None and not self._query.done):
+            return math.inf
+        due = metadata.next_update_at(now)
+        if due > now:
+            return due
+        if self._rebootstraps and not metadata.is_bootstrap:
+            if metadata.must_rebootstrap(now):
+                self._rebootstrap("no metadata could be had for too long")
+            elif all(peer.out_of_reach(now) for peer in self._main_peers()):
+                self._rebootstrap("no known broker can be reached")
+        peer, standing = self._best(now)
+        if peer is None or standing is not NodeStatus.READY:
+            return self._connect_some(now)
+        query = metadata.query(now)
+        request = Request(ApiKey.METADATA, query.request, now, self._request_timeout, 4, None, True)
+        request.future.add_callback(lambda future: self._on_metadata(peer, query, future))
+        self._pool.enqueue(peer, request, first=True)
+        self._query = request.future  # last: what Ctrl-C kept from being queued must not count as under way
+        return math.inf
+
+    def _rebootstrap(self, why: str) -> None:
+        assert self._metadata is not None
+        log.warning("starting over with bootstrap_servers: %s (%s)", why, self.failures())
+        error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
+        for peer in [peer for peer in self._pool.peers.values() if peer.is_main]:
+            self._pool.remove(peer, error)
+        self._metadata.rebootstrap(self._now())
+
+    def _on_metadata(self, peer: Node, query: MetadataQuery, future: RequestFuture[ClientResponse]) -> None:
+        assert self._metadata is not None
+        now = self._now()
+        error = future.exception
+        if error is not None:
+            self._metadata.failed(now, error, fatal=isinstance(error, (UnsupportedVersionError, AuthenticationError)))
+            return
+        response = future.value
+        if not self._metadata.update(response.message, response.api_version, now, query):
+            self._rebootstrap("a broker asked for it")
+        elif peer.node_id < 0 and not self._metadata.is_bootstrap:
+            self._leave_bootstrap(peer)
+
+    def _leave_bootstrap(self, peer: Node) -> None:
+        assert self._metadata is not None
+        pool = self._pool
+        for broker in self._metadata.brokers():
+            same = peer.link is not None and peer.link.address == str(broker.address)
+            if same and pool.find(broker.node_id) is None:
+                pool.rename(peer, broker.node_id)
+                break
+        for other in list(pool.peers.values()):
+            if other.node_id < 0:
+                other.retired = True
+                if not other.outstanding and not other.unsent:
+                    pool.remove(other)

@@ -1,0 +1,176 @@
+"""Clients of this process, kept from task to task: Spark uses its Python workers again.
+
+A task borrows one and gives it back. One that failed, or that still waits for an answer, is closed instead. Few are
+kept, so that many workers don't hold many connections to each broker.
+
+Producers of this process, kept from task to task: Spark uses its Python workers again.
+
+A task borrows one and gives it back with nothing left to send; after a failure it is closed instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pyconsumer.consumer.network_client import ConsumerNetworkClient
+from pyconsumer.errors import KafkaError
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.spark.client_config import ReaderConfig, admin_settings, build_config
+
+if TYPE_CHECKING:
+    from pyconsumer.admin import KafkaAdminClient
+    from pyconsumer.producer import KafkaProducer
+
+
+__all__ = ["SparkClient", "borrow", "close_idle", "connect"]
+
+_MOST_IDLE: Final = 4
+
+
+class SparkClient:
+    """A client for one cluster, with its settings and its metadata.
+
+    Args:
+        options: ``kafka.*`` options, without the prefix.
+        warn: whether to log which of them have no effect.
+    """
+
+    def __init__(self, options: Mapping[str, str], *, warn: bool = False) -> None:
+        self.options = options
+        self.config: ReaderConfig = build_config(options, warn=warn)
+        config = self.config
+        self.metadata = Metadata.from_config(config, allow_auto_topic_creation=False)
+        self.client = ConsumerNetworkClient(NetworkClient(config, metadata=self.metadata))
+
+    def admin(self) -> KafkaAdminClient:
+        """An admin client for the same cluster, with the same login; the caller closes it."""
+        from pyconsumer.admin import KafkaAdminClient  # not needed by tasks
+
+        return KafkaAdminClient(admin_settings(self.options))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+_Key = tuple[tuple[str, str], ...]
+
+_idle: deque[tuple[int, _Key, SparkClient]] = deque()
+
+
+@contextmanager
+def connect(options: Mapping[str, str]) -> Iterator[SparkClient]:
+    """A connection for a short job, closed at the end.
+
+    Args:
+        options: ``kafka.*`` options, without the prefix.
+    """
+    connection = SparkClient(options, warn=True)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def borrow(options: Mapping[str, str]) -> Iterator[SparkClient]:
+    """A connection that may have served before, and is kept for the next borrower."""
+    key = tuple(sorted(options.items()))
+    connection = _take(key) or SparkClient(options)
+    good = False
+    try:
+        yield connection
+        good = True
+    except GeneratorExit:  # the reader was given up half-way, as by a LIMIT
+        good = True
+        raise
+    finally:
+        if good and not connection.client.has_pending_requests():
+            _keep(key, connection)
+        else:
+            connection.close()
+
+
+def close_idle() -> None:
+    """Close what nobody borrows."""
+    while _idle:
+        _idle.popleft()[2].close()
+
+
+def _take(key: _Key) -> SparkClient | None:
+    for entry in list(_idle):
+        pid, kept, connection = entry
+        if pid != os.getpid():  # the connections of the process that this one was forked from
+            _idle.remove(entry)
+        elif kept == key:
+            _idle.remove(entry)
+            try:
+                connection.client.poll_no_wakeup()  # notices connections that brokers have closed meanwhile
+            except KafkaError:
+                connection.close()
+            else:
+                return connection
+    return None
+
+
+def _keep(key: _Key, connection: SparkClient) -> None:
+    _idle.append((os.getpid(), key, connection))
+    while len(_idle) > _MOST_IDLE:
+        _idle.popleft()[2].close()
+
+
+__all__ = ["borrow_producer", "close_idle_producers"]
+
+_MOST_IDLE_PRODUCERS: Final = 2
+#: A producer's defaults suit single records; a task sends many at once.
+_BULK: Final = {"batch.size": "262144", "linger.ms": "20", "client.id": "pyconsumer-spark"}
+
+_ProducerKey = tuple[tuple[str, str], ...]
+
+_idle_producers: list[tuple[int, _ProducerKey, KafkaProducer]] = []
+
+
+@contextmanager
+def borrow_producer(options: Mapping[str, str]) -> Iterator[KafkaProducer]:
+    """A producer that may have served before, and is kept for the next borrower.
+
+    Args:
+        options: ``kafka.*`` options, without the prefix.
+    """
+    key = tuple(sorted(options.items()))
+    from pyconsumer.producer import KafkaProducer  # a process that only reads needs neither of them
+    from pyconsumer.spark.sink_config import producer_settings
+
+    producer = _take_producer(key) or KafkaProducer(producer_settings({**_BULK, **options}, warn=True))
+    good = False
+    try:
+        yield producer
+        good = True
+    finally:
+        if good:
+            _idle_producers.append((os.getpid(), key, producer))
+            while len(_idle_producers) > _MOST_IDLE_PRODUCERS:
+                _idle_producers.pop(0)[2].close()
+        else:
+            producer.close(timeout_ms=0)
+
+
+def close_idle_producers() -> None:
+    """Close what nobody borrows."""
+    while _idle_producers:
+        _idle_producers.pop()[2].close()
+
+
+def _take_producer(key: _ProducerKey) -> KafkaProducer | None:
+    for entry in list(_idle_producers):
+        pid, kept, producer = entry
+        if pid != os.getpid():  # of the process that this one was forked from
+            _idle_producers.remove(entry)
+        elif kept == key:
+            _idle_producers.remove(entry)
+            return producer
+    return None

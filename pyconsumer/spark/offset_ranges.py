@@ -1,0 +1,217 @@
+"""From options to offsets: where each partition's read begins and ends, with the checks of Spark's own connector.
+
+Cutting offset ranges into tasks by ``maxRecordsPerPartition`` and ``minPartitions``. Pure arithmetic.
+
+Rules (those of Spark's own connector, so that a job keeps its number of tasks)
+
+1. Empty ranges make no task.
+2. ``maxRecordsPerPartition`` comes first: a range of n offsets is cut into ceil(n / maximum) parts.
+3. If that makes fewer tasks than ``minPartitions``, ranges are cut further in proportion to their size. A range that
+   would get one part by its share of the whole stays as it is, and the others share what is left.
+4. Parts of a range differ by one offset at most; the later ones are the larger ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pyconsumer.spark.errors import OffsetsError
+from pyconsumer.spark.offset_reader import Lookups
+from pyconsumer.spark.offsets_json import EARLIEST, LATEST
+from pyconsumer.spark.options import Bound, SourceOptions
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["batch_ranges", "known_offsets", "resolve"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+_FIXED: Final = {"earliest": EARLIEST, "latest": LATEST}
+
+
+def batch_ranges(options: SourceOptions, lookups: Lookups) -> list[OffsetRange]:
+    """The whole range of each partition, not yet cut into tasks; empty ones included.
+
+    Starts are looked up before ends, so that what arrives meanwhile cannot make an end come before its start.
+
+    Raises:
+        ConfigurationError: the options make no sense for a batch read.
+        OffsetsError: offsets or timestamps don't fit the partitions, or a start lies after its end.
+        KafkaError: of the lookups.
+    """
+    starting, ending = options.batch_bounds()
+    partitions = lookups.partitions(options.subscription)
+    if not partitions:
+        _log.warning("%s matches no topic", options.subscription)
+        return []
+    starts = resolve(starting, partitions, lookups, late=options.late_timestamps)
+    ends = resolve(ending, partitions, lookups, late="latest")
+    if ending.kind == "offsets":
+        _check_ends(ends, ending, lookups, fail=options.fail_on_data_loss)
+    given = starting.kind == ending.kind == "offsets"
+    for tp in partitions:
+        if starts[tp] > ends[tp]:
+            raise OffsetsError(
+                f"{'UNRESOLVED' if given else 'RESOLVED'}_START_OFFSET_GREATER_THAN_END_OFFSET",
+                f"{tp}: the start, offset {starts[tp]} ({starting.option}), lies after the end, offset {ends[tp]}"
+                f" ({ending.option})",
+            )
+    return [OffsetRange(tp.topic, tp.partition, starts[tp], ends[tp]) for tp in partitions]
+
+
+def resolve(
+    bound: Bound, partitions: Sequence[TopicPartition], lookups: Lookups, *, late: str
+) -> dict[TopicPartition, int]:
+    """The offset of each partition.
+
+    Args:
+        late: where to go if no record is at or after a timestamp: ``latest``, or ``error``.
+    """
+    if bound.kind == "group":
+        committed = lookups.committed(bound.group, partitions)
+        rest = [tp for tp in partitions if tp not in committed]
+        if rest:
+            names = ", ".join(map(str, rest))
+            _log.warning("group %r has committed nothing for %s: beginning with the earliest there", bound.group, names)
+        return dict(committed) | known_offsets(lookups.offsets(dict.fromkeys(rest, EARLIEST)), bound.option)
+    if bound.kind in _FIXED:
+        return known_offsets(lookups.offsets(dict.fromkeys(partitions, _FIXED[bound.kind])), bound.option)
+    if bound.kind == "offsets":
+        _check_names(bound, partitions, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED")
+        open_ends = {tp: bound.numbers[tp] for tp in partitions if bound.numbers[tp] < 0}
+        return {tp: bound.numbers[tp] for tp in partitions} | known_offsets(lookups.offsets(open_ends), bound.option)
+    if bound.kind == "timestamps":
+        _check_names(bound, partitions, "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED")
+        times = {tp: bound.numbers[tp] for tp in partitions}
+    else:
+        times = dict.fromkeys(partitions, bound.timestamp)
+    found = lookups.offsets(times)
+    nothing = [tp for tp in partitions if found[tp] is None]
+    if nothing and late == "error":
+        raise OffsetsError(
+            "KAFKA_NO_OFFSET_FOR_TIMESTAMP",
+            f"{bound.option}: no record is at or after that time in "
+            + ", ".join(f"{tp} ({times[tp]})" for tp in nothing)
+            + "; startingOffsetsByTimestampStrategy=latest begins at the end there",
+        )
+    return {tp: offset for tp, offset in found.items() if offset is not None} | known_offsets(
+        lookups.offsets(dict.fromkeys(nothing, LATEST)), bound.option
+    )
+
+
+def known_offsets(offsets: Mapping[TopicPartition, int | None], option: str) -> dict[TopicPartition, int]:
+    """Offsets that were looked up, all of which must be known.
+
+    Args:
+        option: what they are for.
+    """
+    known = {tp: offset for tp, offset in offsets.items() if offset is not None}
+    if len(known) < len(offsets):
+        lost = sorted(offsets.keys() - known.keys())
+        raise OffsetsError(
+            "KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
+            f"{option}: the brokers tell no offset for {', '.join(map(str, lost))}",
+        )
+    return known
+
+
+def _check_names(bound: Bound, partitions: Iterable[TopicPartition], condition: str) -> None:
+    given, wanted = set(bound.numbers), set(partitions)
+    if given == wanted:
+        return
+    parts = [
+        f"{what} {', '.join(map(str, sorted(which)))}"
+        for what, which in (("it lacks", wanted - given), ("it names in vain", given - wanted))
+        if which
+    ]
+    raise OffsetsError(
+        condition,
+        f"{bound.option} must name exactly the partitions that are read: {'; '.join(parts)}. In offsets, -1 stands for"
+        " the latest and -2 for the earliest",
+    )
+
+
+def _check_ends(ends: dict[TopicPartition, int], ending: Bound, lookups: Lookups, *, fail: bool) -> None:
+    """Ends that the user gave must have been reached: a task would wait for the rest until it times out."""
+    latest = known_offsets(
+        lookups.offsets(dict.fromkeys((tp for tp in ends if ending.numbers[tp] >= 0), LATEST)), ending.option
+    )
+    for tp, offset in latest.items():
+        if ends[tp] <= offset:
+            continue
+        text = f"{tp} ends at offset {offset}, before offset {ends[tp]} ({ending.option})"
+        if fail:
+            raise OffsetsError(
+                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+                f"{text}; failOnDataLoss=false reads what there is",
+            )
+        _log.warning("%s; reading what there is", text)
+        ends[tp] = offset
+
+
+__all__ = ["OffsetRange", "divide"]
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of one partition: ``start`` to ``end``, the end not included."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Number of offsets, which is at least the number of records."""
+        return self.end - self.start
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def divide(
+    ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records_per_partition: int | None = None
+) -> list[OffsetRange]:
+    """The ranges of all tasks, in the order of the ranges given.
+
+    Args:
+        min_partitions: how many tasks to aim at, at least; there may be slightly fewer or more.
+        max_records_per_partition: most offsets of a task.
+    """
+    whole = [found for found in ranges if found.size > 0]
+    if max_records_per_partition is not None:
+        maximum = max_records_per_partition
+        whole = [part for found in whole for part in _cut(found, -(-found.size // maximum))]
+    if min_partitions is None or min_partitions <= len(whole):
+        return whole
+    total = sum(found.size for found in whole)
+    small = [found for found in whole if _share(found.size, total, min_partitions) == 1]
+    unsplit = {found.topic_partition for found in small}
+    left = total - sum(found.size for found in small)
+    parts_left = max(min_partitions - len(small), 1)
+    divided: list[OffsetRange] = []
+    for found in whole:
+        parts = 1 if found.topic_partition in unsplit else _share(found.size, left, parts_left)
+        divided += _cut(found, parts)
+    return divided
+
+
+def _share(size: int, total: int, parts: int) -> int:
+    # Halves are rounded up, as Java does.
+    return max(math.floor(size / total * parts + 0.5), 1)
+
+
+def _cut(whole: OffsetRange, parts: int) -> list[OffsetRange]:
+    cut: list[OffsetRange] = []
+    start, left = whole.start, whole.size
+    for part in range(parts):
+        size = left // (parts - part)
+        left -= size
+        end = whole.end if part == parts - 1 else start + size
+        if end > start:
+            cut.append(whole._replace(start=start, end=end))
+        start = end
+    return cut

@@ -1,0 +1,372 @@
+"""What the driver asks the cluster: which partitions there are, offsets by time, how large records are. No consumer.
+
+About how large records are at some positions, for limits in bytes: a small fetch of each partition tells.
+
+Brokers tell offsets but not bytes. The headers of the batches at a position have both, so one fetch to each leader, of
+a few batches for each partition, is enough for an estimate. What cannot be looked at is left out of the answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from pyconsumer import errors
+from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.records import scan
+from pyconsumer.spark.client_cache import SparkClient
+from pyconsumer.spark.offsets_json import LATEST
+from pyconsumer.spark.subscription import Assign, Subscribe, Subscription
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+    from pyconsumer.network.client import ClientResponse
+    from pyconsumer.network.futures import RequestFuture
+    from pyconsumer.network.metadata import Metadata
+
+
+__all__ = ["Lookups", "OffsetReader"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+T = TypeVar("T")
+
+_FIRST_VERSION_WITH_ISOLATION: Final = 2
+
+_LONGEST_SAMPLING_S: Final = 5.0
+
+
+class Lookups(Protocol):
+    """What planning needs to know of a cluster."""
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """The partitions to read, sorted."""
+        ...
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """For each partition the first offset at or after a time in ms (-1: the end, -2: the start), None if none."""
+        ...
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What a consumer group has committed; partitions without are left out."""
+        ...
+
+    def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """About how many bytes each offset from there on takes in the log; what cannot be told is left out."""
+        ...
+
+
+class OffsetReader:
+    """Asks a cluster.
+
+    Args:
+        connection: to it.
+        attempts: how often to try what fails with an error that may pass.
+        retry_ms: pause between two attempts.
+        patient: whether a call that took too long is tried again, too: a stream outlives an outage, a batch tells soon.
+        sleep: waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        connection: SparkClient,
+        *,
+        attempts: int = 3,
+        retry_ms: int = 1_000,
+        patient: bool = False,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._connection = connection
+        self._client = connection.client
+        self._metadata = connection.metadata
+        self._config = connection.config
+        self._attempts = attempts
+        self._retry = retry_ms / 1000
+        self._patient = patient
+        self._sleep = sleep
+
+    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+        """The partitions to read, sorted. A pattern may match none.
+
+        Raises:
+            UnknownTopicOrPartitionError: a topic or partition that was named does not exist.
+            KafkaError: the cluster cannot be reached, or does not let us see a topic.
+        """
+        return self._retried("finding the topics", lambda: self._partitions(subscription))
+
+    def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """See :class:`Lookups`; with ``read_committed`` the end is the last stable offset.
+
+        Raises:
+            KafkaError: a leader cannot be reached in time, or refuses.
+        """
+        if not timestamps:
+            return {}
+        return self._retried("asking for offsets", lambda: self._offsets(timestamps))
+
+    def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """See :class:`Lookups`.
+
+        Raises:
+            KafkaError: the group's coordinator cannot be reached in time, or refuses.
+        """
+        with self._connection.admin() as admin:
+            found = admin.list_group_offsets(group_id, list(partitions))
+        return {tp: committed.offset for tp, committed in found.items()}
+
+    def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
+        """See :class:`Lookups`. Looks at some of the batches there; what fails or takes long is left out."""
+        deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
+        try:
+            return self._client.run(sample(self._client, self._metadata, positions), deadline)
+        except KafkaTimeoutError as error:
+            _log.warning("how large records are cannot be told at the moment: %s", self._client.failures() or error)
+            return {}
+
+    def log_end(self, tp: TopicPartition) -> Steps[int]:
+        """The end of a log, open transactions included. A leader that does not know it yet is asked again (KIP-207)."""
+        found = yield from self._offsets({tp: LATEST}, committed=False)
+        return found[tp] or 0
+
+    def _retried(self, what: str, steps: Callable[[], Steps[T]]) -> T:
+        attempt = 1
+        while True:
+            deadline = self._client.clock.now() + self._config.default_api_timeout_ms / 1000
+            try:
+                return self._client.run(steps(), deadline)
+            except KafkaTimeoutError as error:
+                reason = self._client.failures() or str(error)
+                servers = ",".join(map(str, self._config.bootstrap_servers))
+                late = KafkaTimeoutError(
+                    f"{what} at {servers} took longer than {self._config.default_api_timeout_ms} ms: {reason}"
+                )
+                if not self._patient or attempt >= self._attempts:
+                    raise late from error
+                _log.warning("attempt %d of %d: %s", attempt, self._attempts, late)
+            except KafkaError as error:
+                if not error.retriable or attempt >= self._attempts:
+                    raise
+                _log.warning("%s failed, attempt %d of %d: %s", what, attempt, self._attempts, error)
+            self._sleep(self._retry)
+            attempt += 1
+
+    # -- partitions --------------------------------------------------------------------------------------------------
+
+    def _partitions(self, subscription: Subscription) -> Steps[list[TopicPartition]]:
+        metadata = self._metadata
+        if isinstance(subscription, Assign):
+            names = sorted({tp.topic for tp in subscription.partitions})
+        elif isinstance(subscription, Subscribe):
+            names = sorted(subscription.topics)
+        else:
+            metadata.set_all_topics()
+            yield from self._update()
+            matches = subscription.matcher()
+            names = [name for name in metadata.topics() if matches(name)]
+            return [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
+        metadata.set_topics(names)
+        yield from self._update()
+        missing = [name for name in names if metadata.topic(name) is None]
+        if missing:
+            raise metadata.topic_error(missing[0]) or UnknownTopicOrPartitionError(missing[0])
+        found = [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
+        if isinstance(subscription, Subscribe):
+            return found
+        absent = sorted(set(subscription.partitions) - set(found))
+        if absent:
+            count = metadata.partition_count(absent[0].topic)
+            raise UnknownTopicOrPartitionError(
+                f"{', '.join(map(str, absent))}: topic {absent[0].topic} has {count} partitions"
+            )
+        return sorted(subscription.partitions)
+
+    def _update(self) -> Steps[None]:
+        """Wait for fresh metadata, until the deadline of the call."""
+        seen = self._metadata.request_update()
+        while self._metadata.update_count == seen:
+            yield Wait(None, float("inf"))
+
+    # -- offsets -----------------------------------------------------------------------------------------------------
+
+    def _offsets(
+        self, timestamps: Mapping[TopicPartition, int], *, committed: bool | None = None
+    ) -> Steps[dict[TopicPartition, int | None]]:
+        if committed is None:
+            committed = self._config.read_committed
+        found: dict[TopicPartition, int | None] = {}
+        for topic in {tp.topic for tp in timestamps}:
+            self._metadata.add_topic(topic)
+        while missing := [tp for tp in timestamps if tp not in found]:
+            by_node: dict[int, list[TopicPartition]] = {}
+            homeless = False
+            for tp in missing:
+                leader = self._metadata.leader(tp)
+                if leader is None or leader.leader < 0:
+                    homeless = True
+                else:
+                    by_node.setdefault(leader.leader, []).append(tp)
+            asked = [self._ask(node_id, group, timestamps, committed) for node_id, group in by_node.items()]
+            stale = homeless
+            for future in asked:
+                while not future.done:
+                    yield Wait(future, float("inf"))
+                stale |= self._take(future, found)
+            if stale and (yield from self._pause()):
+                self._must_exist(tp.topic for tp in timestamps if tp not in found)
+        return found
+
+    def _must_exist(self, topics: Iterable[str]) -> None:
+        """Refuse topics that the newest metadata do not have: they were deleted."""
+        for topic in topics:
+            error = self._metadata.topic_error(topic)
+            if isinstance(error, UnknownTopicOrPartitionError):
+                raise error
+            if error is None and self._metadata.topic(topic) is None:
+                raise UnknownTopicOrPartitionError(topic)
+
+    def _ask(
+        self,
+        node_id: int,
+        partitions: Iterable[TopicPartition],
+        timestamps: Mapping[TopicPartition, int],
+        committed: bool,
+    ) -> RequestFuture[ClientResponse]:
+        topics: dict[str, ListOffsetsTopic] = {}
+        for tp in partitions:
+            topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
+            topic.partitions.append(ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamps[tp]))
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=list(topics.values()))
+        return self._client.send(
+            node_id, ListOffsetsRequest, request, min_version=_FIRST_VERSION_WITH_ISOLATION if committed else 0
+        )
+
+    @staticmethod
+    def _take(future: RequestFuture[ClientResponse], found: dict[TopicPartition, int | None]) -> bool:
+        """Take an answer; returns whether some of it must be asked for again."""
+        error = future.exception
+        if error is not None:
+            if not error.retriable:
+                raise error
+            return True
+        response = future.value.message
+        assert isinstance(response, ListOffsetsResponse)
+        again = False
+        for topic in response.topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
+                if partition.error_code == 0:
+                    found[tp] = partition.offset if partition.offset >= 0 else None
+                    continue
+                error = errors.for_code(partition.error_code, str(tp))
+                if not error.retriable:
+                    raise error
+                again = True
+        return again
+
+    def _pause(self) -> Steps[bool]:
+        """Ask for new metadata, and wait for the retry backoff; returns whether they have come."""
+        seen = self._metadata.request_update()
+        until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
+        while self._client.clock.now() < until:
+            yield Wait(None, until)
+        return self._metadata.update_count != seen
+
+
+__all__ = ["density", "sample"]
+
+_SAMPLE_BYTES: Final = 65_536
+
+_ANSWER_BYTES: Final = 16 * 1024 * 1024
+
+_MOST_ALONE: Final = 16  # partitions that are asked alone, one batch of each
+
+_LAST_VERSION_WITH_NAMES: Final = 12
+
+_HEAD: Final = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
+
+_BEFORE_LENGTH_COUNTS: Final = 12
+
+
+def sample(
+    client: ConsumerNetworkClient, metadata: Metadata, positions: Mapping[TopicPartition, int]
+) -> Steps[dict[TopicPartition, float]]:
+    """Bytes per offset at each position."""
+    by_node: dict[int, dict[TopicPartition, int]] = {}
+    for tp, position in positions.items():
+        leader = metadata.leader(tp)
+        if leader is not None and leader.leader >= 0:
+            by_node.setdefault(leader.leader, {})[tp] = position
+    found = yield from _ask(client, metadata, list(by_node.items()))
+    # A batch larger than what was asked for comes only if it is the answer's first.
+    missing = [(node, {tp: at}) for node, group in by_node.items() for tp, at in group.items() if tp not in found]
+    return found | (yield from _ask(client, metadata, missing[:_MOST_ALONE]))
+
+
+def _ask(
+    client: ConsumerNetworkClient, metadata: Metadata, groups: list[tuple[int, dict[TopicPartition, int]]]
+) -> Steps[dict[TopicPartition, float]]:
+    sent = [(_send(client, metadata, node, group), group) for node, group in groups]
+    found: dict[TopicPartition, float] = {}
+    for future, group in sent:
+        while not future.done:
+            yield Wait(future, math.inf)
+        if future.exception is not None:
+            continue
+        response = future.value.message
+        assert isinstance(response, FetchResponse)
+        names = {metadata.topic_id(tp.topic): tp.topic for tp in group}
+        for topic in response.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                bytes_each = density(data.records or b"")
+                if bytes_each is not None and not data.error_code:
+                    found[TopicPartition(name, data.partition_index)] = bytes_each
+    return found
+
+
+def density(records: bytes | bytearray | memoryview) -> float | None:
+    """Bytes per offset of the batches in a fetch answer, whose last one, or only one, may be cut off."""
+    try:
+        batches = scan(records)
+    except CorruptRecordError:  # the task that reads it tells
+        return None
+    if batches:
+        offsets = batches[-1].next_offset - batches[0].base_offset
+        return batches[-1].end_position / max(offsets, 1)
+    if len(records) < _HEAD.size:
+        return None
+    _, length, _, magic, _, _, delta = _HEAD.unpack_from(records)
+    return (length + _BEFORE_LENGTH_COUNTS) / (delta + 1) if magic >= 2 and delta >= 0 else None
+
+
+def _send(
+    client: ConsumerNetworkClient, metadata: Metadata, node: int, positions: Mapping[TopicPartition, int]
+) -> RequestFuture[ClientResponse]:
+    topics: dict[str, FetchTopic] = {}
+    for tp, position in positions.items():
+        topic = topics.get(tp.topic)
+        if topic is None:
+            topic = topics[tp.topic] = FetchTopic(topic=tp.topic, topic_id=metadata.topic_id(tp.topic), partitions=[])
+        topic.partitions.append(
+            FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=_SAMPLE_BYTES)
+        )
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=_ANSWER_BYTES, isolation_level=0, topics=list(topics.values())
+    )
+    by_name = any(topic.topic_id == ZERO_UUID for topic in topics.values())
+    return client.send(node, FetchRequest, request, max_version=_LAST_VERSION_WITH_NAMES if by_name else None)

@@ -1,0 +1,338 @@
+"""A task's work: the records of one offset range, read from the partition's leader, without a group.
+
+Rules
+
+1. The next fetch leaves before the records of the present one are decoded, so that broker and network work while
+   Spark consumes; between two blocks of records the sockets are served.
+2. Offsets without a visible record (control batches, aborted transactions, compacted ones) are passed over.
+3. What may pass is tried again: a lost connection, another leader, an answer without records. If the position has not
+   moved for ``poll_timeout_ms``, the read fails with the last reason.
+4. An offset that is gone is lost data: an error, or, if the user allows it, a warning and the first offset still there.
+   So is one that the log has not come to any more: planned ranges end where logs ended. A leader may not know at once
+   how far its log goes, so its word counts when it has said the same for a while and to ListOffsets too.
+
+Columns of records as Arrow record batches, without a copy of keys and values.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import math
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from pyconsumer import errors
+from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
+from pyconsumer.network.client import ClientResponse
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.records import Columns, ColumnsBuilder, Cursor
+from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
+from pyconsumer.protocol.records.columns import bitmap_of
+from pyconsumer.spark.client_cache import SparkClient
+from pyconsumer.spark.errors import DataLossError, ReadError
+from pyconsumer.spark.offset_ranges import OffsetRange
+from pyconsumer.spark.offset_reader import OffsetReader
+from pyconsumer.spark.offsets_json import EARLIEST
+from pyconsumer.spark.schema import arrow_schema
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+__all__ = ["PartitionReader"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+_OFFSET_OUT_OF_RANGE: Final = 1
+
+_LAST_VERSION_WITH_NAMES: Final = 12
+
+_MAX_INT32: Final = 0x7FFFFFFF
+
+_END_COUNTS_AFTER_S: Final = 3.0
+
+
+class PartitionReader:
+    """Reads one range, once.
+
+    Args:
+        connection: borrowed for the time of the read.
+        offsets: what to read.
+        fail_on_data_loss: whether records that are gone are an error (rule 4).
+        poll_timeout_ms: longest time without progress (rule 3).
+    """
+
+    def __init__(
+        self, connection: SparkClient, offsets: OffsetRange, *, fail_on_data_loss: bool, poll_timeout_ms: int
+    ) -> None:
+        self._connection = connection
+        self._client = connection.client
+        self._metadata = connection.metadata
+        self._config = connection.config
+        self._range = offsets
+        self._tp = offsets.topic_partition
+        self._fail_on_data_loss = fail_on_data_loss
+        self._poll_timeout = poll_timeout_ms / 1000
+        self._partition_bytes = self._config.max_partition_fetch_bytes
+        self._replica = -1  # the follower to read from, as the leader advised (KIP-392)
+        self._cause = "no answer came"
+        self._at_end_since = math.inf  # since when the leader says that the log ends where we are
+
+    def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
+        """The records in order of offset, block by block: columns, and how many of their rows belong to the range.
+
+        Args:
+            max_records: most rows of a block.
+            max_bytes: bytes of the columns asked for at which a block ends.
+            names: columns to make: ``key``, ``value`` and ``headers`` are made only if they are among them.
+
+        Raises:
+            DataLossError: records are gone and that is not allowed.
+            CorruptRecordError: a batch is damaged.
+            ReadError: nothing could be read for too long, or the broker refuses.
+        """
+        self._metadata.set_topics([self._tp.topic])
+        make = partial(
+            ColumnsBuilder, with_keys="key" in names, with_values="value" in names, with_headers="headers" in names
+        )
+        position, end = self._range.start, self._range.end
+        ahead: RequestFuture[ClientResponse] | None = None
+        while position < end:
+            data = self._fetch(position, ahead)
+            ahead = None
+            if data is None:
+                position = self._after_loss(position)
+                continue
+            cursor = self._cursor(data, position)
+            if cursor.end_offset < end:
+                ahead = self._send(cursor.end_offset)
+                self._client.flush()
+            while not cursor.exhausted and cursor.next_offset < end:
+                builder = make()
+                cursor.take_into(builder, min(max_records, end - cursor.next_offset), max_bytes)
+                columns = builder.build(*self._tp)
+                # Where offsets are missing, more was taken than there are offsets left.
+                count = bisect.bisect_left(columns.offsets, end)
+                if count:
+                    yield columns, count
+                    if ahead is not None and not ahead.done:
+                        self._client.poll_no_wakeup()
+            position = cursor.end_offset if cursor.exhausted else cursor.next_offset
+
+    # -- one fetch ---------------------------------------------------------------------------------------------------
+
+    def _fetch(self, position: int, ahead: RequestFuture[ClientResponse] | None) -> PartitionData | None:
+        """The data from ``position`` on, at least one batch; None if that offset is out of range."""
+        deadline = self._client.clock.now() + self._poll_timeout
+        try:
+            return self._client.run(self._fetch_steps(position, ahead), deadline)
+        except KafkaTimeoutError as error:
+            reason = self._client.failures() or self._cause
+            raise ReadError(
+                f"no record could be read for {self._poll_timeout:g} s (kafkaConsumer.pollTimeoutMs): {reason}",
+                self._tp,
+                position,
+            ) from error
+        except ReadError:
+            raise
+        except KafkaError as error:
+            raise ReadError(str(error), self._tp, position) from error
+
+    def _fetch_steps(self, position: int, future: RequestFuture[ClientResponse] | None) -> Steps[PartitionData | None]:
+        while True:
+            if future is None:
+                future = self._send(position)
+            if future is None:
+                self._cause = "the partition has no leader"
+                yield from self._pause()
+                continue
+            while not future.done:
+                yield Wait(future, math.inf)
+            error = future.exception
+            if error is None:
+                data = self._partition_of(future.value)
+                error = self._judge(data)
+                if error is None:
+                    if data.records is not None and len(data.records):
+                        self._at_end_since = math.inf
+                        return data
+                    if data.preferred_read_replica >= 0 and self._replica != data.preferred_read_replica:
+                        self._replica = data.preferred_read_replica
+                    else:
+                        if (yield from self._is_beyond_end(position, data)):
+                            return None
+                        self._cause = (
+                            f"the broker has nothing there (high watermark {data.high_watermark},"
+                            f" last stable offset {data.last_stable_offset})"
+                        )
+                        yield from self._pause()
+                    future = None
+                    continue
+                if data.error_code == _OFFSET_OUT_OF_RANGE and self._replica < 0:
+                    return None
+            if self._replica >= 0:
+                self._replica = -1  # back to the leader, at once
+            elif not error.retriable:
+                raise error
+            else:
+                self._cause = str(error)
+                yield from self._pause()
+            future = None
+
+    def _is_beyond_end(self, position: int, data: PartitionData) -> Steps[bool]:
+        """Whether the log ends at the position, or before it, and will not go on (rule 4)."""
+        now = self._client.clock.now()
+        if self._replica >= 0 or not 0 <= data.high_watermark <= position:
+            self._at_end_since = math.inf
+        elif self._at_end_since > now:
+            self._at_end_since = now
+        elif now - self._at_end_since >= _END_COUNTS_AFTER_S:
+            self._at_end_since = math.inf
+            end = yield from OffsetReader(self._connection).log_end(self._tp)
+            return end <= position
+        return False
+
+    def _judge(self, data: PartitionData) -> KafkaError | None:
+        return errors.for_code(data.error_code) if data.error_code else None
+
+    def _send(self, position: int) -> RequestFuture[ClientResponse] | None:
+        """Queue a fetch; None if the partition has no leader at present."""
+        leader = self._metadata.leader(self._tp)
+        if leader is None or leader.leader < 0:
+            return None
+        topic_id = self._metadata.topic_id(self._tp.topic)
+        node = self._replica if self._metadata.broker(self._replica) is not None else leader.leader
+        partition = FetchPartition(
+            partition=self._tp.partition,
+            current_leader_epoch=leader.leader_epoch,
+            fetch_offset=position,
+            partition_max_bytes=self._partition_bytes,
+        )
+        request = FetchRequest(
+            max_wait_ms=self._config.fetch_max_wait_ms,
+            min_bytes=1,
+            max_bytes=max(self._config.fetch_max_bytes, self._partition_bytes),
+            isolation_level=int(self._config.read_committed),
+            topics=[FetchTopic(topic=self._tp.topic, topic_id=topic_id, partitions=[partition])],
+            rack_id=self._config.client_rack,
+        )
+        return self._client.send(
+            node, FetchRequest, request, max_version=_LAST_VERSION_WITH_NAMES if topic_id == ZERO_UUID else None
+        )
+
+    def _partition_of(self, answer: ClientResponse) -> PartitionData:
+        response = answer.message
+        assert isinstance(response, FetchResponse)
+        if response.error_code:
+            return PartitionData(partition_index=self._tp.partition, error_code=response.error_code)
+        for topic in response.responses:
+            for data in topic.partitions:
+                if data.partition_index == self._tp.partition:
+                    return data
+        # A throttled broker answers without partitions.
+        return PartitionData(partition_index=self._tp.partition)
+
+    def _pause(self) -> Steps[None]:
+        """Ask for new metadata, and wait for the retry backoff."""
+        self._metadata.request_update()
+        until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
+        while self._client.clock.now() < until:
+            yield Wait(None, until)
+
+    # -- what came ---------------------------------------------------------------------------------------------------
+
+    def _cursor(self, data: PartitionData, position: int) -> Cursor:
+        aborted = None
+        if self._config.read_committed:
+            aborted = [(found.producer_id, found.first_offset) for found in data.aborted_transactions or ()]
+        cursor = Cursor(
+            self._tp,
+            data.records or b"",
+            fetch_offset=position,
+            check_crcs=self._config.check_crcs,
+            aborted=aborted,
+        )
+        if not cursor.batch_count and cursor.has_incomplete_batch:
+            # Brokers send a first batch whole, however large; one that does not must be asked for more.
+            if self._partition_bytes >= _MAX_INT32:
+                raise CorruptRecordError("its batch is cut off", topic_partition=self._tp, offset=position)
+            self._partition_bytes = min(2 * self._partition_bytes, _MAX_INT32)
+        return cursor
+
+    def _after_loss(self, position: int) -> int:
+        """Where to go on when ``position`` is out of range."""
+        end = self._range.end
+        lookups = OffsetReader(self._connection)
+        earliest = lookups.offsets({self._tp: EARLIEST})[self._tp] or 0
+        if earliest <= position:
+            text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or made anew"
+            going_on = end
+        else:
+            text = f"{self._tp}: offsets {position} to {min(earliest, end) - 1} are gone, the log begins at {earliest}"
+            going_on = min(earliest, end)
+        if self._fail_on_data_loss:
+            raise DataLossError(
+                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+                f"{text}; they were removed, by retention for instance. failOnDataLoss=false passes over them",
+            )
+        _log.warning("%s; going on at offset %d", text, going_on)
+        return going_on
+
+
+__all__ = ["record_batch"]
+
+
+def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.RecordBatch:
+    """A batch of the first ``count`` rows with some of the columns.
+
+    Raises:
+        ReadError: a timestamp is too far away for Spark, which counts microseconds in 64 bits.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(names)
+    arrays = [_BUILDERS[name](pa, columns) for name in names]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return batch if count == len(columns) else batch.slice(0, count)
+
+
+def _timestamps(pa: Any, columns: Columns) -> Any:
+    ms = number_array(pa, columns.timestamps, pa.timestamp("ms", tz="UTC"))
+    try:
+        return ms.cast(pa.timestamp("us", tz="UTC"))
+    except pa.ArrowInvalid:
+        limit = 0x7FFFFFFFFFFFFFFF // 1000
+        at = next(i for i, timestamp in enumerate(columns.timestamps) if abs(timestamp) > limit)
+        raise ReadError(
+            f"its timestamp, {columns.timestamps[at]} ms, is out of Spark's range; leave the column out by the option"
+            " columns",
+            TopicPartition(columns.topic, columns.partition),
+            columns.offsets[at],
+        ) from None
+
+
+def _headers(pa: Any, columns: Columns) -> Any:
+    column = columns.headers
+    assert column is not None
+    kind = pa.list_(pa.field("element", header_struct(pa)))
+    # A record without headers has null, not an empty list.
+    present = bytes([begin < end for begin, end in pairwise(column.offsets)])
+    return header_list(pa, column, kind, bitmap_of(present), present.count(0))
+
+
+_BUILDERS: Final[dict[str, Callable[[Any, Columns], Any]]] = {
+    "key": lambda pa, columns: binary_array(pa, columns.keys, pa.binary()),
+    "value": lambda pa, columns: binary_array(pa, columns.values, pa.binary()),
+    "topic": lambda pa, columns: pa.repeat(pa.scalar(columns.topic, pa.string()), len(columns)),
+    "partition": lambda pa, columns: pa.repeat(pa.scalar(columns.partition, pa.int32()), len(columns)),
+    "offset": lambda pa, columns: number_array(pa, columns.offsets, pa.int64()),
+    "timestamp": _timestamps,
+    "timestampType": lambda pa, columns: number_array(pa, columns.timestamp_types, pa.int32()),
+    "headers": _headers,
+}

@@ -1,0 +1,215 @@
+"""The batch source: plans on the driver, reads in the tasks.
+
+The streaming source: Spark's calls, turned into those of :mod:`pyconsumer.spark.stream_planner`.
+
+Spark makes two of these for a query. One stays in a process of its own, child of the driver, and is asked for offsets;
+the other is pickled and reads in the tasks. They share nothing but the options.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+
+from pyconsumer.errors import KafkaError
+from pyconsumer.spark.client_cache import SparkClient, borrow, connect
+from pyconsumer.spark.offset_ranges import OffsetRange, batch_ranges, divide
+from pyconsumer.spark.offset_reader import OffsetReader
+from pyconsumer.spark.offsets_json import offsets_from_spark, offsets_to_spark
+from pyconsumer.spark.options import SourceOptions
+from pyconsumer.spark.partition_reader import PartitionReader, record_batch
+from pyconsumer.spark.progress import GroupProgress
+from pyconsumer.spark.stream_planner import StreamPlanner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+__all__ = ["BatchReader", "RangePartition", "read_range"]
+
+#: Rows of a record batch: usually all of a fetch's answer, for each batch costs Spark something, on both sides of its
+#: socket. Against batches of 10,000 that was 10 % of the time of a task.
+_BATCH_ROWS: Final = 100_000
+
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+
+
+class RangePartition(InputPartition):  # type: ignore[misc]
+    """A task: one range of offsets, in ``value``."""
+
+    def __init__(self, offsets: OffsetRange) -> None:
+        super().__init__(offsets)
+
+
+class BatchReader(DataSourceReader):  # type: ignore[misc]
+    """Reads fixed ranges. They are looked up once for each loaded DataFrame: "latest" is frozen then.
+
+    Args:
+        options: checked ones; they travel to the tasks.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """One or more tasks for each partition of a topic that has data; see :mod:`pyconsumer.spark.offset_ranges`."""
+        options = self.options
+        with connect(options.client) as connection:
+            lookups = OffsetReader(
+                connection, attempts=options.fetch_offset_attempts, retry_ms=options.fetch_offset_retry_ms
+            )
+            ranges = batch_ranges(options, lookups)
+        cut = divide(
+            ranges,
+            min_partitions=options.min_partitions,
+            max_records_per_partition=options.max_records_per_partition,
+        )
+        return [RangePartition(found) for found in cut]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a task. Spark makes up a partition of None where there is none: it has no records."""
+        if partition.value is None:
+            return iter(())
+        return read_range(self.options, OffsetRange(*partition.value))
+
+
+def read_range(options: SourceOptions, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The records of a range as Arrow record batches with the columns that the options name."""
+    with borrow(options.client) as connection:
+        reader = PartitionReader(
+            connection,
+            offsets,
+            fail_on_data_loss=options.fail_on_data_loss,
+            poll_timeout_ms=options.poll_timeout_ms,
+        )
+        for columns, count in reader.blocks(_BATCH_ROWS, _BATCH_BYTES, options.columns):
+            yield record_batch(columns, count, options.columns)
+
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
+except ImportError:  # before PySpark 4.2; the source says so when a stream is asked for
+    STREAMS = False
+    ReadAllAvailable = ReadMaxRows = SupportsTriggerAvailableNow = object
+else:
+    STREAMS = True
+
+__all__ = ["STREAMS", "StreamReader"]
+
+_log = logging.getLogger("pyconsumer.spark")
+
+_NO_LIMIT: Final = 0x7FFFFFFFFFFFFFFF
+
+
+class Driver(NamedTuple):
+    """What the process of the offsets works with."""
+
+    planner: StreamPlanner
+    progress: GroupProgress | None
+    close: Callable[[], object]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Reads micro-batches.
+
+    Args:
+        options: checked ones; they travel to the tasks.
+        connect: makes what asks the cluster; called once, when Spark asks for the first offset.
+    """
+
+    def __init__(self, options: SourceOptions, connect: Callable[[SourceOptions], Driver] | None = None) -> None:
+        options.stream_start()
+        self.options = options
+        self._connect = connect or _connect
+        self._made: Driver | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.options,))
+
+    @property
+    def _driver(self) -> Driver:
+        if self._made is None:
+            self._made = self._connect(self.options)
+        return self._made
+
+    # -- in the process of the offsets -------------------------------------------------------------------------------
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Take the present ends as the target."""
+        self._driver.planner.prepare_available_now()
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """Some limit, so that its absence tells ``Trigger.Once``; which one it is the options tell."""
+        return ReadMaxRows(self.options.max_offsets or _NO_LIMIT)
+
+    def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
+        """Where a new query begins."""
+        return offsets_to_spark(self._driver.planner.initial())
+
+    def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802
+        """The end of the next batch; ``start`` itself if there is none. Commits progress to the group."""
+        planner, progress, _ = self._driver
+        position = offsets_from_spark(start)
+        if progress is not None and planner.is_progress(position):
+            progress.commit(position)
+        end = planner.latest(position, limited=not isinstance(limit, ReadAllAvailable))
+        return start if end == position else offsets_to_spark(end)
+
+    def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
+        """The ends of all partitions, from which the query's progress tells the lag."""
+        latest = self._driver.planner.latest_known
+        return None if latest is None else offsets_to_spark(latest)
+
+    def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
+        """The tasks of a batch."""
+        ranges = self._driver.planner.ranges(offsets_from_spark(start), offsets_from_spark(end))
+        cut = divide(
+            ranges,
+            min_partitions=self.options.min_partitions,
+            max_records_per_partition=self.options.max_records_per_partition,
+        )
+        return [RangePartition(found) for found in cut]
+
+    def commit(self, end: Any) -> None:
+        """Nothing: Spark calls it late, and not for the last batch. See ``latestOffset``."""
+
+    def stop(self) -> None:
+        """Close connections. Spark may not call it, so nothing else happens here."""
+        if self._made is None:
+            return
+        made, self._made = self._made, None
+        try:
+            made.close()
+        except KafkaError as error:
+            _log.debug("closing failed: %s", error)
+
+    # -- in the tasks ------------------------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of a task."""
+        if partition.value is None:
+            return iter(())
+        return read_range(self.options, OffsetRange(*partition.value))
+
+
+def _connect(options: SourceOptions) -> Driver:
+    connection = SparkClient(options.client, warn=True)
+    lookups = OffsetReader(
+        connection,
+        attempts=options.fetch_offset_attempts,
+        retry_ms=options.fetch_offset_retry_ms,
+        patient=True,
+    )
+    progress = None
+    if options.commit_to_group is not None:
+        progress = GroupProgress(options.commit_to_group, connection.admin)
+
+    def close() -> None:
+        connection.close()
+        if progress is not None:
+            progress.close()
+
+    return Driver(StreamPlanner(options, lookups), progress, close)

@@ -1,0 +1,62 @@
+"""``kafka.*`` options of the sink: settings of Java's producer, turned into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyconsumer.errors import ConfigurationError
+from pyconsumer.producer.config import PRODUCER_SETTINGS
+from pyconsumer.spark.client_config import Side, dotted_names, translate
+from pyconsumer.spark.option_values import read_number
+
+__all__ = ["producer_settings"]
+
+_SINK: Final = Side(
+    dotted_names(PRODUCER_SETTINGS) | {"acks", "retries"},
+    {
+        "key.serializer": "keys are binary or text; make them with the functions of DataFrames",
+        "value.serializer": "values are binary or text; make them with the functions of DataFrames",
+        "interceptor.classes": "an interceptor could change records, so none is allowed",
+        "partitioner.class": "classes of Java cannot be used; a column named partition chooses partitions",
+        "transactional.id": "this sink does not write in transactions; it delivers each record at least once",
+    },
+    frozenset(
+        {
+            "auto.include.jmx.reporter",
+            "enable.metrics.push",
+            "metric.reporters",
+            "metrics.num.samples",
+            "metrics.recording.level",
+            "metrics.sample.window.ms",
+            "partitioner.adaptive.partitioning.enable",
+            "partitioner.availability.timeout.ms",
+            "security.providers",
+            "transaction.timeout.ms",
+        }
+    ),
+    frozenset(),
+    "pyconsumer's producer has nothing like it",
+)
+
+
+def producer_settings(options: Mapping[str, str], *, warn: bool = False) -> dict[str, Any]:
+    """What :class:`pyconsumer.KafkaProducer` is to be made with.
+
+    Args:
+        options: by Kafka's dotted names, without ``kafka.``.
+        warn: whether to log which options have no effect.
+
+    Raises:
+        ConfigurationError: an unknown, illegal or unsupported setting; values of secret ones are not shown.
+    """
+    values = translate(options, _SINK, warn=warn)
+    if "retries" in values:  # without a dot in its name the setting takes no text
+        values["retries"] = read_number({"kafka.retries": values["retries"]}, "kafka.retries", 0, 0)
+    try:
+        built = PRODUCER_SETTINGS.build(values)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"in the kafka.* options: {error}") from None
+    if built.acks == 0:
+        raise ConfigurationError("option kafka.acks=0: nobody would tell that a record was lost; use 1 or all")
+    return values
