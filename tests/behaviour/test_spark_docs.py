@@ -48,7 +48,7 @@ def test_the_code_runs(
     ("heading", "known"),
     [
         ("## Options of the source", options._KNOWN),
-        ("## Options of the sink", tuple(name for name in sink._KNOWN if name != "checkpointLocation")),
+        ("## Options of the sink", tuple(name for name in sink._KNOWN_OF_SINK if name != "checkpointLocation")),
     ],
 )
 def test_the_tables_have_every_option(heading: str, known: tuple[str, ...]) -> None:

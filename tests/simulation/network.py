@@ -158,6 +158,10 @@ class SimulatedClient:
     def client(self) -> SimulatedClient:
         return self
 
+    def failures(self) -> str:
+        """Return a fixed text: connections of the simulation have no history."""
+        return "simulated"
+
     def send(
         self,
         node: int | BrokerMetadata,
