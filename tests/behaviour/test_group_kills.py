@@ -60,7 +60,7 @@ def test_a_static_member_that_is_killed_comes_back_to_its_partitions(
     topic = make_topic(PARTITIONS)
     with LiveGroup(cluster, group_id, topic, PARTITIONS, session_ms=30_000) as group:
         killed, other = group.join(instance="one"), group.join(instance="two")
-        group.settle()
+        group.settle_evenly()
         group.progress()
         mine, told = set(killed.seen.owned), list(other.seen.calls)
         killed.kill()
@@ -83,7 +83,7 @@ def test_a_broker_that_is_killed_keeps_its_group_and_its_commits(
     settings = {"session_ms": 45_000, "heartbeat_ms": 200}
     with LiveGroup(victim, group_id, topic_name, PARTITIONS, strategy=strategy, **settings) as group:
         members = [group.join() for _ in range(3)]
-        group.settle()
+        group.settle_evenly()
         group.progress()
         before = [list(member.seen.calls) for member in members]
         generations = len(read_group_log(victim, group_id).generations)

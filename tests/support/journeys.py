@@ -1,8 +1,8 @@
 """Counts the modules that four journeys pass through: a record, a commit, a rebalance, a Spark batch.
 
-``python -m tests.support.journeys`` runs each of them against an embedded broker in a thread, notes in which modules of
-``pyconsumer`` functions are entered, and prints the lists. Generated code, declarations (``protocol/messages``) and modules
-of which only the import runs do not count.
+``python -m tests.support.journeys`` runs each of them against an embedded broker in a thread, notes the modules of
+``pyconsumer`` in which functions are entered, and prints the lists. Generated code, messages (``protocol/messages``)
+and modules of which only the import runs do not count.
 """
 
 from __future__ import annotations

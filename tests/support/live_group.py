@@ -301,6 +301,19 @@ class LiveGroup:
         names = ", ".join(member.name for member in self.alive)
         self.ledger.wait(lambda: self.settled, within_s, f"{names} share {self.partitions} partitions")
 
+    def settle_evenly(self, within_s: float = SETTLED_WITHIN_S) -> None:
+        """Wait until the members also have as many partitions each as the others, within one.
+
+        Between the two rebalances of a cooperative group every partition can have an owner, one of which will revoke
+        some for the member that has too few: nothing else may begin there if the calls of listeners are compared later.
+        """
+
+        def even() -> bool:
+            sizes = [len(member.seen.owned) for member in self.alive]
+            return self.settled and max(sizes) - min(sizes) <= 1
+
+        self.ledger.wait(even, within_s, f"{self.partitions} partitions are shared evenly")
+
     def progress(self, count: int = 100, within_s: float = SETTLED_WITHIN_S) -> None:
         """Wait until ``count`` more records were processed."""
         goal = len(self.ledger.processed) + count
