@@ -1,4 +1,4 @@
-"""Where time comes from.
+"""The source of time.
 
 Rules and cores never read a clock of their own: they are handed a :class:`Clock` or, more often, ``now`` as
 an argument. Inside the package a point in time is float seconds; it becomes milliseconds at the edge.
@@ -16,7 +16,7 @@ __all__ = ["Clock", "ManualClock", "SystemClock"]
 
 
 class Clock(Protocol):
-    """What everything that needs the time asks."""
+    """The clock that is passed to everything that needs the time."""
 
     def now(self) -> float:
         """Monotonic seconds; only differences mean something."""
@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to, for tests and simulations.
+    """A clock that moves only on request, for tests and simulations.
 
     Args:
         now: first monotonic time, in seconds.

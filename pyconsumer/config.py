@@ -23,7 +23,7 @@ a class::
 
 A setting has the name that kafka-python uses (``group_id``); Kafka's own dotted name (``group.id``) works as well, in
 the same mapping, and then strings are read as in a properties file (``"500"``, ``"true"``, ``"a,b"``). Everything is
-checked when the object is built: an unknown name is an error that tells the nearest valid one, and so is a pair of
+checked when the object is built: an unknown name is an error that names the nearest valid one, and so is a pair of
 settings that contradict each other. Durations are whole milliseconds, sizes bytes.
 
 The machinery is in :mod:`pyconsumer.config`; its names are here too. Nothing here knows what a setting does: network
@@ -128,7 +128,7 @@ def _is_ipv6(host: str) -> bool:
 
 
 class Kind:
-    """What values a setting takes. Subclasses say it by :meth:`check` and :meth:`parse`.
+    """The values that a setting takes. Subclasses define them by :meth:`check` and :meth:`parse`.
 
     Args:
         nullable: whether None is a value too.
@@ -569,7 +569,7 @@ SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARE
 
 
 class ClientConfig(Config):
-    """What every client is told; see :data:`CLIENT_SETTINGS`."""
+    """The settings of every client; see :data:`CLIENT_SETTINGS`."""
 
     bootstrap_servers: tuple[Address, ...]
     client_id: str
@@ -604,12 +604,12 @@ class ClientConfig(Config):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether connections are encrypted."""
+        """Return whether connections are encrypted."""
         return self.security_protocol.endswith("SSL")
 
     @property
     def uses_sasl(self) -> bool:
-        """Whether connections authenticate by SASL."""
+        """Return whether connections authenticate by SASL."""
         return self.security_protocol.startswith("SASL")
 
     @classmethod
@@ -715,13 +715,13 @@ CLIENT_SETTINGS: Final = (
         "connections_max_idle_ms",
         540_000,
         Duration(special=(-1,)),
-        "A connection that was not used for so long is closed; -1: never.",
+        "A connection that was not used for this time is closed; -1: never.",
     ),
     Setting(
         "metadata_max_age_ms",
         300_000,
         Duration(),
-        "Topics, partitions and leaders are asked for again after so long, even if nothing seems to have changed.",
+        "Topics, partitions and leaders are requested again after this time, even if nothing seems to have changed.",
     ),
     Setting(
         "metadata_recovery_strategy",
@@ -734,7 +734,7 @@ CLIENT_SETTINGS: Final = (
         "metadata_recovery_rebootstrap_trigger_ms",
         300_000,
         Duration(),
-        "Start over as well when metadata could not be had for so long (KIP-1102).",
+        "Start over as well when no metadata arrived for this time (KIP-1102).",
     ),
     Setting(
         "send_buffer_bytes",
@@ -832,4 +832,4 @@ CLIENT_HINTS: Final[Mapping[str, str]] = {
     "selector": "selectors2 chooses the selector",
 }
 
-"""What to tell users of other clients who try a name of theirs; :class:`Settings` takes it as ``hints``."""
+"""Hints for users of other clients who try a name of theirs; :class:`Settings` takes it as ``hints``."""

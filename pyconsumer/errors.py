@@ -67,7 +67,7 @@ class BrokerResponseError(KafkaError):
 
 
 class UnknownServerError(BrokerResponseError):
-    """The broker failed in a way that has no code of its own; its log tells why."""
+    """The broker failed in a way that has no code of its own; see its log."""
 
     errno = -1
     code_name = "UNKNOWN_SERVER_ERROR"

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Address(NamedTuple):
-    """Where something listens: host name or IP address, and port. As text an IPv6 address is in brackets."""
+    """A host name or IP address, and a port. As text an IPv6 address is in brackets."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class BrokerMetadata(NamedTuple):
-    """Where a broker listens. ``node_id`` is negative for a bootstrap address whose id is not known yet."""
+    """A broker's address. ``node_id`` is negative for a bootstrap address whose id is not known yet."""
 
     node_id: int
     host: str
@@ -74,7 +74,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """What metadata says of one partition. ``leader`` is -1 without a leader, ``leader_epoch`` -1 if unknown."""
+    """One partition in metadata. ``leader`` is -1 without a leader, ``leader_epoch`` -1 if unknown."""
 
     topic: str
     partition: int
@@ -87,7 +87,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a produced record went.
+    """The place of a produced record.
 
     ``offset`` is -1 with ``acks=0``; ``timestamp`` is in ms since the epoch; sizes are in bytes, -1 for None.
     """
@@ -106,7 +106,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """Who a consumer is in its group, for ``KafkaProducer.send_offsets_to_transaction`` (KIP-447)."""
+    """A consumer's identity in its group, for ``KafkaProducer.send_offsets_to_transaction`` (KIP-447)."""
 
     group_id: str
     generation_id: int = -1

@@ -235,7 +235,7 @@ class KafkaAdminClient:
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a group has committed, for some partitions or all; empty for a group that does not exist."""
+        """Return what a group has committed, for some partitions or all; empty for a group that does not exist."""
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:

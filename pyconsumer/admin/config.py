@@ -10,7 +10,7 @@ __all__ = ["ADMIN_SETTINGS", "AdminConfig"]
 
 
 class AdminConfig(ClientConfig):
-    """What an admin client is told."""
+    """The settings of an admin client."""
 
     retries: int
 

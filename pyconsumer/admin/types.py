@@ -34,7 +34,7 @@ class OffsetSpec(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """What a setting belongs to, with Kafka's numbers."""
+    """The kind of resource that a setting belongs to, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -83,7 +83,7 @@ class ClusterDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as listed; ``state`` and ``group_type`` are empty where the broker is too old to tell."""
+    """A group as listed; ``state`` and ``group_type`` are empty where the broker is too old to report them."""
 
     group_id: str
     protocol_type: str
@@ -139,7 +139,7 @@ class GroupDescription:
 
     @property
     def size(self) -> str:
-        """How many members in words: ``1 member``, ``3 members``."""
+        """Return how many members in words: ``1 member``, ``3 members``."""
         return "1 member" if len(self.members) == 1 else f"{len(self.members)} members"
 
     def who(self) -> str:
@@ -156,7 +156,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """What to ask or change settings of. ``name`` is a topic's name or a broker's id."""
+    """A resource whose settings are read or changed. ``name`` is a topic's name or a broker's id."""
 
     resource_type: ConfigResourceType
     name: str

@@ -1,4 +1,4 @@
-"""How a group's leader divides partitions among members: assignors to choose from, and a base for own ones.
+"""Assignors, by which a group's leader divides partitions among members, and a base class for your own.
 
 The setting ``partition_assignment_strategy`` names them in order of preference; :func:`resolve` makes objects of it.
 """

@@ -16,7 +16,7 @@ __all__ = ["Balancer", "Movements"]
 
 
 class Movements:
-    """Where partitions came from during one run, so that two members don't swap partitions of one topic.
+    """The previous owners of partitions moved during one run, so that two members don't swap partitions of one topic.
 
     A partition that moved more than once counts as moved from its first owner; back there, it did not move.
     """
@@ -87,12 +87,12 @@ class Balancer:
         self._balanced: bool | None = None
 
     def subscribers(self, topic: str) -> int:
-        """How many members may have the topic."""
+        """Return how many members may have the topic."""
         return self._subscribers[topic]
 
     @property
     def nothing_dealt(self) -> bool:
-        """Whether no member has anything."""
+        """Return whether no member has anything."""
         return self._by_size[-1][0] == 0
 
     def deal(

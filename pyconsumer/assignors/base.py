@@ -1,4 +1,4 @@
-"""What an assignor is: the rule by which a group's leader divides partitions among the members.
+"""The base of all assignors: an assignor is the rule by which a group's leader divides partitions among the members.
 
 Here: the values that go in and out, the base classes to build one on, and the order of members and topics that all of
 them share. Not here: bytes on the wire (``protocol.consumer_protocol``), and who calls an assignor when
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class RebalanceProtocol(enum.IntEnum):
-    """What a member does with its partitions when a rebalance begins (KIP-429).
+    """The treatment of a member's partitions when a rebalance begins (KIP-429).
 
     ``EAGER``: it gives up all of them before it joins. ``COOPERATIVE``: it keeps them, and gives up only what the new
     assignment took away; a partition then needs two rebalances to move.
@@ -51,7 +51,7 @@ class RebalanceProtocol(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member said when it joined.
+    """The subscription that one member sent when it joined.
 
     Attributes:
         topics: names that it subscribed to.
@@ -79,13 +79,13 @@ class Assignment:
 
 
 class ClusterView(Protocol):
-    """What an assignor may ask of the cluster's metadata."""
+    """The part of the cluster's metadata that an assignor may use."""
 
     def partitions_for(self, topic: str) -> Sequence[PartitionMetadata] | None:
         """The topic's partitions, or None if it is not known."""
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
-        """Where a broker is, or None if it is not known."""
+        """Return where a broker is, or None if it is not known."""
 
 
 class Assignor(ABC):
@@ -139,10 +139,11 @@ class Assignor(ABC):
         """Called instead of :meth:`on_assignment` where members chose another of the assignors."""
 
     def announce_leaving(self, leaves: bool) -> bool:
-        """The member is about to leave for good (True), or that is over (False).
+        """The member is about to leave permanently (True), or that is over (False).
 
         Returns:
-            Whether the leader is to be told. Then the member, which has given up its partitions, joins once more before
+            Whether the leader is to be informed. Then the member, which has given up its partitions, joins once more
+            before
             it leaves: what :meth:`subscription_user_data` returns then is the message.
         """
         return False
@@ -165,7 +166,7 @@ class PartitionAssignor(Assignor):
 
     @staticmethod
     def partitions(topic: str, count: int) -> list[TopicPartition]:
-        """The partitions of a topic that has so many, in order."""
+        """The partitions of a topic that has that many, in order."""
         return [TopicPartition(topic, number) for number in range(count)]
 
     @staticmethod

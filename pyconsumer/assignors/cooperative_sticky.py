@@ -73,7 +73,9 @@ class CooperativeStickyAssignor(Assignor):
         self._rejoins = False
 
     def rebalance_due_in(self) -> float:
-        """0 if a static member was to give something up: it may be its next process that was told, see the module."""
+        """0 if a static member was to give something up: its next process may have got that assignment, see the
+        module.
+        """
         return 0.0 if self._rejoins else math.inf
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
@@ -94,14 +96,14 @@ def _assignment(subscription: Subscription, given: tuple[TopicPartition, ...]) -
 
 
 def gives_up(subscription: Subscription, given: Collection[TopicPartition]) -> bool:
-    """Whether a member owns something that is not in its new share, and so has to join again."""
+    """Return whether a member owns something that is not in its new share, and so has to join again."""
     return not set(subscription.owned_partitions).issubset(given)
 
 
 def even_shares(
     cluster: ClusterView, topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription]
 ) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
-    """What members are to have in the end: as even as can be, with few moves.
+    """Return what members are to have in the end: as even as can be, with few moves.
 
     Args:
         cluster: where brokers are.
@@ -122,7 +124,7 @@ def even_shares(
 
 
 class Claims:
-    """What members say they own, each partition with at most one of them.
+    """The partitions that members claim to own, each partition with at most one of them.
 
     Attributes:
         owned: for each member, partitions of known topics that it still owns.

@@ -2,11 +2,11 @@
 
 A restart, or a pause longer than the session, costs an ordinary group two rounds of moving partitions about: away, and
 back again. Here the partitions of a member that is gone stay with nobody for ``rebalance_delay_ms``; everybody else
-goes on undisturbed. In all other respects it is the cooperative sticky assignor.
+continues undisturbed. In all other respects it is the cooperative sticky assignor.
 
 Where state lives. Nowhere but in the members: the leader writes into each assignment's user data who got what and what
 waits, and members bring that back in their subscription's user data (:mod:`.delayed_data`). So any member that becomes
-leader knows. Who waits is told to everybody; what a present member has, to itself and :data:`WITNESSES` others, which
+leader knows. Every member learns who waits; what a present member has, to itself and :data:`WITNESSES` others, which
 keeps the group's record small. Times travel as what is left of them, since clocks of two machines have nothing in
 common.
 
@@ -31,10 +31,10 @@ Rules of a member
    then replaces the deadline.
 9. It also does so if it has to give something up, by itself under cooperative rebalancing; but a static member may be
    another process by then, which has nothing and does not know of it. So the assignment says that it *owes* one.
-10. A member that leaves for good says so: it gives up its partitions and joins once more with that message, so that
+10. A member that leaves permanently says so: it gives up its partitions and joins once more with that message, so that
     the leader deals them out at once; only then it sends LeaveGroup. A crash, a lost session, a poll that did not come
     in time, ``close(leave_group=False)`` and the close of a static member are absences. The leader keeps it in mind
-    until an assignment has reached it, for LeaveGroup may come before the others have that of the farewell.
+    until an assignment has reached it, for LeaveGroup may come before the others have that of the leave notice.
 11. If another assignor wins the vote, what it remembers is out of date, and is forgotten.
 """
 
@@ -90,7 +90,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
         self._since = 0.0
         self._has_partitions = False
         self._leaves = False
-        self._left: set[str] = set()  # who said so to us, until we are told of an assignment without them
+        self._left: set[str] = set()  # who said so to us, until an assignment without them reaches us
 
     @property
     def name(self) -> str:
@@ -108,14 +108,14 @@ class CooperativeStickyDelayedAssignor(Assignor):
     # -- a member ----------------------------------------------------------------------------------------------------
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes:
-        """What the last assignment said, with what is left of each delay, and whether this member leaves."""
+        """Return what the last assignment said, with what is left of each delay, and whether this member leaves."""
         passed_ms = math.floor((self._clock.now() - self._since) * 1000)
         shares = tuple(share.after(passed_ms) for share in self._memory.shares)
         return encode(Memory(self._memory.generation_id, shares, tuple(sorted(self._left)), leaves=self._leaves))
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
-        told = decode(assignment.user_data)
-        self._memory = replace(told, generation_id=metadata.generation_id)
+        received = decode(assignment.user_data)
+        self._memory = replace(received, generation_id=metadata.generation_id)
         self._since = self._clock.now()
         self._has_partitions = bool(assignment.partitions)
         self._left.clear()
@@ -172,7 +172,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
 
 
 class _Past:
-    """What became of the last assignment.
+    """The last assignment, and what has happened to it since.
 
     Attributes:
         owned: partitions that somebody owns now.
@@ -230,7 +230,9 @@ class _Past:
 
 
 def _latest(memories: Mapping[str, Memory]) -> list[Share]:
-    """What was given to whom in the latest generation that a member knows of, the least of what is left of delays."""
+    """Return what was given to whom in the latest generation that a member knows of, the least of what is left of
+    delays.
+    """
     newest = max((memory.generation_id for memory in memories.values()), default=-1)
     left = {member for memory in memories.values() for member in memory.left}
     found: dict[str, Share] = {}
@@ -261,7 +263,9 @@ def _as_they_are(
 def _messages(
     members: Mapping[str, Subscription], given: Mapping[str, Sequence[TopicPartition]], waiting: Sequence[Share]
 ) -> dict[str, Memory]:
-    """What each member is to remember: all that waits, its own share, and those of the next members in a circle."""
+    """Return what each member is to remember: all that waits, its own share, and those of the next members in a
+    circle.
+    """
     order = sorted(members, key=member_order)
     shares = [Share(member, members[member].group_instance_id, tuple(given.get(member, ()))) for member in order]
     circle = shares + shares

@@ -1,4 +1,4 @@
-"""What the delayed assignor's members carry in user data: who was given what, who is missed, and for how long still.
+"""The user data of the delayed assignor's members: the last assignment, who is missing, and the time left.
 
 The same blob goes both ways: from the leader to a member in its assignment, from a member to the next leader in its
 subscription. An int16 version, then the fields in Kafka's notation; what a later version has more is left alone.
@@ -27,7 +27,7 @@ _VERSION: Final = 0
 
 
 class Share(NamedTuple):
-    """What one member had.
+    """The partitions of one member.
 
     Attributes:
         member_id, instance_id: who; the second for static members only.
@@ -52,13 +52,13 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a member knows.
+    """One member's knowledge of the last assignment.
 
     Attributes:
-        generation_id: in which it was told, -1 for never; not set in an assignment, whose generation is known.
+        generation_id: in which it was sent, -1 for never; not set in an assignment, whose generation is known.
         shares: of members that were there or are missed.
-        leaves: it is about to leave for good.
-        left: members that told this one, as leader, that they leave (in a subscription).
+        leaves: it is about to leave permanently.
+        left: members that announced to this one, as leader, that they leave (in a subscription).
         owes: it has to give something up and to join again, whichever process it is by now (in an assignment).
     """
 
@@ -112,7 +112,9 @@ def encode(memory: Memory) -> bytes:
 
 
 def decode(data: bytes | None) -> Memory:
-    """What the bytes say; what cannot be read counts as "knows nothing", so that one faulty member stops nobody."""
+    """Return what the bytes say; what cannot be read counts as "knows nothing", so that one faulty member stops
+    nobody.
+    """
     if not data:
         return Memory()
     try:

@@ -12,7 +12,7 @@ __all__ = ["Racks"]
 
 
 class Racks:
-    """Racks of members and replicas; ``aware`` tells whether they make a difference at all.
+    """Racks of members and replicas; ``aware`` says whether they make a difference at all.
 
     They do where some member is in a rack with replicas, and not every partition has replicas in the same racks.
     """
@@ -38,14 +38,14 @@ class Racks:
         self._in_rack = Counter(members.values())
 
     def mismatch(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member named a rack without a replica of the partition."""
+        """Return whether the member named a rack without a replica of the partition."""
         rack = self._members.get(member_id)
         return rack is not None and rack not in self._replicas.get(partition, ())
 
     def match(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member named a rack that has a replica of the partition."""
+        """Return whether the member named a rack that has a replica of the partition."""
         return self._members.get(member_id) in self._replicas.get(partition, ())
 
     def members_nearby(self, partition: TopicPartition) -> int:
-        """How many members are in a rack with a replica."""
+        """Return how many members are in a rack with a replica."""
         return sum(self._in_rack[rack] for rack in self._replicas.get(partition, ()))

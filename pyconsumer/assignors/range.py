@@ -81,7 +81,7 @@ class _Topic:
         return not rack or rack in self._replica_racks.get(partition, ())
 
     def room(self, member_id: str) -> int:
-        """How many more partitions the member may get."""
+        """Return how many more partitions the member may get."""
         return max(0, self._share + (1 if self._extras_left > 0 else 0) - self._given[member_id])
 
     def give(self, member_id: str, partitions: Sequence[int], shares: dict[str, list[TopicPartition]]) -> None:

@@ -1,6 +1,6 @@
 """The round robin assignor: all partitions of all topics, dealt one by one to the members in turn.
 
-Topics by name, partitions by number, members in order. A member that did not subscribe to a topic is passed over and
+Topics by name, partitions by number, members in order. A member that did not subscribe to a topic is skipped and
 gets nothing to make up for it; the turn carries over from topic to topic. So members with equal subscriptions differ
 by at most one, members with different ones may differ a lot.
 """

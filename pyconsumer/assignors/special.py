@@ -50,7 +50,7 @@ class RandomAssignor(PartitionAssignor):
 class RackAwareAssignor(Assignor):
     """Gives each partition to a member in the rack of the broker that leads it, where there is one.
 
-    Members tell their rack in their user data, which :class:`PartitionAssignor` would not look at.
+    Members send their rack in their user data, which :class:`PartitionAssignor` would not look at.
 
     Args:
         rack: where this member runs, as the brokers' ``broker.rack`` has it; by default the consumer's ``client_rack``.

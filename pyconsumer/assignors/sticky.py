@@ -36,7 +36,7 @@ class _UserData(Message):
 
 
 class _Previous(NamedTuple):
-    """What a member had, and in which generation."""
+    """The partitions that a member had, and in which generation."""
 
     partitions: Sequence[TopicPartition]
     generation: int
@@ -95,7 +95,7 @@ def _encode(previous: _Previous) -> bytes:
 
 
 def _decode(data: bytes | None) -> _Previous | None:
-    """What user data says, of either version; what cannot be read counts as "had nothing"."""
+    """Return what user data says, of either version; what cannot be read counts as "had nothing"."""
     if not data:
         return None
     for version in (1, 0):
@@ -113,7 +113,9 @@ def _decode(data: bytes | None) -> _Previous | None:
 def _one_owner_each(
     previous: Mapping[str, _Previous | None], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """What members had of what still exists; of several owners the latest, of those the first, keeps a partition."""
+    """Return what members had of what still exists; of several owners the latest, of those the first, keeps a
+    partition.
+    """
     owner: dict[TopicPartition, tuple[int, str]] = {}
     for member, before in previous.items():
         for partition in before.partitions if before is not None else ():

@@ -43,10 +43,10 @@ class Broker:
 
     Args:
         folder: its data; None keeps it in memory.
-        endpoints: tells where all brokers listen.
+        endpoints: returns the addresses of all brokers.
         peers: all brokers that are alive, by node id.
         soon: runs a call after the current one.
-        fenced_endpoints: tells where brokers listened that are not alive.
+        fenced_endpoints: returns the addresses of brokers that are not alive.
 
     Attributes:
         partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
@@ -134,7 +134,7 @@ class Broker:
         self.partitions.clear()
 
     def _leave(self) -> None:
-        # It may not have got as far as start(), as when the port of a later broker is taken.
+        # start() may not have run, for instance because the port of a later broker was taken.
         if self._on_change in self.controller.on_change:
             self.controller.on_change.remove(self._on_change)
         if self._apply_broker_config in self.controller.on_broker_config:
@@ -164,7 +164,7 @@ class Broker:
 
     def _catch_up(self) -> None:
         behind, self._behind = self._behind, set()
-        if self._on_change in self.controller.on_change:  # it has not ended meanwhile
+        if self._on_change in self.controller.on_change:  # it has not ended in the meantime
             for name in behind:
                 for _ in self._on_change(name):
                     pass
@@ -326,7 +326,7 @@ class Broker:
         return self.controller.name_of(topic_id)
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has, None if there is no such topic."""
+        """Return how many partitions a topic has, None if there is no such topic."""
         found = self.controller.topics.get(topic)
         return None if found is None else len(found.partitions)
 

@@ -1,8 +1,8 @@
 """One client's connection: bytes in, requests to handlers, answers out in the order of the requests.
 
-As in Kafka, one request of a connection is served at a time; the ones behind it wait. Reading goes on meanwhile, up to
-a bound, so that a client that goes away is noticed while its request waits. What is written is never copied: record
-sets go from the log's read to ``sendmsg``.
+As in Kafka, one request of a connection is served at a time; the ones behind it wait. Reading continues in the
+meantime, up to a bound, so that a client that goes away is noticed while its request waits. What is written is never
+copied: record sets go from the log's read to ``sendmsg``.
 
 A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
 """
@@ -349,7 +349,7 @@ class ClientConnection:
         self.close()
 
     def _on_error(self, error: BaseException, request: Message, header: RequestHeader) -> None:
-        """A handler could not go on; the client is told, as by Java's ``KafkaApis.handleError``."""
+        """A handler failed; the client gets an error response, as from Java's ``KafkaApis.handleError``."""
         self._coroutine = None
         _log.error("a request of API %d from %s failed", header.api_key, self.client_host, exc_info=error)
         if isinstance(request, ProduceRequest) and request.acks == 0:
@@ -494,7 +494,7 @@ class ClientConnection:
 
 
 def _rest(buffers: list[Buffer], sent: int) -> list[Buffer]:
-    """What is left of buffers after ``sent`` bytes of them have gone."""
+    """Return what is left of buffers after ``sent`` bytes of them have gone."""
     for index, buffer in enumerate(buffers):
         if sent < len(buffer):
             return [memoryview(buffer)[sent:], *buffers[index + 1 :]]

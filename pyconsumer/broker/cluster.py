@@ -167,7 +167,7 @@ class EmbeddedCluster:
 
     @property
     def data_dir(self) -> Path | None:
-        """Where the data is; None in memory, or before the start with a temporary folder."""
+        """Return where the data is; None in memory, or before the start with a temporary folder."""
         return self._folder
 
     # --- what tests do
@@ -206,7 +206,7 @@ class EmbeddedCluster:
         """Start a broker that was killed, on its ports and with its files.
 
         It follows the leaders that there are now, cuts off what they don't have, and joins the ISRs when it has caught
-        up; that goes on after this returns.
+        up; that continues after this returns.
 
         Raises:
             IllegalStateError: it was not killed.
@@ -275,7 +275,7 @@ class EmbeddedCluster:
         return int(self.command("ping"))
 
     def log(self) -> str:
-        """What the brokers have logged (child process only)."""
+        """Return what the brokers have logged (child process only)."""
         return self._runner.log() if self._runner is not None else ""
 
 
@@ -333,7 +333,7 @@ class ClusterFaults:
         self._cluster.command("pause_replication", node_id=node)
 
     def resume_replication(self, node: int) -> None:
-        """Let it go on."""
+        """Let it continue."""
         self._cluster.command("resume_replication", node_id=node)
 
     def remove(self, rule_id: int) -> None:
@@ -345,7 +345,7 @@ class ClusterFaults:
         self._cluster.command("clear_faults")
 
     def hits(self, rule_id: int) -> int:
-        """How many requests have suffered a rule."""
+        """Return how many requests have suffered a rule."""
         return int(self._cluster.command("fault_hits", rule_id=rule_id))
 
 

@@ -7,7 +7,7 @@ Rules
 1. A snapshot is replaced as a whole (write, force to disk, rename). Its ``generation`` is that of the last plus one.
 2. A journal begins with the generation of the snapshot that it continues, and counts for no other. A crash between the
    new snapshot and its journal leaves a journal of the generation before, which the snapshot holds already.
-3. Each line of the journal has a checksum. A last line that is torn was never acknowledged and is dropped. Damage
+3. Each line of the journal has a checksum. A last line that is incomplete was never acknowledged and is dropped. Damage
    before the last line is an error: changes that were acknowledged would be lost.
 
 The meaning of a snapshot and of a change belongs to :class:`~pyconsumer.broker.controller.Controller`.
@@ -166,9 +166,11 @@ class ClusterFile:
             )
             self._generation = generation  # the next snapshot must not be taken for the one of that journal
         elif generation == self._generation:
-            torn = bad < len(changes) or lines[-1] != b""
-            if torn:
-                _log.warning("%s: the last line is torn; its change was not acknowledged and is dropped", self._journal)
+            incomplete = bad < len(changes) or lines[-1] != b""
+            if incomplete:
+                _log.warning(
+                    "%s: the last line is incomplete; its change was not acknowledged and is dropped", self._journal
+                )
             else:
                 self._journal_size = len(content)
             return whole[1:]

@@ -72,8 +72,8 @@ _TOPIC_TABLE = (
     BrokerSetting(
         "file.delete.delay.ms", _LONG, 60_000, "Delay before a deleted segment's file goes.", between(0), used=False
     ),
-    BrokerSetting("flush.messages", _LONG, _MAX_LONG, "Force to disk after so many records.", between(1)),
-    BrokerSetting("flush.ms", _LONG, _MAX_LONG, "Force to disk after so many ms.", between(0)),
+    BrokerSetting("flush.messages", _LONG, _MAX_LONG, "Force to disk after this many records.", between(1)),
+    BrokerSetting("flush.ms", _LONG, _MAX_LONG, "Force to disk after this many ms.", between(0)),
     BrokerSetting("follower.replication.throttled.replicas", _LIST, [], "Throttled follower replicas.", used=False),
     BrokerSetting("index.interval.bytes", _INT, 4096, "Bytes of log between two index entries.", between(0)),
     BrokerSetting("leader.replication.throttled.replicas", _LIST, [], "Throttled leader replicas.", used=False),
@@ -184,11 +184,11 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("auto.leader.rebalance.enable", _BOOLEAN, True, "Whether leaders move back to preferred replicas."),
     BrokerSetting("background.threads", _INT, 10, "Threads for background work.", between(1), used=False),
-    BrokerSetting("broker.rack", _STRING, None, "Rack of the broker, told to clients."),
+    BrokerSetting("broker.rack", _STRING, None, "Rack of the broker, sent to clients."),
     BrokerSetting(
-        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after so many ms; -1: never."
+        "connections.max.idle.ms", _LONG, 600_000, "Idle connections are closed after this many ms; -1: never."
     ),
-    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime told to SASL clients; 0: none (KIP-368)."),
+    BrokerSetting("connections.max.reauth.ms", _LONG, 0, "Session lifetime sent to SASL clients; 0: none (KIP-368)."),
     BrokerSetting("controlled.shutdown.enable", _BOOLEAN, True, "Whether leaders move away before a stop.", used=False),
     BrokerSetting("default.replication.factor", _INT, 1, "Replicas of a topic for which none are named.", between(1)),
     BrokerSetting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
@@ -441,7 +441,7 @@ class BrokerConfig:
 
     @staticmethod
     def is_dynamic(name: str) -> bool:
-        """Whether a setting may be changed while the broker runs."""
+        """Return whether a setting may be changed while the broker runs."""
         return name in _DYNAMIC
 
     def set_dynamic(self, for_all: Mapping[str, object], for_this: Mapping[str, object]) -> None:
@@ -498,7 +498,7 @@ class BrokerConfig:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What a log needs to know of its topic's settings, resolved against the broker's. Names as in Kafka."""
+    """The settings of a topic that its logs need, resolved against the broker's. Names as in Kafka."""
 
     compact: bool = False
     delete: bool = True
@@ -590,7 +590,8 @@ def resolve_topic(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Re
 
 
 def _broker_default(name: str, broker: BrokerConfig) -> tuple[Value, list[Layer]]:
-    """What the broker's settings make of a topic setting that the topic does not have, and where that comes from.
+    """Return what the broker's settings make of a topic setting that the topic does not have, and where that comes
+    from.
 
     What was set in any unit is stronger than a default. The layers hold the values as they were set, in their unit.
     """

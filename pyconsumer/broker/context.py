@@ -1,4 +1,4 @@
-"""What a handler is told about a request, and how it waits.
+"""The context of a request for its handler, and how a handler waits.
 
 Handlers are coroutines, but they know no event loop: the only thing they await is :func:`settle`, which hands a
 :class:`Deferred` to whoever runs them. That is the connection in the server (:func:`drive`), and the same function in a
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class RequestContext:
-    """Where a request came from and how it is to be answered.
+    """The origin of a request, and the way to answer it.
 
     Attributes:
         api_key, api_version, correlation_id: from its header.

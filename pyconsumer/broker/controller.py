@@ -1,4 +1,4 @@
-"""What the cluster knows of itself: topics, who leads their partitions, settings, blocks of producer ids.
+"""The state of the cluster: topics, leaders of partitions, settings, blocks of producer ids.
 
 A change is in the cluster's files (:mod:`.cluster_file`) before it is answered or any broker acts on it. If that fails,
 nothing has changed, and the ``OSError`` goes to whoever wanted it.
@@ -65,7 +65,7 @@ _MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 
 
 class IsrChange(NamedTuple):
-    """What a leader wants the ISR of one of its partitions to be, as of its leader epoch."""
+    """A leader's request for a new ISR of one of its partitions, as of its leader epoch."""
 
     topic: str
     partition: int
@@ -288,7 +288,7 @@ class Controller:
     def alter_isrs(self, node: int, changes: Sequence[IsrChange]) -> None:
         """A leader has seen replicas catch up or fall behind.
 
-        Changes that come too late are passed over: those of a leader that was replaced, and of topics that are gone.
+        Changes that come too late are skipped: those of a leader that was replaced, and of topics that are gone.
         Brokers that are not alive don't enter an ISR (KIP-903).
         """
         changed: dict[str, list[PartitionState]] = {}

@@ -10,7 +10,7 @@ on a connection, anything in a simulation. So answers are collected while a requ
 worked on, and given when all of it is done: nobody is called with a group that is half changed.
 
 What such a next step leads to waits for its turn behind the answers that are ready: they are given by one loop, however
-many clients go on at once. An answer that breaks is logged and is nobody else's business.
+many clients continue at once. An answer that breaks is logged and is nobody else's business.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class PendingReplies:
         self._ready: deque[Callable[[], None]] = deque()
 
     def put(self, waiter: Deferred[T] | None, value: T) -> None:
-        """Answer a request; without a waiter nothing is done, nor for one that was told of an error before its turn."""
+        """Reply to a request. No-op if nobody waits, or if the waiter has already failed."""
         if waiter is not None:
             self._ready.append(partial(_give, waiter, value))
 

@@ -1,4 +1,4 @@
-"""Who leads a partition and who is in sync: the rules of the controller, as functions of a partition's state.
+"""Elections: who leads a partition and who is in sync, as functions of a partition's state.
 
 1. The leader is the first of the replicas, in the order in which they were assigned, that is in sync and alive.
 2. Whenever the leader changes, also to nobody, the leader epoch rises by one. A replica that leaves or enters the ISR
@@ -22,7 +22,7 @@ NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """Who has a partition: node ids of its replicas and of those in sync. ``leader`` is -1 without one."""
+    """A partition's replicas and those in sync, by node id. ``leader`` is -1 without one."""
 
     leader: int
     leader_epoch: int

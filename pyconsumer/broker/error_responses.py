@@ -1,4 +1,4 @@
-"""What a client is told of a request that failed."""
+"""Responses for requests that failed."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Faults:
         self._rules.clear()
 
     def hits(self, rule_id: int) -> int:
-        """How many requests have suffered a rule."""
+        """Return how many requests have suffered a rule."""
         return self._rules[rule_id].hits
 
     def take(self, api_key: int, node: int, client_id: str, topics: set[str]) -> FaultRule | None:

@@ -24,7 +24,7 @@ __all__ = ["CachedPartition", "FetchContext", "FetchSessions", "PartitionKey"]
 
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
-#: A session that was not used for so long may be given up for a new one.
+#: A session that was not used for this long may be closed for a new one.
 _EVICT_AFTER_S: Final = 120.0
 
 #: Topic name (before version 13, else empty), topic id, partition.
@@ -33,14 +33,14 @@ PartitionKey = tuple[str, bytes, int]
 
 @dataclass(slots=True)
 class CachedPartition:
-    """A partition of a session: what the client asks for, and what it was told last."""
+    """A partition of a session: what the client asks for, and what it was sent last."""
 
     wanted: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether an answer must be sent; remembers it as sent."""
+        """Return whether an answer must be sent; remembers it as sent."""
         news = (
             bool(answer.records)
             or answer.high_watermark != self.high_watermark
@@ -68,7 +68,7 @@ class _Session:
 
 
 class FetchContext:
-    """What one fetch request is about. ``partitions`` are to be read in this order."""
+    """The partitions that one fetch request asks for. They are to be read in this order."""
 
     def __init__(
         self, partitions: list[tuple[PartitionKey, CachedPartition]], session: _Session | None, full: bool
@@ -114,7 +114,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, now: float) -> FetchContext:
-        """What a request asks for.
+        """Return what a request asks for.
 
         Raises:
             FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError: the client must begin

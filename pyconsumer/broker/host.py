@@ -40,12 +40,12 @@ _LAST_PORT: Final = 65_535
 
 @dataclass(slots=True)
 class ClusterOptions:
-    """What a cluster is made of.
+    """The options of a cluster.
 
     Attributes:
         data_dir: folder of all data; None: memory.
         config: broker settings by Kafka's names.
-        host: address to listen on; ``advertised_host``: what clients are told, if that is another.
+        host: address to listen on; ``advertised_host``: the address for clients, if that is another.
         ports: per broker, the port of each listener by its name; missing or 0: a free one.
         listeners: names from ``security.LISTENERS``.
         security: what listeners other than PLAINTEXT need.
@@ -290,7 +290,7 @@ class ClusterHost:
     # --- addresses
 
     def endpoints(self, listener: str) -> list[BrokerMetadata]:
-        """Where brokers that are alive listen, as a client of that listener can reach them."""
+        """Return where brokers that are alive listen, as a client of that listener can reach them."""
         host = self.options.advertised_host or self.options.host
         found = []
         for server in self.servers.values():
@@ -301,7 +301,7 @@ class ClusterHost:
         return found
 
     def fenced_endpoints(self, listener: str) -> list[BrokerMetadata]:
-        """Where brokers listened that were killed, and will again."""
+        """Return where brokers listened that were killed, and will again."""
         host, rack = self.options.advertised_host or self.options.host, self._config.value("broker.rack")
         return [
             BrokerMetadata(node_id, host, ports[listener], rack)

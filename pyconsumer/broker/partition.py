@@ -11,7 +11,7 @@ Rules:
    it was appended.
 4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began;
    it leaves when it has not caught up for ``replica.lag.time.max.ms``. The controller decides; nothing counts before.
-5. An election begins an epoch at the new leader's log end offset. A follower whose log parts from that cuts its own
+5. An election begins an epoch at the new leader's log end offset. A follower whose log diverges from that cuts its own
    back to where they part before it copies on (KIP-101, KIP-279, KIP-595).
 
 Nothing here opens a socket or reads a clock: times are arguments.
@@ -45,7 +45,7 @@ Watcher = Callable[[int], None]
 
 
 class FollowerProgress:
-    """What a leader knows of a follower.
+    """A follower's progress as its leader knows it.
 
     Attributes:
         log_end_offset, log_start_offset: of its log, -1 until it has asked for something.
@@ -71,15 +71,15 @@ class FollowerProgress:
         self._asked_at, self._leader_end = now, leader_end
 
     def is_caught_up(self, leader_end: int, now: float, lag_s: float) -> bool:
-        """Whether it has everything, or had so no longer than ``lag_s`` ago."""
+        """Return whether it has everything, or had so no longer than ``lag_s`` ago."""
         return self.log_end_offset == leader_end or now - self.caught_up_at <= lag_s
 
 
 class ReplicaRead(NamedTuple):
-    """What a leader answers a follower: batches, and bounds of its log.
+    """A leader's response to a follower: batches, and the bounds of its log.
 
-    ``diverging``: an epoch and the offset where it ends; the follower's log parts from the leader's, and it has to cut
-    its own before it asks again. Nothing else counts then.
+    ``diverging``: an epoch and the offset where it ends; the follower's log diverges from the leader's, and it has to
+    cut its own before it asks again. Nothing else counts then.
     """
 
     records: bytes = b""
@@ -183,7 +183,7 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """How many replicas must be in sync: ``min.insync.replicas``, but not more than there are."""
+        """Return how many replicas must be in sync: ``min.insync.replicas``, but not more than there are."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     def append(self, records: Buffer, *, acks: int = -1, from_client: bool = True) -> AppendResult:
@@ -217,7 +217,7 @@ class Partition:
         return result
 
     def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
-        """Whether what ends at ``end_offset`` and was appended in an epoch is acknowledged (rule 3).
+        """Return whether what ends at ``end_offset`` and was appended in an epoch is acknowledged (rule 3).
 
         Returns:
             None: not yet. 0: it is. Else an error code: NOT_LEADER_OR_FOLLOWER if that epoch is over,
@@ -264,7 +264,7 @@ class Partition:
         max_bytes: int,
         now: float,
     ) -> ReplicaRead:
-        """What a follower has to append at ``offset``, its log end offset; what it has is noted.
+        """Return what a follower has to append at ``offset``, its log end offset; what it has is noted.
 
         Args:
             leader_epoch: the one that it is in; ``last_epoch``: that of its last batch, -1 if its log is empty.
@@ -298,7 +298,7 @@ class Partition:
         return ReplicaRead(records, self.high_watermark, self.log.log_start_offset)
 
     def diverging(self, last_epoch: int, end_offset: int) -> tuple[int, int] | None:
-        """Where another log, with a last batch of ``last_epoch`` before ``end_offset``, parts from this one.
+        """Return where another log, with a last batch of ``last_epoch`` before ``end_offset``, diverges from this one.
 
         Returns:
             the greatest epoch that both may have, and where it ends here; None if the logs don't part.
@@ -329,7 +329,7 @@ class Partition:
             self.on_progress(self)
 
     def starts_everywhere_at(self, offset: int) -> bool:
-        """Whether everything before ``offset`` is hidden on all replicas in sync."""
+        """Return whether everything before ``offset`` is hidden on all replicas in sync."""
         return self.log.log_start_offset >= offset and all(
             progress.log_start_offset >= offset for progress in self._in_sync
         )
@@ -353,7 +353,7 @@ class Partition:
             self.high_watermark = max(self.high_watermark, self.log.log_start_offset)
 
     def truncate_to_divergence(self, epoch: int, end_offset: int) -> None:
-        """Cut the log back to where it parts from the leader's, which says where an epoch ends there (rule 5)."""
+        """Cut the log back to where it diverges from the leader's, which says where an epoch ends there (rule 5)."""
         end = self.log.log_end_offset
         _, own_end = self.log.epochs.end_offset(epoch, end)
         self.truncate_to(min(end_offset, end if own_end < 0 else own_end))

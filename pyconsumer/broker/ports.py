@@ -1,8 +1,9 @@
 """Ports of brokers that were killed and will come back.
 
 While a killed broker is away, the system may give its port to anybody who asks for a free one, and the broker could not
-listen there again. So whoever will start it again holds the port meanwhile: by a socket that is bound and does not
-listen, so that clients are refused as by a broker that is down. The broker that comes back listens on that very socket.
+listen there again. So whoever will start it again holds the port in the meantime: by a socket that is bound and does
+not listen, so that clients are refused as by a broker that is down. The broker that comes back listens on that very
+socket.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def run_broker(
         brokers: how many, in this one process.
         data_dir: where data is kept. None: a temporary folder that is removed at the end. ``":memory:"``: no files.
         config: broker settings by Kafka's names.
-        advertised_host: what clients are told to connect to: a name or address by which all of them reach this
+        advertised_host: the address that clients connect to: a name or address by which all of them reach this
             machine. By default ``host``, or ``localhost`` if that means all addresses, which lets no other machine in.
         announce: called with ``HOST:PORT[,...]`` when requests are answered; prints ``listening on ...`` by default.
 

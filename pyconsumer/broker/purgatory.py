@@ -15,7 +15,7 @@ __all__ = ["AppendProgress", "DelayedFetch", "DelayedProduce", "DelayedStart"]
 
 
 class _Delayed(ABC):
-    """Waits for news of partitions until nothing is left to wait for, which ``_is_complete`` tells, or the time is up.
+    """Waits for news of partitions until nothing is left to wait for (``_is_complete``), or the time is up.
 
     Args:
         timer: where the end of the wait is set.
@@ -44,11 +44,11 @@ class _Delayed(ABC):
 
     @abstractmethod
     def _is_complete(self, size_bytes: int) -> bool:
-        """Whether the wait is over; ``size_bytes``: see :data:`.partition.Watcher`."""
+        """Return whether the wait is over; ``size_bytes``: see :data:`.partition.Watcher`."""
 
     @abstractmethod
     def _set(self) -> None:
-        """Tell who waits."""
+        """Notify the waiter."""
 
     def _end(self) -> None:
         if not self._over:
@@ -67,7 +67,7 @@ class _Delayed(ABC):
 class DelayedFetch(_Delayed):
     """A fetch that waits until enough bytes have come, or ``max_wait_ms`` is over.
 
-    It is told of bytes as high watermarks move, so the number is that of batches as stored.
+    It hears of bytes as high watermarks move, so the number is that of batches as stored.
 
     Args:
         until: monotonic seconds.
@@ -95,7 +95,7 @@ class DelayedFetch(_Delayed):
 
 
 class AppendProgress(NamedTuple):
-    """What waits for its replicas: where it ends, and the leader epoch in which it was appended."""
+    """An append that waits for its replicas: its end offset, and the leader epoch in which it was made."""
 
     partition: Partition
     end_offset: int

@@ -1,4 +1,4 @@
-"""How a broker's replicas follow their leaders: it asks for what is missing, appends it, and asks again.
+"""Replication: a broker's followers fetch from their leaders, append what they get, and fetch again.
 
 Nobody looks again and again: a leader wakes its followers when it has something new, and then they fetch until they
 have it all. All of a broker's partitions take turns, in pieces, so that a broker that comes back with much to catch up
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 #: Bytes that are copied before others get their turn.
 _BYTES_AT_A_TIME: Final = 4 << 20
-#: After an error a partition is left alone so long.
+#: The pause of a partition after an error.
 _BACKOFF_S: Final = 1.0
 
 
@@ -69,7 +69,7 @@ class ReplicaFetcher:
 
     @property
     def paused(self) -> bool:
-        """Whether it was told to copy nothing."""
+        """Return whether replication is paused."""
         return self._paused
 
     def pause(self) -> None:
@@ -77,7 +77,7 @@ class ReplicaFetcher:
         self._paused = True
 
     def resume(self) -> None:
-        """Go on, with all partitions."""
+        """Continue, with all partitions."""
         self._paused = False
         self._look_again()
 
@@ -160,10 +160,12 @@ class ReplicaFetcher:
                 before, last_epoch = log.log_end_offset, log.epochs.latest
                 partition.truncate_to_divergence(*answer.diverging)
                 if (log.log_end_offset, log.epochs.latest) == (before, last_epoch):
-                    raise KafkaError(f"its log parts from the leader's at {answer.diverging}, but cannot be cut there")
+                    raise KafkaError(
+                        f"its log diverges from the leader's at {answer.diverging}, but cannot be truncated there"
+                    )
                 if log.log_end_offset < before:
                     _log.info(
-                        "node %d: %s parts from its leader's log: cut from offset %d to %d",
+                        "node %d: %s diverges from its leader's log: truncated from offset %d to %d",
                         self._node_id,
                         partition.tp,
                         before,

@@ -1,4 +1,4 @@
-"""Where an embedded cluster runs: in a child process, or in a thread of its program."""
+"""Runners of an embedded cluster: a child process, or a thread of its program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster does from time to time, unasked: retention, compaction, checkpoints, flushes, replicas that lag."""
+"""Scheduled tasks of a cluster: retention, compaction, checkpoints, flushes, replicas that lag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ScheduledTasks"]
 
 _log = logging.getLogger(__name__)
 
-#: How long compaction goes on at a time; it rests as long.
+#: How long compaction continues at a time; it rests as long.
 _CLEANER_STEP_S: Final = 0.005
 
 
@@ -79,7 +79,7 @@ class ScheduledTasks:
             self.forget(node_id)
 
     def forget(self, node_id: int) -> None:
-        """A broker is gone: a compaction that was going on is given up, and its files are removed."""
+        """A broker is gone: a compaction that was continuing is given up, and its files are removed."""
         cleaner = self._cleaners.pop(node_id, None)
         if cleaner is not None:
             cleaner.cancel()

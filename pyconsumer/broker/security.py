@@ -1,4 +1,4 @@
-"""Who a connection belongs to: TLS without a socket, and SASL PLAIN (KIP-43, KIP-152, KIP-368)."""
+"""Authentication of connections: TLS without a socket, and SASL PLAIN (KIP-43, KIP-152, KIP-368)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TLS_RECORD_BYTES: Final = 16384
 
 @dataclass(frozen=True, slots=True)
 class SecurityConfig:
-    """What listeners other than PLAINTEXT need.
+    """The certificates and users that listeners other than PLAINTEXT need.
 
     Attributes:
         cert_file: PEM file of the server's certificate and chain; ``key_file``: its key if that is elsewhere.
@@ -98,7 +98,7 @@ class PlainUsers:
 
 @dataclass(slots=True)
 class Session:
-    """What is known of a connection's client.
+    """The client of a connection, as far as it has identified itself.
 
     Attributes:
         needs_login: nothing but ApiVersions and SASL is served yet.

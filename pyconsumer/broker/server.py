@@ -90,7 +90,7 @@ class BrokerServer:
             self._accept(sock, str(address[0]), name)
 
     def _accept_again(self, listener: socket.socket, name: str) -> None:
-        if listener in self._listeners:  # or it was closed meanwhile
+        if listener in self._listeners:  # or it was closed in the meantime
             self.loop.add_reader(listener, self._on_acceptable, listener, name)
 
     def _accept(self, sock: socket.socket, host: str, name: str) -> None:

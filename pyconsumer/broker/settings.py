@@ -1,4 +1,4 @@
-"""How one broker or topic setting is described, read from text and checked. The tables are in ``config``."""
+"""Descriptions of broker and topic settings: their types, how they are read from text and checked. The tables are in"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, with the numbers of DescribeConfigs."""
+    """The source of a value, with the numbers of DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2

@@ -82,7 +82,7 @@ def cli(ctx: click.Context, verbose: int) -> None:
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         )
     elif ctx.invoked_subcommand != "broker":
-        # What goes wrong is told once, by the error that ends the command. A broker runs on, and tells as it goes.
+        # A failure is reported once, by the error that ends the command. A broker keeps running and logs as it goes.
         logging.getLogger("pyconsumer").addHandler(logging.NullHandler())
 
 

@@ -30,7 +30,7 @@ __all__ = ["command"]
     show_default=True,
     help="Most records of a batch, that is, of a folder in the archive.",
 )
-@click.option("--follow", is_flag=True, help="Go on with what comes later, until interrupted.")
+@click.option("--follow", is_flag=True, help="Continue with what comes later, until interrupted.")
 @json_option
 def command(
     topic: str,

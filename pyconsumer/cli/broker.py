@@ -27,7 +27,7 @@ def _only_this_machine(host: str) -> bool:
 @click.option(
     "--advertised-host",
     metavar="NAME",
-    help="What clients are told to connect to: the name or address by which they all reach this machine. "
+    help="The address that clients connect to: the name or address by which they all reach this machine. "
     "[default: --host, or localhost if that is 0.0.0.0]",
 )
 @click.option("--data-dir", metavar="FOLDER", help="Where records are kept; a temporary folder by default.")

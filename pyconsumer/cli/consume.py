@@ -23,11 +23,11 @@ __all__ = ["command"]
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest record where nothing is committed.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Read only this partition (of one topic).")
 @click.option("-o", "--offset", type=click.IntRange(0), help="Start there; needs --partition.")
-@click.option("-n", "--max-messages", type=click.IntRange(1), help="End after so many records.")
+@click.option("-n", "--max-messages", type=click.IntRange(1), help="End after this many records.")
 @click.option(
     "--idle-ms",
     type=click.IntRange(1),
-    help="End when no record came for so long. The time until a group has given partitions does not count.",
+    help="End when no record came for this time. The time until a group has given partitions does not count.",
 )
 @click.option("--keys", is_flag=True, help="Print key, a tab, then the value.")
 def command(

@@ -103,7 +103,7 @@ class Row:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are left to read."""
+        """Return how many offsets are left to read."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 

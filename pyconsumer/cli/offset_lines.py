@@ -90,7 +90,7 @@ class Found:
 
     @property
     def group(self) -> str | None:
-        """The group, None where it cannot be told."""
+        """The group, None where it is not known."""
         return self.key.group if isinstance(self.key, (OffsetCommitKey, GroupMetadataKey, NewerKey)) else None
 
     @property
@@ -108,7 +108,7 @@ class Found:
 
 
 def as_text(found: Found, form: str) -> str | None:
-    """A record as a line; None if this format has none for it (those of Kafka pass over what is not theirs)."""
+    """A record as a line; None if this format has none for it (those of Kafka skip what is not theirs)."""
     if form == "text":
         return f"{found.partition}@{found.offset} {_text(found)}"
     if found.problem or found.marker or found.raw_key is None or not (found.is_offset or found.is_group):
@@ -203,8 +203,8 @@ def as_document(found: Found) -> dict[str, object]:
             one.member_id: None if (owned := assignment_of(found.value, one)) is None else [[*tp] for tp in owned]
             for one in found.value.members
         }
-    told = {"problem": found.problem, "marker": found.marker}
-    return document | {name: text for name, text in told.items() if text}
+    extra = {"problem": found.problem, "marker": found.marker}
+    return document | {name: text for name, text in extra.items() if text}
 
 
 def _key_data(found: Found) -> object:
@@ -265,7 +265,7 @@ def _member_data(one: MemberMetadata, version: int) -> dict[str, object]:
 
 
 def assignment_of(group: GroupMetadataValue, member: MemberMetadata) -> list[TopicPartition] | None:
-    """What a member was assigned; None if its bytes are in a format of their own."""
+    """Return what a member was assigned; None if its bytes are in a format of their own."""
     if not member.assignment:
         return []
     if group.protocol_type != "consumer":

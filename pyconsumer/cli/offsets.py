@@ -67,7 +67,7 @@ def dump(
 
     Every commit is shown as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, newest last; those of transactions
     that were aborted or are still open, too. A tombstone says that an offset or a group was removed. Records of
-    newer group protocols are shown by type, group, member and size. A damaged file is told with the place of the
+    newer group protocols are shown by type, group, member and size. A damaged file is reported with the place of the
     damage; its good records before that and the other files are still shown, and the exit status is 1.
     """
     if json_output and form != "text":
@@ -153,7 +153,7 @@ class Files:
     """The segments of ``__consumer_offsets`` below a folder.
 
     Attributes:
-        damaged: whether something was wrong with a file; standard error told what.
+        damaged: whether something was wrong with a file, as reported on standard error.
     """
 
     def __init__(self, root: Path, group: str | None, partition: int | None) -> None:

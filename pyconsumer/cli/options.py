@@ -1,4 +1,4 @@
-"""What several commands share: the address of the cluster, client settings, output as JSON."""
+"""Options that several commands share: the address of the cluster, client settings, output as JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _command_config(ctx: click.Context, _parameter: click.Parameter, path: str |
 def connected(function: F) -> F:
     """Adds ``-b/--bootstrap-servers``, ``--command-config``, ``--config`` and ``--timeout-ms`` to a command."""
     function = click.option(
-        "--timeout-ms", type=click.IntRange(1), default=30_000, show_default=True, help="Give up after so long."
+        "--timeout-ms", type=click.IntRange(1), default=30_000, show_default=True, help="Give up after this time."
     )(function)
     function = click.option(
         "--config",
@@ -101,7 +101,7 @@ def client_options(servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def console(*, markup: bool = True) -> Console:
-    """Where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal.
+    """Return where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal.
 
     Args:
         markup: whether ``[bold]`` is an order. It must be False where names that others chose are printed.
@@ -128,7 +128,7 @@ class _PrintableTable(Table):
 
 
 def table(*headings: str, right: Collection[str] = ()) -> Table:
-    """An empty table. What is too long for a column goes on in its next line, and control characters are escaped.
+    """An empty table. What is too long for a column continues in its next line, and control characters are escaped.
 
     Args:
         headings: of its columns.

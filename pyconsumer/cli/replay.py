@@ -12,7 +12,7 @@ __all__ = ["command"]
 
 @click.command(
     help="Send the records of an archive to a topic, with Spark: keys, values, headers and times.\n\n"
-    "Run it again after it was killed: it goes on with the batch that it was at, so none is missing; some records of "
+    "Run it again after it was killed: it continues with the batch that it was at, so none is missing; some records of "
     "that batch may come twice. The topic must be there; give it a retention time that fits the records' age."
 )
 @click.argument("folder", metavar="DIR")

@@ -21,12 +21,12 @@ __all__ = ["reset_offsets"]
 Wanted = dict[str, list[int] | None]
 """Partitions by topic; None: all of them."""
 
-_WITHOUT_MEMBERS = ("", "Empty", "Dead")  # empty: the broker is too old to tell in a list
+_WITHOUT_MEMBERS = ("", "Empty", "Dead")  # empty: the broker is too old to say so in a list
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to: the option of the command and its value."""
+    """The target of a reset: the option of the command and its value."""
 
     option: str
     value: int = 0
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What happens to one partition. ``note`` says why ``new`` is another offset than the one asked for."""
+    """The change of one partition's offset. ``note`` says why ``new`` is another offset than the one asked for."""
 
     partition: TopicPartition
     old: int | None
@@ -105,7 +105,9 @@ def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: st
     callback=datetime_argument,
     help="To the first record at or after an ISO 8601 time; UTC if it names no zone.",
 )
-@click.option("--shift-by", type=int, metavar="N", help="By so many records, back if negative, from what is committed.")
+@click.option(
+    "--shift-by", type=int, metavar="N", help="By this many records, back if negative, from what is committed."
+)
 @click.option("--execute", is_flag=True, help="Do it; without this option the result is only shown.")
 def reset_offsets(
     group: str,
@@ -145,7 +147,7 @@ def reset_offsets(
 
 
 def refuse_members(admin: KafkaAdminClient, group: str) -> None:
-    """A member would go on from its own position, and commit that over ours.
+    """A member would continue from its own position, and commit that over ours.
 
     Raises:
         click.ClickException: the group has members.
@@ -153,7 +155,7 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
     try:
         found = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:
-        # None at all, or one of a newer kind that only a list tells of.
+        # None at all, or one of a newer kind that only a list shows.
         state = next((item.state for item in admin.list_groups() if item.group_id == group), "")
         who = f"is {state}"
     else:
@@ -166,7 +168,8 @@ def refuse_members(admin: KafkaAdminClient, group: str) -> None:
 
 
 def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) -> list[Move]:
-    """What is to be done, by partition in order; an empty ``wanted`` stands for all that the group has committed.
+    """Return what is to be done, by partition in order; an empty ``wanted`` stands for all that the group has
+    committed.
 
     Raises:
         click.ClickException: a partition does not exist, or has no committed offset where one is needed.
@@ -222,7 +225,7 @@ def _existing(admin: KafkaAdminClient, wanted: Mapping[str, list[int] | None]) -
 
 
 def _still_there(admin: KafkaAdminClient, group: str, committed: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the partitions committed for that exist; the others are told of on standard error."""
+    """Those of the partitions committed for that exist; the others are reported on standard error."""
     known = {
         TopicPartition(topic.name, item.partition) for topic in admin.describe_topics() for item in topic.partitions
     }

@@ -1,4 +1,4 @@
-"""What the commands that use Spark share: their options and the session. Spark is imported when it is needed."""
+"""Options and session of the commands that use Spark. Spark is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def progress_bar(*, json_output: bool) -> Progress:
 
 @contextlib.contextmanager
 def _errors_to(handle: int) -> Iterator[None]:
-    """What processes started inside write to standard error goes to a file."""
+    """Redirect to a file what processes started inside write to standard error."""
     kept = os.dup(2)
     try:
         os.dup2(handle, 2)

@@ -11,7 +11,7 @@ __all__ = ["Backoff"]
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long to wait before the next attempt: ``initial * factor ** failures``, spread by jitter, up to a maximum.
+    """The pause before the next attempt: ``initial * factor ** failures``, spread by jitter, up to a maximum.
 
     Args:
         initial: seconds after the first failure.

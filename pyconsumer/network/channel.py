@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "LinkSettings", "LinkStats"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
-# After an answer of so many bytes the next one is likely to be as large.
+# After an answer of that many bytes the next one is likely to be as large.
 _LARGE = 1 << 16
 # How much the system takes in while nobody reads, at most half of what net.ipv4.tcp_rmem allows; see Channel.take_in.
 _TAKEN_IN = 4 << 20
@@ -50,7 +50,7 @@ class LinkStats:
 
 @dataclass(frozen=True, slots=True)
 class LinkSettings:
-    """What all links of a client have in common. Sizes in bytes, -1 for the system's choice."""
+    """Settings that all channels of a client share. Sizes in bytes, -1 for the system's choice."""
 
     client_id: str = ""
     software_version: str = ""
@@ -108,31 +108,33 @@ class Channel:
 
     @property
     def ready(self) -> bool:
-        """Whether requests may be sent."""
+        """Return whether requests may be sent."""
         return self.connection is not None and self.connection.state is State.READY
 
     @property
     def setting_up(self) -> bool:
-        """Whether the connection has never been ready yet."""
+        """Return whether the connection has never been ready yet."""
         return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
 
     @property
     def reaching(self) -> bool:
-        """Whether nobody has answered yet: looking up or connecting."""
+        """Return whether nobody has answered yet: looking up or connecting."""
         return self.connection is None or self.connection.state is State.CONNECTING
 
     @property
     def is_looked_up(self) -> bool:
-        """Whether :meth:`start` may be called now."""
+        """Return whether :meth:`start` may be called now."""
         return self.connection is None and self.lookup.done
 
     def interrupted(self) -> KafkaConnectionError:
-        """What to tell when Ctrl-C fell into something that was done with it, so that nobody knows how far it got."""
+        """Return the error for a channel that Ctrl-C interrupted in the middle of an operation, so that nobody knows
+        how far it got.
+        """
         text = f"connection to {self.address} given up: an interrupt fell into its work"
         return KafkaConnectionError(text, stage=self.stage, address=self.address)
 
     def take_progress(self) -> bool:
-        """Whether a part of an answer has come since the last call."""
+        """Return whether a part of an answer has come since the last call."""
         progress, self._progress = self._progress, False
         return progress and self.connection is not None and self.connection.inside_answer
 
@@ -148,7 +150,7 @@ class Channel:
         self._connect_next(now)
 
     def too_slow(self, now: float, setup_timeout: float) -> None:
-        """The deadline has passed: go on to the next address, with another timeout, if nobody answered at this one.
+        """The deadline has passed: continue to the next address, with another timeout, if nobody answered at this one.
 
         Raises:
             KafkaConnectionError: that was the last address, or somebody did answer.
@@ -305,7 +307,7 @@ class Channel:
 
         Linux acknowledges data beyond ``SO_RCVLOWAT`` late while nobody reads it, and a broker that sends from a small
         buffer (Kafka's has 100 KiB) waits for that: most of the next answer would come only after this one is decoded.
-        Below that mark it acknowledges at once; but then nobody is woken below it, so nobody may wait meanwhile.
+        Below that mark it acknowledges at once; but then nobody is woken below it, so nobody may wait in the meantime.
         """
         if ahead == self._is_ahead or self._socket is None or self.connection is None:
             return

@@ -9,10 +9,10 @@ What is not obvious
 * A turn looks only at peers that something happened to, and at all of them when the earliest deadline has come: a poll
   costs the same with one broker and with a hundred.
 * Nothing is overdue before the sockets have been served: a user who spends a minute between two polls finds the answer
-  that came meanwhile, instead of a timeout.
-* Ctrl-C may fall anywhere. A link that it left in the middle of something is given up in the next turn, be it being set
-  up or in use. A request stays where it is until it has arrived at the next place, so it may be told twice, which its
-  future ignores, but never gets lost.
+  that came in the meantime, instead of a timeout.
+* Ctrl-C may fall anywhere. A channel that was interrupted in mid-operation is closed in the next turn, whether it was
+  being set up or was in use. A request stays in its place until it has arrived at the next, so it may be completed
+  twice, which its future ignores, but never gets lost.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class NetworkClient:
 
     Args:
         config: the settings of :data:`pyconsumer.config.CLIENT_SETTINGS`.
-        metadata: kept fresh by :meth:`poll`; None for a client that only talks to nodes it is told of.
+        metadata: kept fresh by :meth:`poll`; None for a client that only talks to nodes it is given.
         clock: the time.
         max_in_flight: most requests that wait for an answer on one connection; None for any number.
         selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` makes the mechanism of each
@@ -332,11 +332,11 @@ class NetworkClient:
 
     @property
     def closed(self) -> bool:
-        """Whether :meth:`close` was called."""
+        """Return whether :meth:`close` was called."""
         return self._closed
 
     def failures(self) -> str:
-        """What is known of the nodes that cannot be reached: stage, address and last cause of each."""
+        """Return what is known of the nodes that cannot be reached: stage, address and last cause of each."""
         return self._cluster.failures()
 
     def least_loaded_node(self) -> int | None:
@@ -354,7 +354,7 @@ class NetworkClient:
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
         """Close a connection; what waits for it fails with KafkaConnectionError at the next poll.
 
-        Nothing happens if there is none, or if the client is closed, so that those who are told of the close may ask.
+        Nothing happens if there is none, or if the client is closed, so that callbacks of the close may ask.
         """
         if self._closed:
             return
@@ -375,14 +375,14 @@ class NetworkClient:
             self._pool.complete(peer, peer.unsent.popleft(), error)
 
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
-        """How many requests wait for an answer, of one connection or (None) of all."""
+        """Return how many requests wait for an answer, of one connection or (None) of all."""
         if node_id is None:
             return sum(len(peer.outstanding) for peer in self._pool.peers.values())
         peer = self._pool.find(node_id, connection)
         return len(peer.outstanding) if peer is not None else 0
 
     def unsent(self, node_id: int | None = None, connection: str = "main") -> int:
-        """How many requests wait to be sent, on one connection or (None) on all, those for any node included."""
+        """Return how many requests wait to be sent, on one connection or (None) on all, those for any node included."""
         if node_id is None:
             return self._cluster.unsent + sum(len(peer.unsent) for peer in self._pool.peers.values())
         peer = self._pool.find(node_id, connection)
@@ -410,7 +410,7 @@ class NetworkClient:
         return peer.auth_error or peer.health.last_error
 
     def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
-        """What a node supports; None while it is not connected."""
+        """Return what a node supports; None while it is not connected."""
         peer = self._pool.find(node_id, connection)
         link = peer.link if peer is not None else None
         return link.connection.versions if link is not None and link.connection is not None else None

@@ -11,7 +11,7 @@ Rules
        SASL_AUTHENTICATE  its messages go back and forth (KIP-152)                SASL
        READY              requests may be sent                                    established
        REAUTHENTICATING   as SASL_*, on a connection in use (KIP-368)             SASL
-       CLOSED             for good; a new connection is a new object
+       CLOSED             permanently; a new connection is a new object
 
 2. Requests are taken in READY only. A broker answers them in the order in which they were sent; an answer with another
    correlation id than the oldest one's means that the stream is broken, and so does one that cannot be decoded.
@@ -52,7 +52,7 @@ __all__ = ["MOST_RESPONSE_BYTES", "TRANSITIONS", "Connection", "InFlight", "Repl
 
 
 class State(enum.Enum):
-    """Where a connection stands; see the rules."""
+    """The state of a connection; see the rules."""
 
     CONNECTING = "TCP"
     TLS_HANDSHAKE = "TLS"
@@ -112,7 +112,7 @@ class Connection:
     Args:
         address: ``host:port``, for messages.
         client_id: sent with each request.
-        software_version: ours, told to the broker (KIP-511).
+        software_version: ours, sent to the broker (KIP-511).
         tls: encrypt by this session.
         sasl: makes the mechanism of each authentication.
         random: numbers in [0, 1), for the moment of re-authentication.
@@ -156,7 +156,7 @@ class Connection:
         self._written_bytes = 0
         self._unanswered: deque[tuple[int, Any]] = deque()  # end position in the output, token
 
-    # -- what the driver tells ---------------------------------------------------------------------------------------
+    # -- input from the driver ----------------------------------------------------------------------------------------
 
     def connected(self, now: float) -> None:
         """The socket is connected."""
@@ -168,15 +168,15 @@ class Connection:
         self._take_encrypted()
 
     def buffer(self) -> memoryview:
-        """Where to put bytes that were read. Release it before :meth:`received` is called."""
+        """Return where to put bytes that were read. Release it before :meth:`received` is called."""
         return self._reader.buffer() if self._raw is None else self._raw[:]
 
     def received(self, count: int, now: float) -> list[Reply]:
         """Take note of ``count`` (> 0) bytes in the buffer.
 
         Raises:
-            KafkaConnectionError, AuthenticationError: the connection cannot be established; tells stage and cause.
-            ProtocolError: the stream makes no sense.
+            KafkaConnectionError, AuthenticationError: the connection cannot be established; the message names stage and
+            cause. ProtocolError: the stream makes no sense.
         """
         if self._tls is None:
             return self._frames(count, now)
@@ -250,7 +250,7 @@ class Connection:
 
     @property
     def ready(self) -> bool:
-        """Whether requests may be sent."""
+        """Return whether requests may be sent."""
         return self.state is State.READY
 
     def send(self, message: Message, version: int, token: Any, now: float, *, expect_response: bool = True) -> None:
@@ -269,19 +269,21 @@ class Connection:
         self._start_sasl(now)
 
     def output(self) -> list[memoryview]:
-        """What to write next, in order; empty if there is nothing. Tell by :meth:`wrote` how much was written."""
+        """Return the bytes to write next, in order; empty if there are none. Report by :meth:`wrote` how much was
+        written.
+        """
         if len(self._out) <= _MAX_PIECES:
             return list(self._out)
         return [self._out[i] for i in range(_MAX_PIECES)]
 
     @property
     def inside_answer(self) -> bool:
-        """Whether a part of an answer has come, and not its end."""
+        """Return whether a part of an answer has come, and not its end."""
         return self._reader.inside_frame
 
     @property
     def has_output(self) -> bool:
-        """Whether there is something to write."""
+        """Return whether there is something to write."""
         return bool(self._out)
 
     def wrote(self, count: int) -> list[Any]:

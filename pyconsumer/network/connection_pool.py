@@ -34,7 +34,7 @@ __all__ = ["ConnectionPool"]
 log = logging.getLogger("pyconsumer.network")
 
 _MAX_INT32 = 0x7FFFFFFF
-# Links that take in ahead: that costs each two calls of the system for a wait, whoever the wait is for.
+# At most this many channels use SO_RCVLOWAT read-ahead: each costs two system calls per wait.
 _MOST_AHEAD = 8
 
 
@@ -72,7 +72,7 @@ class ConnectionPool:
         """Whether a connection became ready, or something was received or failed, since the owner lowered it."""
         self.max_in_flight = max_in_flight
         self.where: Callable[[Node], BrokerMetadata | None] = lambda peer: None
-        """Tells where the node of a peer listens; None if that is not known."""
+        """Return the address of a node; None if it is not known."""
         self.on_lost: Callable[[Node, KafkaError, float], None] = lambda peer, error, now: None
         """Called when a link broke or could not be established."""
         self.bulk: dict[Channel, None] = {}
@@ -167,10 +167,10 @@ class ConnectionPool:
         return self._timer_at
 
     def _mend(self, now: float) -> None:
-        """The last turn did not come to its end: Ctrl-C fell into it, or something raised.
+        """The last turn did not come to its end: Ctrl-C interrupted it, or something raised.
 
         A link that was being worked on may be half connected, not registered, or out of step; it is given up. Lookups
-        that were taken in are looked at again, and so is every peer.
+        that were taken in are checked again, and so is every peer.
         """
         peer = self._touched
         if peer is not None and peer.link is not None:
@@ -323,7 +323,7 @@ class ConnectionPool:
         was_up = link is not None and link.deadline == math.inf
         self.drop_link(peer)
         self.stats.connections_failed += 1
-        # Each cause is told once, until the node has answered: a broker that is away for an hour is one line.
+        # Each cause is logged once, until the node has answered: a broker that is away for an hour is one line.
         repeated = str(peer.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not peer.health.failures else logging.WARNING
         log.log(level, "node %s: %s", peer.node_id, cause)
@@ -333,7 +333,7 @@ class ConnectionPool:
         peer.wanted = False
         self.happened = True
         if error is not cause and peer.outstanding:
-            # The stream makes no sense: that is told to the request whose answer was due.
+            # Protocol error: the oldest request in flight fails with it, the others with the connection error.
             self.complete(peer, next(iter(peer.outstanding)), error)
         self.fail_all(peer, cause)
         self.on_lost(peer, error, now)
@@ -397,7 +397,7 @@ class ConnectionPool:
 
     @property
     def has_completed(self) -> bool:
-        """Whether :meth:`fire` has something to do."""
+        """Return whether :meth:`fire` has something to do."""
         return bool(self._completed)
 
     def complete(self, peer: Node | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
@@ -411,7 +411,7 @@ class ConnectionPool:
         """Fail everything that waits for a peer, sent or not."""
         while peer.outstanding:
             self.complete(peer, next(iter(peer.outstanding)), error)
-        while peer.unsent:  # first told, then taken: Ctrl-C may fall between the two, and the first answer counts
+        while peer.unsent:  # first failed, then removed: Ctrl-C may fall between the two, and the first result counts
             self.complete(peer, peer.unsent[0], error)
             peer.unsent.popleft()
 

@@ -80,8 +80,8 @@ def _canonical(endpoint: Endpoint) -> str:
 class Lookup:
     """A name that is being looked up. ``endpoints`` or ``error`` is set when ``done`` is.
 
-    ``at_once``: it was done when it was started. One that a thread finished meanwhile is not: :meth:`NameService.take`
-    will give it out, and it must not be used twice.
+    ``at_once``: it was done when it was started. One that a thread finished in the meantime is not:
+    :meth:`NameService.take` will give it out, and it must not be used twice.
     """
 
     __slots__ = ("at_once", "done", "endpoints", "error", "host", "owner", "port")

@@ -1,8 +1,9 @@
-"""Cuts a stream of bytes into frames: an int32 with a size, then so many bytes.
+"""Cuts a stream of bytes into frames: an int32 with a size, then that many bytes.
 
-Whoever has bytes puts them where :meth:`FrameReader.buffer` says and tells how many by :meth:`FrameReader.advance`.
-Between frames that is a small buffer, so that a size and a short frame, or several, come with one read; for the rest
-of a larger frame it is the frame itself, so that a fetched megabyte is read straight to where it will be decoded.
+Whoever has bytes puts them where :meth:`FrameReader.buffer` says and reports their number by
+:meth:`FrameReader.advance`. Between frames that is a small buffer, so that a size and a short frame, or several, come
+with one read; for the rest of a larger frame it is the frame itself, so that a fetched megabyte is read straight to
+where it will be decoded.
 
 The memory of a large frame is used again for the next one if nobody has a view of it by then: new memory would be
 filled with zeros first, which takes as long as to read a fifth of it. So whoever keeps a frame, keeps a view of it.
@@ -51,7 +52,7 @@ class FrameReader:
 
     @property
     def inside_frame(self) -> bool:
-        """Whether the stream would be cut in the middle of a frame if it ended now."""
+        """Return whether the stream would be cut in the middle of a frame if it ended now."""
         return self._frame is not None or self._small_filled > 0
 
     @property
@@ -60,7 +61,7 @@ class FrameReader:
         return bytes(self._small[: self._small_filled])
 
     def buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
+        """Return where the next bytes go; never empty."""
         if self._frame is None:
             return memoryview(self._small)[self._small_filled :]
         if self._frame_view is None:
@@ -134,5 +135,5 @@ class FrameReader:
 
 
 def looks_like_tls(head: bytes) -> bool:
-    """Whether bytes begin like a TLS alert or handshake record: then a plain client spoke to a TLS port."""
+    """Return whether bytes begin like a TLS alert or handshake record: then a plain client spoke to a TLS port."""
     return len(head) >= 2 and head[0] in (0x15, 0x16) and head[1] == 3

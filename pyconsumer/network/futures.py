@@ -16,7 +16,7 @@ never sleeps. Where it has to wait it yields a :class:`Wait`. A driver runs it:
 
 :func:`drive` does that, given what polls; ``NetworkClient.run`` and ``ConsumerNetworkClient.run`` use it.
 
-A step of a blocking call that goes on in the background of others, so that ``poll`` has one wait for everything.
+A step of a blocking call that continues in the background of others, so that ``poll`` has one wait for everything.
 """
 
 from __future__ import annotations
@@ -62,17 +62,17 @@ class RequestFuture(Generic[T]):
 
     @property
     def done(self) -> bool:
-        """Whether it has succeeded or failed."""
+        """Return whether it has succeeded or failed."""
         return self._value is not _PENDING or self._exception is not None
 
     @property
     def succeeded(self) -> bool:
-        """Whether there is a value."""
+        """Return whether there is a value."""
         return self._value is not _PENDING
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error."""
+        """Return whether there is an error."""
         return self._exception is not None
 
     @property
@@ -93,7 +93,7 @@ class RequestFuture(Generic[T]):
 
     @property
     def retriable(self) -> bool:
-        """Whether it has failed with an error that may pass by itself."""
+        """Return whether it has failed with an error that may pass by itself."""
         return self._exception is not None and self._exception.retriable
 
     def result(self) -> T:

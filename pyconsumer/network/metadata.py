@@ -1,4 +1,4 @@
-"""What the client knows of the cluster: brokers, topics, leaders. A core: no I/O, no clock.
+"""The client's view of the cluster: brokers, topics, leaders. A core: no I/O, no clock.
 
 Rules
 1. Until the first response (and after :meth:`Metadata.rebootstrap`) the brokers are the bootstrap addresses, with
@@ -6,11 +6,11 @@ Rules
 2. A response replaces the brokers. One that was asked for all topics of interest replaces the topics; one for new
    topics only adds to them.
 3. Leader epochs only grow (KIP-320): what is said of a partition with an older epoch than one seen before is ignored.
-   A topic with another id has been created anew, its epochs start again.
+   A topic with another id has been created again, its epochs start again.
 4. A refresh is due when somebody asked for it, or when what is known is ``max_age`` old; it waits for the backoff since
    the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
    asked: a leader that is gone is not asked for ten times a second.
-5. An answer settles only what was asked for before its request left: who asks meanwhile causes another one.
+5. An answer settles only what was asked for before its request left: who asks in the meantime causes another one.
 6. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
 """
 
@@ -70,7 +70,7 @@ class Metadata:
         backoff: between attempts.
         allow_auto_topic_creation: let the broker create a topic that is asked for (if it does so at all).
         exclude_internal_topics: leave ``__consumer_offsets`` and the like out of :meth:`topics`.
-        rebootstrap_after: seconds without success after which ``must_rebootstrap`` tells so; inf for never (KIP-1102).
+        rebootstrap_after: seconds without success after which ``must_rebootstrap`` is True; inf for never (KIP-1102).
         idle_topics: gives, at a time in monotonic seconds, the topics of :meth:`add_topic` that nobody needs any more.
     """
 
@@ -161,7 +161,7 @@ class Metadata:
         return bool(added)
 
     def add_topic(self, topic: str) -> bool:
-        """Be interested in one topic more. Returns whether it is new, which asks for an update."""
+        """Add a topic to those of interest. Return whether it is new, which requests an update."""
         if topic in self._wanted:
             return False
         self._wanted.add(topic)
@@ -224,7 +224,7 @@ class Metadata:
 
     @property
     def update_requested(self) -> bool:
-        """Whether somebody waits for a refresh, of everything or of new topics."""
+        """Return whether somebody waits for a refresh, of everything or of new topics."""
         return self._full_asked > self._full_settled or self._partial_asked > self._partial_settled
 
     def next_update_at(self, now: float) -> float:
@@ -259,7 +259,7 @@ class Metadata:
             self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
-        """Whether there was no success for so long that one should start over (KIP-1102)."""
+        """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
         since = self._attempting_since
         return not self._is_bootstrap and since is not None and now - since > self._rebootstrap_after
 
@@ -349,7 +349,7 @@ class Metadata:
                 self._untold.add(name)
                 stale |= error.invalid_metadata
                 if name in self._topics and (not error.retriable or replace):
-                    # Without topic ids a recreated topic cannot be told from an old answer: keep the epochs.
+                    # Without topic ids a recreated topic looks like an old answer: keep the epochs.
                     self._drop_topic(name, keep_epochs=self._topics[name].topic_id == ZERO_UUID)
                 continue
             self._forget_error(name)
@@ -458,7 +458,7 @@ class Metadata:
 
     @property
     def is_bootstrap(self) -> bool:
-        """Whether the brokers are the bootstrap addresses still."""
+        """Return whether the brokers are the bootstrap addresses still."""
         return self._is_bootstrap
 
     def brokers(self) -> list[BrokerMetadata]:
@@ -466,7 +466,7 @@ class Metadata:
         return list(self._brokers.values())
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
-        """Where a broker listens; None if it is not known."""
+        """Return where a broker listens; None if it is not known."""
         return self._brokers.get(node_id)
 
     def topics(self) -> list[str]:
@@ -484,12 +484,12 @@ class Metadata:
         return None if found is None else [found.partitions[number] for number in sorted(found.partitions)]
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has; 0 if it is not known."""
+        """Return how many partitions a topic has; 0 if it is not known."""
         found = self._topics.get(topic)
         return len(found.partitions) if found else 0
 
     def partition(self, tp: TopicPartition) -> PartitionMetadata | None:
-        """What the last response said of a partition, even if it is known to be out of date."""
+        """Return what the last response said of a partition, even if it is known to be out of date."""
         topic = self._topics.get(tp[0])
         return topic.partitions.get(tp[1]) if topic else None
 
@@ -522,9 +522,9 @@ class Metadata:
         return errors.for_code(code, topic) if code is not None else None
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
-        """The error to raise to a user for topics that may not be read or cannot exist; each answer is told once.
+        """The error to raise to a user for topics that may not be read or cannot exist; each answer is reported once.
 
-        What was told is still known: :meth:`topic_error`.
+        A reported error can still be looked up: :meth:`topic_error`.
         """
         for code in (errors.TopicAuthorizationFailedError.errno, errors.InvalidTopicError.errno):
             names = sorted(name for name in self._untold if self.topic_errors[name] == code and matters(name))

@@ -23,7 +23,7 @@ __all__ = ["Candidate", "ConnectionBackoff", "NodeStatus", "least_loaded"]
 
 
 class ConnectionBackoff:
-    """What the attempts to reach one node came to.
+    """The outcome of the attempts to reach one node.
 
     Failures in a row make the pause before the next attempt grow (KIP-144), and also the time that an attempt is given
     (KIP-601). Both start again once the node has answered a request. That a connection is ready is not enough: a
@@ -42,7 +42,7 @@ class ConnectionBackoff:
         self.last_error: KafkaConnectionError | None = None
 
     def may_connect(self, now: float) -> bool:
-        """Whether the pause is over."""
+        """Return whether the pause is over."""
         return now >= self.backoff_until
 
     def attempt(self, now: float) -> None:
@@ -68,7 +68,7 @@ class ConnectionBackoff:
 
 
 class NodeStatus(enum.IntEnum):
-    """What can be done with a node now; lower is better."""
+    """The use that can be made of a node now; lower is better."""
 
     READY = 0
     CONNECTING = 1
@@ -167,7 +167,7 @@ class Request:
         self.build = build
         self.created_at = created_at
         self.timeout = timeout
-        self.expires_at = created_at + timeout  # unsent; counted anew once it is sent
+        self.expires_at = created_at + timeout  # unsent; counted again once it is sent
         self.min_version, self.max_version = min_version, max_version
         self.expect_response = expect_response
         self.sent_at = -math.inf
@@ -210,20 +210,20 @@ class Node:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the node's main connection."""
+        """Return whether this is the node's main connection."""
         return self.connection_key == self.node_id
 
     @property
     def ready(self) -> bool:
-        """Whether a request can be sent now, as far as the connection goes."""
+        """Return whether a request can be sent now, as far as the connection goes."""
         return self.link is not None and self.link.ready
 
     def has_room(self, now: float, max_in_flight: int | None) -> bool:
-        """Whether the node takes one more request now."""
+        """Return whether the node takes one more request now."""
         return now >= self.throttled_until and (max_in_flight is None or len(self.outstanding) < max_in_flight)
 
     def standing(self, now: float, max_in_flight: int | None) -> NodeStatus:
-        """What can be done with it; see :class:`NodeStatus`."""
+        """Return what can be done with it; see :class:`NodeStatus`."""
         if self.link is not None:
             if not self.link.ready:
                 return NodeStatus.CONNECTING
@@ -231,7 +231,7 @@ class Node:
         return NodeStatus.MAY_CONNECT if self.health.may_connect(now) else NodeStatus.UNAVAILABLE
 
     def out_of_reach(self, now: float) -> bool:
-        """Whether it was tried in vain and the pause after that is not over."""
+        """Return whether it was tried without success and the pause after that is not over."""
         return self.link is None and self.health.in_vain and not self.health.may_connect(now)
 
     def timed_out(self, now: float) -> Request | None:

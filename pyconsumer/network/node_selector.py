@@ -4,8 +4,9 @@ Rules
 1. A request for any node waits here until a node is ready, and goes to the one with the least load then. It is not
    bound to a node that is only being connected, so that node's failure does not fail it; a refused login does.
 2. While no node is ready, nodes are tried one after the other, a quarter of a second apart, at most four at a time.
-3. When metadata is due and every broker known is in its pause after an attempt in vain, or there was no success for too
-   long, or a broker says so, we start over with the bootstrap addresses (KIP-899, KIP-1102). A connection that was only
+3. When metadata is due and every broker known is in its pause after an attempt without success, or there was no success
+   for too long, or a broker says so, we start over with the bootstrap addresses (KIP-899, KIP-1102). A connection that
+   was only
    lost is tried again first: the one broker of a small cluster that restarts is not a reason to forget it.
 4. The first answer ends the bootstrap: the connection that it came on becomes the connection of the broker that is
    advertised under the same address, the other bootstrap connections close.
@@ -45,8 +46,8 @@ class NodeSelector:
     """See the rules above.
 
     Args:
-        pool: the connections; it is told by whom to ask where a node listens.
-        metadata: None for a client that only talks to nodes it is told of.
+        pool: the connections; gets the function that returns a node's address.
+        metadata: None for a client that only talks to nodes it is given.
         now: the clock.
         random: numbers in [0, 1).
         request_timeout: of metadata requests, in seconds.
@@ -69,7 +70,7 @@ class NodeSelector:
         self._random = random
         self._request_timeout = request_timeout
         self._rebootstraps = rebootstraps
-        self._told: dict[int, BrokerMetadata] = {}
+        self._given: dict[int, BrokerMetadata] = {}
         self._any: deque[Request] = deque()
         self._told_of: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
@@ -77,7 +78,7 @@ class NodeSelector:
         pool.on_lost = self._on_lost
 
     def turn(self, now: float, *, served: bool = True) -> float:
-        """Do what is due; returns when something is due next. Call it before the pool's turn, which see."""
+        """Do due work; return the time of the next. Call it before :meth:`ConnectionPool.turn`."""
         metadata_at = self._refresh_metadata(now)
         return min(metadata_at, self._place_any(now, served)) if self._any else metadata_at
 
@@ -86,7 +87,7 @@ class NodeSelector:
         if not isinstance(node, BrokerMetadata):
             return self._pool.peer(node, connection)
         peer = self._pool.peer(node.node_id, connection)
-        self._told[peer.connection_key] = node
+        self._given[peer.connection_key] = node
         return peer
 
     def send_any(self, request: Request) -> None:
@@ -95,7 +96,7 @@ class NodeSelector:
 
     @property
     def unsent(self) -> int:
-        """How many requests wait for a node."""
+        """Return how many requests wait for a node."""
         return len(self._any)
 
     def best(self, now: float) -> Node | None:
@@ -109,10 +110,10 @@ class NodeSelector:
             self._any.popleft()
 
     def _where(self, peer: Node) -> BrokerMetadata | None:
-        told = self._told.get(peer.connection_key)
+        given = self._given.get(peer.connection_key)
         known = self._metadata.broker(peer.node_id) if self._metadata is not None else None
         if peer.connection_key != peer.node_id or known is None:
-            return told or known
+            return given or known
         return known
 
     def _on_lost(self, peer: Node, error: KafkaError, now: float) -> None:
@@ -125,7 +126,7 @@ class NodeSelector:
             self._metadata.request_update()
 
     def _main_peers(self) -> list[Node]:
-        """Peers of all brokers known, in metadata's order; without metadata, of all nodes told of."""
+        """Peers of all brokers known, in metadata's order; without metadata, of all nodes given."""
         if self._metadata is None:
             return [peer for peer in self._pool.peers.values() if peer.is_main]
         return [self._pool.peer(broker.node_id) for broker in self._metadata.brokers()]
@@ -196,7 +197,7 @@ class NodeSelector:
         )
 
     def failures(self) -> str:
-        """What is known of the nodes that cannot be reached: stage, address and last cause of each."""
+        """Return what is known of the nodes that cannot be reached: stage, address and last cause of each."""
         found = []
         for peer in self._pool.peers.values():
             if peer.ready:

@@ -98,7 +98,7 @@ class Scram:
         except (KeyError, ValueError):
             raise AuthenticationError(f"{self.name}: the broker's message makes no sense", stage="SASL") from None
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
-            raise AuthenticationError(f"{self.name}: the broker's nonce does not go on from ours", stage="SASL")
+            raise AuthenticationError(f"{self.name}: the broker's nonce does not continue ours", stage="SASL")
         low, high = self._ITERATIONS
         if not low <= iterations <= high:
             raise AuthenticationError(

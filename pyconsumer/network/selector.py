@@ -18,7 +18,10 @@ EVENT_WRITE = 2
 
 
 class Selector(Protocol):
-    """What is used of a selector. ``select`` gives ``(key, events)`` pairs; ``key.data`` is what was registered."""
+    """The part of a selector's interface that is used here.
+
+    ``select`` gives ``(key, events)`` pairs; ``key.data`` is what was registered.
+    """
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> Any: ...
 

@@ -1,4 +1,4 @@
-"""TLS without a socket: bytes in, bytes out, by ``ssl.MemoryBIO``. Also: contexts, and errors that tell the cause.
+"""TLS without a socket: bytes in, bytes out, by ``ssl.MemoryBIO``. Also: contexts, and errors that name the cause.
 
 It is imported only where TLS is used: OpenSSL takes a tenth of the time that importing a consumer does.
 """
@@ -72,7 +72,7 @@ class TlsSession:
         self._object = context.wrap_bio(self._in, self._out, server_hostname=host)
 
     def handshake(self) -> bool:
-        """Go on as far as the bytes fed reach; True once it is complete.
+        """Continue as far as the bytes fed reach; True once it is complete.
 
         Raises:
             AuthenticationError: the broker's certificate, or ours, is refused, or the other side does not speak TLS.
@@ -94,7 +94,7 @@ class TlsSession:
 
         Raises:
             EOFError: the other side has closed.
-            AuthenticationError: it refused our certificate (TLS 1.3 tells so late), or the stream is damaged.
+            AuthenticationError: it refused our certificate (TLS 1.3 reports that late), or the stream is damaged.
         """
         try:
             count: int = self._object.read(len(buffer), buffer)  # type: ignore[assignment]

@@ -5,14 +5,14 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 1. A record goes into the last batch of its partition, or into a new one if that is full or was closed.
 2. A batch is ready when it is full, has waited ``linger``, others wait behind it, somebody flushes or closes, or memory
    has run out. A batch that failed is ready again after its backoff.
-3. At most one batch of a partition is in flight (the partition is *muted* meanwhile). Batches of a partition leave in
-   their order, and one that has to be sent again goes back to the front: so order is kept, whatever fails.
+3. At most one batch of a partition is in flight (the partition is *muted* in the meantime). Batches of a partition
+   leave in their order, and one that has to be sent again goes back to the front: so order is kept, whatever fails.
 4. Sequence numbers (idempotence) are given when a batch first leaves, and stay with it for every retry.
 5. Memory is counted from the append until the batch is done, in uncompressed bytes.
 6. Every batch ends by its delivery timeout, whether it waits, backs off or is in flight.
 7. A batch that may have been written keeps its producer id and sequence for every retry, also when the producer has got
-   a new id meanwhile: only so does the broker recognise what it has already. (A failure in one partition must not make
-   a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they leave.
+   a new id in the meantime: only so does the broker recognise what it has already. (A failure in one partition must not
+   make a lost acknowledgement in another into a duplicate.) The batches behind it take the new id when they leave.
 8. A batch is incomplete, for those who flush, until its result is set and its callbacks have run, wherever it is.
 9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
@@ -41,7 +41,7 @@ class ProducerBatch:
         created_at: monotonic seconds of its first record; its delivery timeout counts from there.
         attempts: how often it was sent. retry_at: not to be sent before.
         base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
-        uncertain: some attempt ended without telling whether the batch was written.
+        uncertain: some attempt ended without showing whether the batch was written.
         expired: its delivery timeout passed while it was in flight; its result is set, its answer is still awaited.
     """
 
@@ -82,7 +82,7 @@ class ProducerBatch:
 
 
 class Appended(NamedTuple):
-    """Where a record went: its batch, its index there, and whether the sender should look."""
+    """The place of an appended record: its batch, its index there, and whether to wake the sender."""
 
     batch: ProducerBatch
     position: int
@@ -132,7 +132,7 @@ class RecordAccumulator:
     # ------------------------------------------------------------ appending
 
     def has_room(self, size_bytes: int) -> bool:
-        """Whether a record of this size may be appended now. One that is alone always may."""
+        """Return whether a record of this size may be appended now. One that is alone always may."""
         return self.memory_used + size_bytes <= self._buffer_memory or self.memory_used == 0
 
     def append(

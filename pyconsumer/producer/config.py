@@ -35,7 +35,7 @@ class _Acks(Kind):
 
 
 class ProducerConfig(ClientConfig):
-    """What a producer is told; see :data:`PRODUCER_SETTINGS`."""
+    """The settings of a producer; see :data:`PRODUCER_SETTINGS`."""
 
     acks: int
     batch_size: int
@@ -145,7 +145,7 @@ PRODUCER_SETTINGS: Final = Settings(
             "metadata_max_idle_ms",
             300_000,
             Duration(5_000),
-            "A topic that nothing was sent to for so long is not asked for any more; the next `send` looks it up again "
+            "A topic that nothing was sent to for this time is no longer refreshed; the next `send` looks it up again "
             "(KIP-526).",
         ),
         Setting(

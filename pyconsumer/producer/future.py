@@ -1,4 +1,4 @@
-"""What ``send`` returns: the promise of where a record went.
+"""The future that ``send`` returns: the partition and offset of a record, once they are known.
 
 The records of a batch share one :class:`BatchResult`, which is set once by the sender thread; a future is a thin view
 of it. Callbacks run in the sender thread, in the order in which records were sent to a partition; an exception in one
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class BatchResult:
-    """How the sending of one batch ended.
+    """The result of sending one batch.
 
-    It is first *settled* (``done``), then its callbacks run, and only then those who ``wait`` go on. So whoever has
+    It is first *settled* (``done``), then its callbacks run, and only then those who ``wait`` continue. So whoever has
     waited for a result, in ``flush`` for instance, knows that its callbacks have run (Java: ``ProducerBatch.done``).
     """
 
@@ -54,7 +54,7 @@ class BatchResult:
         self._parts: list[tuple[int, BatchResult]] = []
 
     def split(self, parts: list[tuple[int, BatchResult]]) -> None:
-        """The batch was too large and goes on as several: ``(index of the first record, result)`` each.
+        """The batch was too large and continues as several: ``(index of the first record, result)`` each.
 
         This result is there when all of theirs are.
         """
@@ -223,7 +223,7 @@ class FutureRecordMetadata:
 
 
 def in_sender_thread() -> bool:
-    """Whether this is the thread of some producer, that is, whether a callback of a record runs."""
+    """Return whether this is the thread of some producer, that is, whether a callback of a record runs."""
     return getattr(_thread, "sends", False)
 
 

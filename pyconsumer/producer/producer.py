@@ -50,7 +50,7 @@ _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class _Topic:
-    """What ``send`` needs to know of a topic; replaced as a whole when metadata changes."""
+    """The facts about a topic that ``send`` needs; replaced as a whole when metadata changes."""
 
     __slots__ = ("all", "available", "count", "error", "metadata")
 
@@ -231,7 +231,7 @@ class KafkaProducer:
             timeout_ms: None waits as long as deliveries may take.
 
         Raises:
-            KafkaTimeoutError: not everything was done in time; the rest goes on.
+            KafkaTimeoutError: not everything was done in time; the rest continues.
             IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed.
         """
         self._check_open()
@@ -282,7 +282,7 @@ class KafkaProducer:
         """Send what is left and end the background thread.
 
         Args:
-            timeout_ms: after so long the rest fails with ``RequestCancelledError``. None waits until everything is
+            timeout_ms: after this time the rest fails with ``RequestCancelledError``. None waits until everything is
                 sent or its delivery timeout has passed; in a callback of a record the rest fails at once.
 
         Raises:

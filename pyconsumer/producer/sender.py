@@ -288,7 +288,7 @@ class Sender:
                     batch.result.last_failure = error
 
     def _more_for(self, node: int, partitions: list[TopicPartition]) -> bool:
-        """Whether a further request could leave at once: some partitions did not fit into the first."""
+        """Return whether a further request could leave at once: some partitions did not fit into the first."""
         if self._in_flight.get(node, 0) >= self._config.max_in_flight_requests_per_connection:
             return False
         with self._lock:
@@ -498,7 +498,7 @@ class Sender:
     # ------------------------------------------------------------ producer id
 
     def _have_producer(self, now: float) -> bool:
-        """Whether there is a producer id to send with; asks for one if not."""
+        """Return whether there is a producer id to send with; asks for one if not."""
         if self._producer is not None and not self._need_new_id:
             return True
         if self._producer_request is None and now >= self._producer_retry_at:

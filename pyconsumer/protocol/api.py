@@ -59,7 +59,7 @@ __all__ = [
 
 
 class RequestHeader(NamedTuple):
-    """What stands in front of a request; ``body_offset`` is where the request itself begins in the frame."""
+    """The header of a request; ``body_offset`` is where the request itself begins in the frame."""
 
     api_key: int
     api_version: int
@@ -167,7 +167,7 @@ def decode_response(
 
 
 class BrokerVersions:
-    """What one broker supports, and what to speak to it.
+    """The versions that one broker supports, and the choice among them.
 
     Args:
         ranges: first and last version by API key, as the broker said in its ApiVersions response.
@@ -208,7 +208,7 @@ class BrokerVersions:
         return version
 
     def supports(self, api_key: int, min_version: int = 0) -> bool:
-        """Whether some version from ``min_version`` on can be spoken."""
+        """Return whether some version from ``min_version`` on can be spoken."""
         try:
             self.choose(api_key, min_version=min_version)
         except UnsupportedVersionError:

@@ -1,7 +1,7 @@
-"""Keys and values of ``__consumer_offsets``, and how they are told apart.
+"""Keys and values of ``__consumer_offsets``, and how their kinds are recognised.
 
 Both begin with an int16 version. That of a *key* says what kind of record it is: 0 and 1 a committed offset (1 is
-written), 2 the registration of a group; higher ones belong to newer group protocols and are passed over. That of a
+written), 2 the registration of a group; higher ones belong to newer group protocols and are skipped. That of a
 *value* is the version of its layout. A null value is a tombstone; an empty one is not a value at all.
 """
 
@@ -122,7 +122,7 @@ class UnknownKey(NamedTuple):
 
 
 class NewerKey(NamedTuple):
-    """What the key of a record of :data:`NEWER_KINDS` says.
+    """The key of a record of :data:`NEWER_KINDS`.
 
     Attributes:
         kind: its name in Kafka.

@@ -64,7 +64,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Go on with an unsigned varint whose first byte, 128 or more, was read already.
+    """Continue an unsigned varint whose first byte, 128 or more, was read already.
 
     Raises:
         IndexError: the data ends inside it (compiled codecs turn that into ``ProtocolError``).

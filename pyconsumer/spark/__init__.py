@@ -12,7 +12,7 @@
         .load()
     )
 
-Options, columns, offsets and checkpoints are those of Spark's own Kafka connector; :func:`lag` tells how far a
+Options, columns, offsets and checkpoints are those of Spark's own Kafka connector; :func:`lag` returns how far a
 streaming query is behind. A session of your own takes :func:`register`;
 where pyconsumer is installed beside Spark, the format is known without a call.
 """

@@ -54,7 +54,7 @@ def batch_name(number: int) -> str:
 
 
 class ArchiveFiles:
-    """What is in an archive.
+    """The contents of an archive.
 
     Args:
         spark: a session with a JVM.
@@ -80,7 +80,7 @@ class ArchiveFiles:
         return bool(system.exists(found))
 
     def names(self, name: str = "") -> list[str]:
-        """What is in a folder; nothing if there is none."""
+        """Return what is in a folder; nothing if there is none."""
         system, found = self._path(name)
         if not system.exists(found):
             return []
@@ -170,7 +170,7 @@ _COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
 
 @dataclass(frozen=True)
 class Archived:
-    """How far an archive has come.
+    """The progress of an archive.
 
     Attributes:
         batches: number of its batches.
@@ -185,7 +185,7 @@ class Archived:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How far a replay has come.
+    """The progress of a replay.
 
     Attributes:
         batches: of the archive.
@@ -218,7 +218,7 @@ def archive(
         batch_records: most offsets of a batch.
         options: further ones of the source, such as ``kafka.security.protocol``; the column ``headers`` is kept unless
             ``includeHeaders`` says otherwise.
-        follow: whether to go on with what comes later, until interrupted.
+        follow: whether to continue with what comes later, until interrupted.
         on_progress: called now and then.
 
     Raises:
@@ -269,10 +269,11 @@ def _check_topic(files: ArchiveFiles, folder: str, here: Mapping[str, str | None
         return
     topic, cluster = here["topic"], here["cluster_id"]
     if (there["topic"], there["cluster_id"]) != (topic, cluster):
-        told = f"topic {there['topic']} of cluster {there['cluster_id']}, not of {topic} of cluster {cluster}"
-        raise ConfigurationError(f"{folder} is the archive of {told}; use another folder")
+        holds = f"topic {there['topic']} of cluster {there['cluster_id']}, not of {topic} of cluster {cluster}"
+        raise ConfigurationError(f"{folder} is the archive of {holds}; use another folder")
     raise ConfigurationError(
-        f"topic {topic} was deleted and made anew since {folder} was begun, its offsets count anew; use another folder"
+        f"topic {topic} was deleted and created again since {folder} was begun, and its offsets began again;"
+        " use another folder"
     )
 
 
@@ -343,7 +344,7 @@ def replay(
         topic: where to send them.
         options: further ones of the sink, such as ``kafka.compression.type``.
         keep_partitions: whether records go to the partition that they came from; else the key's hash decides.
-        restart: whether to begin anew although an earlier run has sent some or all batches to this topic.
+        restart: whether to begin again although an earlier run has sent some or all batches to this topic.
         on_progress: called after each batch.
 
     Raises:

@@ -109,7 +109,7 @@ def _take(key: _Key) -> SparkClient | None:
         elif kept == key:
             _idle.remove(entry)
             try:
-                connection.client.poll_no_wakeup()  # notices connections that brokers have closed meanwhile
+                connection.client.poll_no_wakeup()  # notices connections that brokers have closed in the meantime
             except KafkaError:
                 connection.close()
             else:

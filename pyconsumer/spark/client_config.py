@@ -23,7 +23,7 @@ _log = logging.getLogger("pyconsumer.spark")
 
 
 class ReaderConfig(ClientConfig):
-    """What the source's connections are told."""
+    """The settings of the source's connections."""
 
     client_rack: str
     fetch_max_bytes: int
@@ -34,7 +34,7 @@ class ReaderConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """Whether records of open and aborted transactions are hidden."""
+        """Return whether records of open and aborted transactions are hidden."""
         return self.isolation_level == "read_committed"
 
 
@@ -109,7 +109,7 @@ _JAVA_ONLY: Final = frozenset(
 
 
 class Side(NamedTuple):
-    """What one side, source or sink, makes of the names of settings.
+    """The names of settings that one side, source or sink, takes, refuses or ignores.
 
     Attributes:
         ours: those that our client has; of the others ``_JAVA_ONLY`` are translated.
@@ -158,7 +158,7 @@ def build_config(options: Mapping[str, str], *, warn: bool = False) -> ReaderCon
 
 
 def admin_settings(options: Mapping[str, str]) -> dict[str, Any]:
-    """What an admin client for the same cluster, with the same login, is to be made with."""
+    """Return what an admin client for the same cluster, with the same login, is to be made with."""
     return translate({name: value for name, value in options.items() if name in _ADMIN | _JAVA_ONLY}, _SOURCE)
 
 

@@ -40,7 +40,7 @@ class DataLossError(_ConditionError):
 
 
 class ReadError(KafkaError):
-    """A task could not read its range; the message tells the partition, the offset and the cause, which is chained.
+    """A task could not read its range; the message names the partition, the offset and the cause, which is chained.
 
     Attributes:
         topic_partition, offset: where it happened.
@@ -57,11 +57,11 @@ class ReadError(KafkaError):
 
 
 class WriteError(KafkaError):
-    """A task could not write its rows; the message tells the cause, which is chained."""
+    """A task could not write its rows; the message names the cause, which is chained."""
 
 
 def told_by_spark(error: object) -> str:
-    """The line that tells most of an error of Spark's, which may hold several stack traces."""
+    """The most useful line of an error of Spark's, which may hold several stack traces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if re.match(r"(pyconsumer|pyspark)\.[\w.]+(Error|Exception): ", line)]
     java = [line.removeprefix(": ") for line in lines if re.match(r": [\w.$]+(Error|Exception): ", line)]

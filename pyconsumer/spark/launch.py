@@ -76,7 +76,7 @@ def java_home() -> str | None:
 
 @functools.cache
 def _ask(java: str) -> tuple[str, int]:
-    """Home and version of a Java; ``("", 0)`` if it does not tell."""
+    """Home and version of a Java; ``("", 0)`` if it does not say."""
     try:
         said = subprocess.run(
             [java, "-XshowSettings:properties", "-version"],
@@ -262,7 +262,7 @@ _PIPELINED: Final = "spark.python.udf.pipelined.enabled"
 def session(master: str = "local[*]", **conf: Any) -> Any:
     """A ``SparkSession`` that knows ``format("pyconsumer")``.
 
-    Java is found as :func:`java_home` tells. Where Spark runs on this machine, its Python workers use the Python of
+    Java is found as by :func:`java_home`. Where Spark runs on this machine, its Python workers use the Python of
     this process, unless ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another, and they talk to Spark through
     Unix sockets, which take a tenth less processor time for a read than connections do (Spark 4.1, SPARK-51688), unless
     ``spark.python.unix.domain.socket.enabled`` says otherwise. As with Spark's own ``getOrCreate``, a session that is

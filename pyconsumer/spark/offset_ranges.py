@@ -34,7 +34,7 @@ _FIXED: Final = {"earliest": EARLIEST, "latest": LATEST}
 def batch_ranges(options: SourceOptions, lookups: Lookups) -> list[OffsetRange]:
     """The whole range of each partition, not yet cut into tasks; empty ones included.
 
-    Starts are looked up before ends, so that what arrives meanwhile cannot make an end come before its start.
+    Starts are looked up before ends, so that what arrives in the meantime cannot make an end come before its start.
 
     Raises:
         ConfigurationError: the options make no sense for a batch read.
@@ -112,7 +112,7 @@ def known_offsets(offsets: Mapping[TopicPartition, int | None], option: str) -> 
         lost = sorted(offsets.keys() - known.keys())
         raise OffsetsError(
             "KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS",
-            f"{option}: the brokers tell no offset for {', '.join(map(str, lost))}",
+            f"{option}: the brokers gave no offset for {', '.join(map(str, lost))}",
         )
     return known
 
@@ -123,7 +123,7 @@ def _check_names(bound: Bound, partitions: Iterable[TopicPartition], condition: 
         return
     parts = [
         f"{what} {', '.join(map(str, sorted(which)))}"
-        for what, which in (("it lacks", wanted - given), ("it names in vain", given - wanted))
+        for what, which in (("it lacks", wanted - given), ("it names ones that are not there:", given - wanted))
         if which
     ]
     raise OffsetsError(

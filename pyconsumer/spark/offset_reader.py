@@ -1,9 +1,9 @@
-"""What the driver asks the cluster: which partitions there are, offsets by time, how large records are. No consumer.
+"""Requests of the driver to the cluster: partitions, offsets by time, sizes of records. No consumer.
 
-About how large records are at some positions, for limits in bytes: a small fetch of each partition tells.
+About how large records are at some positions, for limits in bytes, by a small fetch of each partition.
 
-Brokers tell offsets but not bytes. The headers of the batches at a position have both, so one fetch to each leader, of
-a few batches for each partition, is enough for an estimate. What cannot be looked at is left out of the answer.
+Brokers report offsets but not bytes. The headers of the batches at a position have both, so one fetch to each leader,
+of a few batches for each partition, is enough for an estimate. What cannot be looked at is left out of the answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LONGEST_SAMPLING_S: Final = 5.0
 
 
 class Lookups(Protocol):
-    """What planning needs to know of a cluster."""
+    """The interface to a cluster that planning needs."""
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
         """The partitions to read, sorted."""
@@ -63,11 +63,13 @@ class Lookups(Protocol):
         ...
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What a consumer group has committed; partitions without are left out."""
+        """Return what a consumer group has committed; partitions without are left out."""
         ...
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """About how many bytes each offset from there on takes in the log; what cannot be told is left out."""
+        """About how many bytes each offset from there on takes in the log; partitions whose size is not known are left
+        out.
+        """
         ...
 
 
@@ -78,7 +80,8 @@ class OffsetReader:
         connection: to it.
         attempts: how often to try what fails with an error that may pass.
         retry_ms: pause between two attempts.
-        patient: whether a call that took too long is tried again, too: a stream outlives an outage, a batch tells soon.
+        patient: whether a call that took too long is tried again, too: a stream outlives an outage, a batch reports it
+        soon.
         sleep: waits for some seconds.
     """
 
@@ -135,7 +138,7 @@ class OffsetReader:
         try:
             return self._client.run(sample(self._client, self._metadata, positions), deadline)
         except KafkaTimeoutError as error:
-            _log.warning("how large records are cannot be told at the moment: %s", self._client.failures() or error)
+            _log.warning("the size of records cannot be estimated at the moment: %s", self._client.failures() or error)
             return {}
 
     def log_end(self, tp: TopicPartition) -> Steps[int]:
@@ -213,15 +216,15 @@ class OffsetReader:
             self._metadata.add_topic(topic)
         while missing := [tp for tp in timestamps if tp not in found]:
             by_node: dict[int, list[TopicPartition]] = {}
-            homeless = False
+            leaderless = False
             for tp in missing:
                 leader = self._metadata.leader(tp)
                 if leader is None or leader.leader < 0:
-                    homeless = True
+                    leaderless = True
                 else:
                     by_node.setdefault(leader.leader, []).append(tp)
             asked = [self._ask(node_id, group, timestamps, committed) for node_id, group in by_node.items()]
-            stale = homeless
+            stale = leaderless
             for future in asked:
                 while not future.done:
                     yield Wait(future, float("inf"))
@@ -343,7 +346,7 @@ def density(records: bytes | bytearray | memoryview) -> float | None:
     """Bytes per offset of the batches in a fetch answer, whose last one, or only one, may be cut off."""
     try:
         batches = scan(records)
-    except CorruptRecordError:  # the task that reads it tells
+    except CorruptRecordError:  # the task that reads it reports it
         return None
     if batches:
         offsets = batches[-1].next_offset - batches[0].base_offset

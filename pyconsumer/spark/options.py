@@ -1,8 +1,8 @@
 """The source's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
 
-Names count in any case. An unknown name is an error that tells the nearest one. What only the batch source, or only a
+Names count in any case. An unknown name is an error that names the nearest one. What only the batch source, or only a
 stream, can take is checked by :meth:`SourceOptions.batch_bounds` and :meth:`SourceOptions.stream_start`, since
-``load()`` does not tell which it will be.
+``load()`` does not say which it will be.
 
 Ours beside the connector's: ``columns``, ``maxBytesPerTrigger``, ``commitToGroup``, ``startingOffsets=group``.
 """
@@ -81,7 +81,7 @@ _TIMES_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":1735689600000}}'
 
 @dataclass(frozen=True)
 class Bound:
-    """Where to begin or to end.
+    """A bound of what is read: where to begin or to end.
 
     Attributes:
         kind: ``earliest`` and ``latest`` need nothing more; ``offsets`` has an offset for each partition (-1 latest,
@@ -98,7 +98,7 @@ class Bound:
 
     @property
     def moves(self) -> bool:
-        """Whether a later look may find other offsets although no record was deleted."""
+        """Return whether a later look may find other offsets although no record was deleted."""
         return self.kind not in ("earliest", "offsets") or LATEST in self.numbers.values()
 
 
@@ -169,7 +169,7 @@ class SourceOptions:
         )
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """Where a batch read begins and ends: by default at the start and the end of the topic.
+        """Return where a batch read begins and ends: by default at the start and the end of the topic.
 
         Raises:
             ConfigurationError: it is to begin at the end, or to end at the beginning.
@@ -187,7 +187,7 @@ class SourceOptions:
         return starting, ending
 
     def stream_start(self) -> Bound:
-        """Where a new stream begins: by default with what arrives from now on.
+        """Return where a new stream begins: by default with what arrives from now on.
 
         Raises:
             ConfigurationError: an end is given, or limits contradict each other.

@@ -4,7 +4,7 @@ Rules
 
 1. The next fetch leaves before the records of the present one are decoded, so that broker and network work while
    Spark consumes; between two blocks of records the sockets are served.
-2. Offsets without a visible record (control batches, aborted transactions, compacted ones) are passed over.
+2. Offsets without a visible record (control batches, aborted transactions, compacted ones) are skipped.
 3. What may pass is tried again: a lost connection, another leader, an answer without records. If the position has not
    moved for ``poll_timeout_ms``, the read fails with the last reason.
 4. An offset that is gone is lost data: an error, or, if the user allows it, a warning and the first offset still there.
@@ -186,7 +186,7 @@ class PartitionReader:
             future = None
 
     def _is_beyond_end(self, position: int, data: PartitionData) -> Steps[bool]:
-        """Whether the log ends at the position, or before it, and will not go on (rule 4)."""
+        """Return whether the log ends at the position, or before it, and will not continue (rule 4)."""
         now = self._client.clock.now()
         if self._replica >= 0 or not 0 <= data.high_watermark <= position:
             self._at_end_since = math.inf
@@ -266,12 +266,12 @@ class PartitionReader:
         return cursor
 
     def _after_loss(self, position: int) -> int:
-        """Where to go on when ``position`` is out of range."""
+        """Return where to continue when ``position`` is out of range."""
         end = self._range.end
         lookups = OffsetReader(self._connection)
         earliest = lookups.offsets({self._tp: EARLIEST})[self._tp] or 0
         if earliest <= position:
-            text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or made anew"
+            text = f"{self._tp}: offset {position} lies beyond the end of the log, which was truncated or created again"
             going_on = end
         else:
             text = f"{self._tp}: offsets {position} to {min(earliest, end) - 1} are gone, the log begins at {earliest}"
@@ -279,9 +279,9 @@ class PartitionReader:
         if self._fail_on_data_loss:
             raise DataLossError(
                 "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
-                f"{text}; they were removed, by retention for instance. failOnDataLoss=false passes over them",
+                f"{text}; they were removed, by retention for instance. failOnDataLoss=false skips them",
             )
-        _log.warning("%s; going on at offset %d", text, going_on)
+        _log.warning("%s; continuing at offset %d", text, going_on)
         return going_on
 
 

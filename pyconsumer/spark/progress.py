@@ -29,7 +29,7 @@ _log = logging.getLogger("pyconsumer.spark")
 
 #: Longest time that a commit holds the query up.
 _TIMEOUT_MS: Final = 10_000
-#: After a failure there is no commit for so long, and the query goes on undisturbed.
+#: After a failure there is no commit for this time, and the query continues undisturbed.
 _PAUSE_S: Final = 30.0
 #: Brokers forget what an idle group has committed, after a week by default; so it is committed again now and then.
 _REPEAT_S: Final = 600.0
@@ -70,7 +70,7 @@ class GroupProgress:
         except (KafkaError, OSError) as error:
             self._failed_at = self._now()
             _log.warning(
-                "progress could not be committed to group %r, the query goes on: %s: %s",
+                "progress could not be committed to group %r, the query continues: %s: %s",
                 self._group_id,
                 type(error).__name__,
                 error,
@@ -91,7 +91,7 @@ def lag(progress: Any) -> dict[TopicPartition, int]:
     """Offsets that a query had still to read when its last batch was planned, by partition.
 
     Spark has no place where a Python source could report it, but it keeps the offsets. Sources of other kinds are
-    passed over; Spark's own Kafka connector is understood too.
+    skipped; Spark's own Kafka connector is understood too.
 
     Args:
         progress: ``query.lastProgress``, an element of ``query.recentProgress``, or ``event.progress`` in a listener;

@@ -105,7 +105,7 @@ _NO_LIMIT: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class Driver(NamedTuple):
-    """What the process of the offsets works with."""
+    """The objects that the process of the offsets works with."""
 
     planner: StreamPlanner
     progress: GroupProgress | None
@@ -142,11 +142,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._driver.planner.prepare_available_now()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Some limit, so that its absence tells ``Trigger.Once``; which one it is the options tell."""
+        """Some limit, so that its absence marks ``Trigger.Once``; its value is in the options."""
         return ReadMaxRows(self.options.max_offsets or _NO_LIMIT)
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Where a new query begins."""
+        """Return where a new query begins."""
         return offsets_to_spark(self._driver.planner.initial())
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802
@@ -159,7 +159,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end == position else offsets_to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """The ends of all partitions, from which the query's progress tells the lag."""
+        """The ends of all partitions, from which the query's progress computes the lag."""
         latest = self._driver.planner.latest_known
         return None if latest is None else offsets_to_spark(latest)
 

@@ -71,7 +71,7 @@ _MECHANISMS: Final = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRA
 
 
 class Login(NamedTuple):
-    """What a login module was told. ``mechanisms`` are those that it can be used with."""
+    """The options of a login module. ``mechanisms`` are those that it can be used with."""
 
     mechanisms: tuple[str, ...]
     username: str

@@ -50,7 +50,7 @@ class SinkOptions:
     """Checked options.
 
     Attributes:
-        topic: where all records go, stronger than the column of that name; None: the column tells.
+        topic: where all records go, stronger than the column of that name; None: the column decides.
         timestamps: whether the column ``timestamp`` becomes the records' time; Spark's own connector cannot do that.
         client: ``kafka.*`` options by Kafka's names.
     """
@@ -67,7 +67,7 @@ class SinkOptions:
             ConfigurationError: an unknown, illegal, missing or contradicting one.
         """
         client, own = split_options(options, _KNOWN_OF_SINK, _HINTS_OF_SINK)
-        read_flag(own, "includeHeaders", False)  # as in Spark's own connector it changes nothing: the column tells
+        read_flag(own, "includeHeaders", False)  # as in Spark's own connector it changes nothing: the column decides
         producer_settings(client)
         topic = read_text(own, "topic")
         return cls(topic, read_flag(own, "includeTimestamp", False), client)
@@ -101,14 +101,14 @@ class SinkColumns(NamedTuple):
 
 
 def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) -> SinkColumns:
-    """Find the columns in a schema of Spark's; others are passed over.
+    """Find the columns in a schema of Spark's; others are skipped.
 
     Args:
         topic: the option that is stronger than the column.
         timestamps: whether a column ``timestamp`` counts, and is needed.
 
     Raises:
-        ConfigurationError: there is no column ``value``, none that tells the topic, or one has a wrong type.
+        ConfigurationError: there is no column ``value``, none that names the topic, or one has a wrong type.
     """
     names = [field.name.lower() for field in schema.fields]
     places: dict[str, int] = {}
@@ -126,7 +126,7 @@ def sink_columns(schema: Any, topic: str | None, *, timestamps: bool = False) ->
         raise ConfigurationError(f"there must be a column named value, binary or string; there are {_listed(schema)}")
     if topic is None and "topic" not in places:
         raise ConfigurationError(
-            f"nothing tells the topic: give the option topic, or a column named topic; there are {_listed(schema)}"
+            f"nothing names the topic: give the option topic, or a column named topic; there are {_listed(schema)}"
         )
     if timestamps and "timestamp" not in places:
         raise ConfigurationError(f"includeTimestamp needs a column named timestamp; there are {_listed(schema)}")
@@ -155,7 +155,7 @@ _SLICE_ROWS: Final = 5_000
 
 @dataclass
 class RecordsWritten(WriterCommitMessage):  # type: ignore[misc]
-    """What a task tells the driver: how many records were acknowledged."""
+    """A task's message to the driver: the number of acknowledged records."""
 
     records: int
 
@@ -181,7 +181,7 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         _log.info("%d records were written", _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None]) -> None:
-        """A task failed for good. What was written stays: a topic cannot be cut."""
+        """A task failed permanently. What was written stays: a topic cannot be cut."""
         _log.warning("the write failed; %d records or more stay in their topics", _count(messages))
 
 
@@ -201,7 +201,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         _log.debug("batch %d: %d records were written", batchId, _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """A task failed for good; the batch is run again when the query is, and its records come twice."""
+        """A task failed permanently; the batch is run again when the query is, and its records come twice."""
         _log.warning("batch %d failed; %d records or more stay in their topics", batchId, _count(messages))
 
 

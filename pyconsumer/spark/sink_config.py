@@ -41,7 +41,7 @@ _SINK: Final = Side(
 
 
 def producer_settings(options: Mapping[str, str], *, warn: bool = False) -> dict[str, Any]:
-    """What :class:`pyconsumer.KafkaProducer` is to be made with.
+    """Return what :class:`pyconsumer.KafkaProducer` is to be made with.
 
     Args:
         options: by Kafka's dotted names, without ``kafka.``.
@@ -58,5 +58,5 @@ def producer_settings(options: Mapping[str, str], *, warn: bool = False) -> dict
     except ConfigurationError as error:
         raise ConfigurationError(f"in the kafka.* options: {error}") from None
     if built.acks == 0:
-        raise ConfigurationError("option kafka.acks=0: nobody would tell that a record was lost; use 1 or all")
+        raise ConfigurationError("option kafka.acks=0: nobody would report that a record was lost; use 1 or all")
     return values

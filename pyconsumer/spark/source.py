@@ -31,7 +31,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> str:
-        """The columns as DDL. All options are checked here, so that ``load()`` tells what is wrong."""
+        """The columns as DDL. All options are checked here, so that ``load()`` reports what is wrong."""
         return spark_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: Any) -> BatchReader:
@@ -78,7 +78,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         return StreamWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Where pyconsumer comes from a zip, the zip's place travels too.
+        """Send the zip's place along if pyconsumer comes from a zip.
 
         The process that plans a stream gets no files of the session (seen in Spark 4.3), but it is on the same machine
         as the process that we are in, which has them.

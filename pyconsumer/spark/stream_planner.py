@@ -19,7 +19,7 @@ Rules of Spark's own connector
 
 6. A partition that was not there before is read from its earliest offset, which must be 0, else records are lost.
 7. Partitions that are gone, and logs that end before our position, are lost data: an error, or with
-   ``failOnDataLoss=false`` a warning; then the former are left out and the latter go on at the log's new end. The
+   ``failOnDataLoss=false`` a warning; then the former are left out and the latter continue at the log's new end. The
    error comes before the batch is written down, so that the checkpoint stays good.
 
 How much of what is there goes into one micro-batch. Pure arithmetic and a clock.
@@ -27,7 +27,7 @@ How much of what is there goes into one micro-batch. Pure arithmetic and a clock
 Rules (1 to 3 are those of Spark's own connector)
 
 1. ``maxOffsetsPerTrigger`` is shared among partitions in proportion to what waits in each; a partition with anything
-   gets one offset at least, so many partitions may exceed a small limit.
+   gets one offset at least, that many partitions may exceed a small limit.
 2. ``minOffsetsPerTrigger``: with fewer offsets than that there is no batch, unless ``maxTriggerDelay`` has passed since
    the last one. The first batch of a query does not wait. A query for all that is available now never waits.
 3. With both, the minimum is looked at first.
@@ -112,7 +112,9 @@ class MinimumGate:
         self._passed_at = -math.inf
 
     def passes(self, waiting: int) -> bool:
-        """Whether there is to be a batch of so many offsets, of one at least; if so, it counts as the last one."""
+        """Return whether there is to be a batch of that many offsets, of one at least; if so, it counts as the last
+        one.
+        """
         now = self._now()
         if self._least is not None and waiting < self._least and now - self._passed_at < self._delay:
             return False
@@ -168,7 +170,7 @@ class StreamPlanner:
     # -- what Spark asks ---------------------------------------------------------------------------------------------
 
     def initial(self) -> Offsets:
-        """Where a new query begins; the same for the life of this object (rule 1)."""
+        """Return where a new query begins; the same for the life of this object (rule 1)."""
         if self._initial is None:
             partitions = self._find_partitions(fresh=True)
             self._initial = resolve(self._starting, partitions, self._lookups, late=self._options.late_timestamps)
@@ -210,7 +212,7 @@ class StreamPlanner:
         return self._limited(begins, ends)
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """What a batch reads, each partition's range whole; empty ones are left out."""
+        """Return what a batch reads, each partition's range whole; empty ones are left out."""
         self._anchored = True  # a batch has been planned: if it was the first one, it came from a checkpoint
         begins = self._begins(start, end)
         found = []
@@ -222,7 +224,7 @@ class StreamPlanner:
         return found
 
     def is_progress(self, position: Offsets) -> bool:
-        """Whether a position that Spark gave tells of a batch that was finished (rule 5)."""
+        """Return whether a position that Spark gave belongs to a finished batch (rule 5)."""
         return position != self._initial
 
     # -- lookups -----------------------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ class StreamPlanner:
             return self._look_up_ends(fresh=True)
 
     def _begins(self, start: Offsets, ends: Iterable[TopicPartition]) -> Offsets:
-        """Where to read from: ``start``, and for new partitions the earliest offset (rule 6)."""
+        """Return where to read from: ``start``, and for new partitions the earliest offset (rule 6)."""
         new = [tp for tp in ends if tp not in start]
         if not new:
             return start
@@ -291,13 +293,13 @@ class StreamPlanner:
             self._lose(
                 "PARTITION_OFFSET_CHANGED",
                 f"{tp} ends at offset {now_at[tp]}, before offset {start[tp]}, where the query stands: the log was"
-                " truncated or the topic made anew",
+                " truncated or the topic created again",
             )
             checked[tp] = now_at[tp]
         return checked
 
     def _behind_again(self, start: Offsets, behind: list[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Ends looked up again: a new leader may tell an old one for a moment."""
+        """Ends looked up again: a new leader may report an old one for a moment."""
         for attempt in range(self._options.fetch_offset_attempts):
             if attempt:
                 self._sleep(self._options.fetch_offset_retry_ms / 1000)
@@ -310,7 +312,7 @@ class StreamPlanner:
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"KAFKA_DATA_LOSS.{condition}",
-                f"{text}. With failOnDataLoss=false the query goes on with what there is",
+                f"{text}. With failOnDataLoss=false the query continues with what there is",
             )
         self._warn(text)
 

@@ -44,7 +44,7 @@ class SubscribePattern:
         return f"subscribePattern[{self.pattern}]"
 
     def matcher(self) -> Callable[[str], bool]:
-        """A function that tells whether a topic matches."""
+        """Return a function that returns whether a topic matches."""
         compiled = compile_java_pattern(self.pattern)
         return lambda topic: compiled.fullmatch(topic) is not None
 
@@ -144,7 +144,7 @@ def compile_java_pattern(text: str) -> re.Pattern[str]:
 
 
 def _inside_set(text: str, position: int) -> bool:
-    """Whether a place is between square brackets."""
+    """Return whether a place is between square brackets."""
     inside, escaped = False, False
     for char in text[:position]:
         if escaped:

@@ -114,16 +114,16 @@ class MockConsumer(Consumer):
         self._partitions.setdefault(tp.topic, set()).add(tp.partition)
 
     def update_beginning_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Where logs begin."""
+        """Return where logs begin."""
         self._beginnings.update(offsets)
 
     def update_end_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Where logs end; what is added from now on is new, also for ``latest`` and :meth:`seek_to_end`."""
+        """Return where logs end; what is added from now on is new, also for ``latest`` and :meth:`seek_to_end`."""
         self._ends.update(offsets)
         self._new_from.update(offsets)
 
     def update_partitions(self, topic: str, count: int) -> None:
-        """A topic has so many partitions."""
+        """A topic has that many partitions."""
         self._partitions[topic] = set(range(count))
 
     def schedule_poll_task(self, task: Callable[[], object]) -> None:
@@ -137,7 +137,7 @@ class MockConsumer(Consumer):
     # -- records -----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
-        """What the test added beyond the positions, which move past it."""
+        """Return what the test added beyond the positions, which move past it."""
         self._check_open()
         if self._tasks:
             self._tasks.popleft()()
@@ -351,7 +351,7 @@ class MockConsumer(Consumer):
             self._note_end(tp)
 
     def _note_end(self, tp: TopicPartition) -> None:
-        """What is there now is not new."""
+        """Return what is there now is not new."""
         if tp in self._ends:
             self._new_from[tp] = self._ends[tp]
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that hand out an embedded cluster and fresh topics.
+"""The pytest plugin: fixtures that return an embedded cluster and fresh topics.
 
 =========================  ========  ==================================================================================
 fixture                    scope     what it is
@@ -53,7 +53,7 @@ def kafka_cluster_config() -> Mapping[str, object]:
 
 @pytest.fixture(scope="session")
 def kafka_cluster_brokers() -> int:
-    """How many brokers :func:`kafka_cluster` has."""
+    """Return how many brokers :func:`kafka_cluster` has."""
     return 1
 
 

@@ -159,7 +159,7 @@ def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
         archive(other, folder)
     embedded.delete_topic(first)
     embedded.create_topic(first, 2)
-    with pytest.raises(ConfigurationError, match=f"topic {first} was deleted and made anew since"):
+    with pytest.raises(ConfigurationError, match=f"topic {first} was deleted and created again since"):
         archive(first, folder)
     with pytest.raises(UnknownTopicOrPartitionError, match=f"topics create {topic_name}-no -p 2 -t retention.ms=-1"):
         pipelines.replay(spark, str(folder), servers, f"{topic_name}-no")

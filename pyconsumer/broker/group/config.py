@@ -48,7 +48,7 @@ class GroupConfig:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """From a broker's settings under Kafka's dotted names; those of other parts are passed over.
+        """From a broker's settings under Kafka's dotted names; those of other parts are skipped.
 
         Raises:
             ConfigurationError: a value is not a whole number, or out of range.

@@ -54,7 +54,7 @@ class GroupBroker(Protocol):
         """The name of the topic with this id."""
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions a topic has; None if there is no such topic."""
+        """Return how many partitions a topic has; None if there is no such topic."""
 
     def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """The leader of a partition of ``__consumer_offsets`` under the address that the client's listener has.
@@ -136,7 +136,7 @@ class GroupCoordinator:
         return self.manager.partition_for(group_id)
 
     def _validate(self, group_id: str | None, *, may_be_empty: bool = False) -> int:
-        """Whether this broker is to answer for the group: an error code, 0 if so."""
+        """Return whether this broker is to answer for the group: an error code, 0 if so."""
         if group_id is None or not (group_id or may_be_empty):
             return Errors.INVALID_GROUP_ID
         if not self._active:
@@ -276,7 +276,7 @@ class GroupCoordinator:
         error_code: int,
     ) -> None:
         with self._answers:
-            # Somebody may have joined while the record was written: then the parked requests are answered already.
+            # Somebody may have joined while the record was written: then the pending requests are answered already.
             if not group.is_(GroupState.COMPLETING_REBALANCE) or group.generation_id != generation_id:
                 return
             if error_code != Errors.NONE:
@@ -289,7 +289,7 @@ class GroupCoordinator:
                 self.manager.metrics.completed_rebalances += 1
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None) -> int:
-        """Heartbeat: an error code. REBALANCE_IN_PROGRESS tells a member to join again."""
+        """Heartbeat: an error code. REBALANCE_IN_PROGRESS makes a member join again."""
         error_code = self._validate(group_id)
         if error_code != Errors.NONE:
             # While its group is loaded nobody can say more than that it is not forgotten.

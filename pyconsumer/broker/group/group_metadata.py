@@ -1,6 +1,6 @@
 """One group: its state, generation, members and votes, and the rules that need nothing else.
 
-Nothing here waits, writes or answers. A member's parked request is a :class:`Deferred` that the group only keeps;
+Nothing here waits, writes or answers. A member's pending request is a :class:`Deferred` that the group only keeps;
 ``take_*`` hands it back to the coordinator, which answers it.
 
 The states of a group and the moves between them.
@@ -8,7 +8,7 @@ The states of a group and the moves between them.
 A group is a small state machine; this table is the whole of it.
 
 1. *Empty*: no members. A new group, one whose last member left, or one that only stores offsets.
-2. *PreparingRebalance*: members are joining. Joins are parked until all have come or the time is over.
+2. *PreparingRebalance*: members are joining. Joins are pending until all have come or the time is over.
 3. *CompletingRebalance*: a generation exists, and the leader's assignment is awaited.
 4. *Stable*: every member of the generation has its assignment.
 5. *Dead*: given up, because it was deleted, expired, or this broker is no longer its coordinator. Nothing leaves it.
@@ -129,10 +129,10 @@ class MemberMetadata:
         self.protocol_type = protocol_type
         self.supported_protocols = tuple(supported_protocols)
         self.assignment = assignment
-        #: Set while its JoinGroup is parked, and while its SyncGroup is.
+        #: Set while its JoinGroup is pending, and while its SyncGroup is.
         self.join_waiter: Deferred[JoinResult] | None = None
         self.sync_waiter: Deferred[SyncResult] | None = None
-        #: Its first join is parked: it does not know its id yet, so it cannot send heartbeats.
+        #: Its first join is pending: it does not know its id yet, so it cannot send heartbeats.
         self.is_new = False
         #: The end of its session.
         self.heartbeat: TimerHandle | None = None
@@ -154,7 +154,9 @@ class MemberMetadata:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether the end of its session may pass unpunished: it waits for us. A new member gets no such grace."""
+        """Return whether the end of its session may pass unpunished: it waits for us. A new member gets no such
+        grace.
+        """
         return not self.is_new and (self.is_awaiting_join or self.is_awaiting_sync)
 
     def restart_heartbeat(self, handle: TimerHandle) -> None:
@@ -168,7 +170,7 @@ class MemberMetadata:
             self.heartbeat = None
 
     def matches(self, protocols: Protocols) -> bool:
-        """Whether these are the strategies it has: the same names in the same order, with the same bytes."""
+        """Return whether these are the strategies it has: the same names in the same order, with the same bytes."""
         return self.supported_protocols == tuple(protocols)
 
     def metadata(self, protocol: str) -> bytes:
@@ -186,7 +188,7 @@ class MemberMetadata:
         raise ValueError(f"member {self.member_id} does not support any of the candidate protocols")
 
     def summary(self, protocol: str | None) -> MemberSummary:
-        """What tools see; the subscription only if ``protocol`` says what was chosen."""
+        """Return what tools see; the subscription only if ``protocol`` says what was chosen."""
         return MemberSummary(
             self.member_id,
             self.group_instance_id,
@@ -236,7 +238,7 @@ class GroupMetadata:
         self.members: dict[str, MemberMetadata] = {}
         #: Group instance id -> member id.
         self.static_members: dict[str, str] = {}
-        #: Ids that were handed out with MEMBER_ID_REQUIRED and not used yet, each with the end of its life.
+        #: Ids that were returned with MEMBER_ID_REQUIRED and not used yet, each with the end of its life.
         self.pending_members: dict[str, TimerHandle] = {}
         #: Members of this generation whose SyncGroup has not come.
         self.pending_sync_members: set[str] = set()
@@ -245,7 +247,7 @@ class GroupMetadata:
         self.num_members_awaiting_join = 0
         #: Somebody joined during the initial delay, so it may be prolonged.
         self.new_member_added = False
-        #: Why and when (monotonic) the rebalance began that is going on, and who was in the last generation.
+        #: Why and when (monotonic) the rebalance began that is continuing, and who was in the last generation.
         self.rebalance_reason = ""
         self.rebalance_started = 0.0
         self.last_members: frozenset[str] = frozenset()
@@ -291,7 +293,7 @@ class GroupMetadata:
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can begin now; not if one is being prepared already."""
+        """Return whether a rebalance can begin now; not if one is being prepared already."""
         return self.state in PREDECESSORS[GroupState.PREPARING_REBALANCE]
 
     def transition_to(self, state: GroupState) -> None:
@@ -324,7 +326,7 @@ class GroupMetadata:
         return group_instance_id is not None and group_instance_id in self.static_members
 
     def is_static_member_fenced(self, member_id: str, group_instance_id: str | None) -> bool:
-        """Whether another member id has taken over this instance id."""
+        """Return whether another member id has taken over this instance id."""
         return group_instance_id is not None and self.static_members.get(group_instance_id, member_id) != member_id
 
     @property
@@ -334,7 +336,7 @@ class GroupMetadata:
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Whether every member waits for the end of the join phase, and no handed-out id is still unused."""
+        """Return whether every member waits for the end of the join phase, and no handed-out id is still unused."""
         return self.size == self.num_members_awaiting_join and not self.pending_members
 
     @property
@@ -371,7 +373,7 @@ class GroupMetadata:
     def remove(self, member_id: str) -> MemberMetadata | None:
         """Take a member out, with whatever is kept under its id; an unknown id changes nothing.
 
-        Its parked requests are not answered here: take them first.
+        Its pending requests are not answered here: take them first.
         """
         member = self.members.pop(member_id, None)
         if member is not None:
@@ -446,16 +448,16 @@ class GroupMetadata:
         for member in self.members.values():
             member.stop_heartbeat()
 
-    # Parked requests
+    # Pending requests
 
     def take_join_waiter(self, member: MemberMetadata) -> Deferred[JoinResult] | None:
-        """The parked JoinGroup, which the caller answers; the member does not wait any more."""
+        """The pending JoinGroup, which the caller answers; the member does not wait any more."""
         waiter = member.join_waiter
         self._set_join_waiter(member, None)
         return waiter
 
     def take_sync_waiter(self, member: MemberMetadata) -> Deferred[SyncResult] | None:
-        """The parked SyncGroup, likewise."""
+        """The pending SyncGroup, likewise."""
         waiter, member.sync_waiter = member.sync_waiter, None
         return waiter
 
@@ -474,7 +476,9 @@ class GroupMetadata:
         return {name for name, count in self.supported_protocols.items() if count == self.size}
 
     def supports_protocols(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these may join: the type is the group's, and one strategy is supported by all."""
+        """Return whether somebody with these may join: the type is the group's, and one strategy is supported by
+        all.
+        """
         return self._supports(protocol_type, self.protocol_type, plain_protocol_set(protocols))
 
     def _supports(self, protocol_type: str, group_type: str | None, names: frozenset[str]) -> bool:
@@ -520,7 +524,7 @@ class GroupMetadata:
         return frozenset(topics)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether the group may be reading the topic; a consumer group whose subscription is not known may."""
+        """Return whether the group may be reading the topic; a consumer group whose subscription is not known may."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol()
         return topic in self.subscribed_topics
@@ -545,7 +549,7 @@ class GroupMetadata:
         self.received_transactional_commits = False
 
     def current_member_metadata(self) -> tuple[JoinMember, ...]:
-        """What the leader is told: every member with its subscription for the chosen strategy."""
+        """Return the members for the leader: each with its subscription for the chosen strategy."""
         if self.is_(GroupState.PREPARING_REBALANCE, GroupState.DEAD) or self.protocol_name is None:
             raise IllegalStateError(f"group {self.group_id} has no chosen protocol in state {self.state}")
         return tuple(

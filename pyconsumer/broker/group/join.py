@@ -26,7 +26,7 @@ _LONGEST_ID = 32_767
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """What a client asks for when it joins.
+    """The fields of a JoinGroup request.
 
     Args:
         member_id: empty for a new member.
@@ -99,7 +99,7 @@ class JoinHandler:
         self._answers.put(waiter, JoinResult(error_code, member_id))
 
     def _accepts(self, group: GroupMetadata, member_id: str) -> bool:
-        """Whether there is room for it.
+        """Return whether there is room for it.
 
         While a rebalance is prepared, only those that wait count: so a limit that was lowered squeezes out the last to
         rejoin. Afterwards those that did not rejoin are gone, and the size counts.
@@ -206,7 +206,7 @@ class JoinHandler:
     ) -> None:
         with self._answers:
             if not group.is_(GroupState.STABLE) or member.join_waiter is not waiter:
-                return  # A rebalance began meanwhile and answers it, or somebody else has.
+                return  # A rebalance began in the meantime and answers it, or somebody else has.
             if error_code != Errors.NONE:
                 group.take_join_waiter(member)
                 self._fail(waiter, error_code, "")
@@ -291,7 +291,7 @@ class JoinHandler:
 
 
 def check_member(group: GroupMetadata, member_id: str, group_instance_id: str | None) -> int:
-    """Whether somebody is who it says it is: an error code, 0 if so."""
+    """Return whether somebody is who it says it is: an error code, 0 if so."""
     if group_instance_id is not None:
         if group.is_static_member_fenced(member_id, group_instance_id):
             return Errors.FENCED_INSTANCE_ID

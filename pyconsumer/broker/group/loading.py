@@ -2,7 +2,7 @@
 
 The order of records is everything: a commit after a tombstone stands, a tombstone after a commit removes it, and what
 was committed in a transaction counts from its commit marker on. Record kinds that belong to newer group protocols are
-passed over; they stay in the log.
+skipped; they stay in the log.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _OffsetId(NamedTuple):
 
 
 class PartitionLoader:
-    """What was read so far.
+    """The groups read so far.
 
     Args:
         partition: of ``__consumer_offsets``; for messages only.
@@ -141,7 +141,7 @@ class PartitionLoader:
     def _unknown(self, key: UnknownKey, offset: int) -> None:
         self.unknown_count += 1
         _log.debug(
-            "Partition %d of __consumer_offsets: passed over a record of kind %d at offset %d",
+            "Partition %d of __consumer_offsets: skipped a record of kind %d at offset %d",
             self.partition,
             key.version,
             offset,

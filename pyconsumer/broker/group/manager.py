@@ -64,7 +64,7 @@ class GroupMetadataManager:
 
     Args:
         timer: runs loads, unloads and nothing else of this class.
-        answers: collects what the clients are told.
+        answers: collects the replies to clients.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class GroupMetadataManager:
         return state is not None and state.loader is not None
 
     def is_local(self, group_id: str) -> bool:
-        """Whether this broker serves the group."""
+        """Return whether this broker serves the group."""
         state = self._partitions.get(self.partition_for(group_id))
         return state is not None and state.loader is None and not state.failed
 
@@ -122,11 +122,11 @@ class GroupMetadataManager:
 
     @property
     def offset_count(self) -> int:
-        """How many committed offsets are cached."""
+        """Return how many committed offsets are cached."""
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
     def group_counts(self) -> dict[GroupState, int]:
-        """How many groups are in each state."""
+        """Return how many groups are in each state."""
         states = [group.state for group in self._groups.values()]
         return {state: states.count(state) for state in GroupState}
 
@@ -450,5 +450,7 @@ class GroupMetadataManager:
 
 
 def _of_another_topic(value: CommittedOffset, topic_id: bytes | None) -> bool:
-    """Whether the offset was committed for an earlier topic of the same name; an id that is not known is no proof."""
+    """Return whether the offset was committed for an earlier topic of the same name; an id that is not known is no
+    proof.
+    """
     return topic_id is not None and ZERO_UUID not in (topic_id, value.topic_id) and value.topic_id != topic_id

@@ -88,7 +88,7 @@ class OffsetExpiration:
 
         1. An empty group's, ``offsets.retention.minutes`` after it became empty (or after the commit, if an old record
            does not say when that was).
-        2. A Stable consumer group's of topics that it does not subscribe to, so long after the commit.
+        2. A Stable consumer group's of topics that it does not subscribe to, that long after the commit.
         3. Those of a group that never had members, likewise.
         4. No others: of a group in a rebalance, with another protocol type, or whose subscription is not known.
         """
@@ -166,7 +166,7 @@ class OffsetExpiration:
 
     def _end(self, group: GroupMetadata) -> None:
         if group.offsets.has_offsets:
-            return  # Somebody committed meanwhile.
+            return  # Somebody committed in the meantime.
         group.transition_to(GroupState.DEAD)
         group.stop_timers()
         self._manager.remove_group(group)

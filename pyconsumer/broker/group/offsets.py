@@ -47,7 +47,7 @@ class CommitRecord(NamedTuple):
     value: CommittedOffset
 
     def older_than(self, other: CommitRecord) -> bool:
-        """Whether this one is strictly before ``other`` in the log; all commits of one batch are equally old."""
+        """Return whether this one is strictly before ``other`` in the log; all commits of one batch are equally old."""
         if self.appended_batch_offset is None or other.appended_batch_offset is None:
             raise IllegalStateError("a commit that was not appended has no age")
         return self.appended_batch_offset < other.appended_batch_offset
@@ -68,7 +68,7 @@ class GroupOffsets:
 
     @property
     def has_offsets(self) -> bool:
-        """Whether there is any offset, also one that nobody may see yet."""
+        """Return whether there is any offset, also one that nobody may see yet."""
         return bool(self.committed or self.pending or self.pending_transactional)
 
     @property
@@ -77,7 +77,7 @@ class GroupOffsets:
         return list(dict.fromkeys(chain(self.committed, self.pending, *self.pending_transactional.values())))
 
     def has_pending(self, partition: TopicPartition) -> bool:
-        """Whether a plain or a transactional commit of the partition is on its way."""
+        """Return whether a plain or a transactional commit of the partition is on its way."""
         return partition in self.pending or self.has_pending_transactional(partition)
 
     def has_pending_transactional(self, partition: TopicPartition) -> bool:
@@ -220,7 +220,7 @@ class GroupOffsets:
         return removed
 
     def _is_on_its_way(self, partition: TopicPartition) -> bool:
-        """Whether an append with a commit of the partition has not ended."""
+        """Return whether an append with a commit of the partition has not ended."""
         transactional = (commits.get(partition) for commits in self.pending_transactional.values())
         return partition in self.pending or any(
             record is not None and record.appended_batch_offset is None for record in transactional

@@ -1,18 +1,19 @@
-"""Moves groups through rebalances: who is removed when, when the join phase ends, who is told what.
+"""Moves groups through rebalances: who is removed when, when the join phase ends, who gets which reply.
 
 A rebalance in steps:
 
-1. *Prepare*: somebody joined, left, fell silent or changed. Parked SyncGroups are sent back to join again.
-2. *Join phase*: JoinGroups are parked. It ends when every member has come, or after the longest of their rebalance
+1. *Prepare*: somebody joined, left, fell silent or changed. Pending SyncGroups are sent back to join again.
+2. *Join phase*: JoinGroups are pending. It ends when every member has come, or after the longest of their rebalance
    timeouts; a group that was empty waits ``group.initial.rebalance.delay.ms`` instead, again and again while new
    members come, within that timeout. Dynamic members that did not come are removed.
-3. *Next generation*: counted up, strategy chosen, parked JoinGroups answered. The leader gets everybody's subscription.
-4. *Sync phase*: SyncGroups are parked until the leader's brings the assignment and it is stored. Members that do not
+3. *Next generation*: counted up, strategy chosen, pending JoinGroups answered. The leader gets everybody's
+   subscription.
+4. *Sync phase*: SyncGroups are pending until the leader's brings the assignment and it is stored. Members that do not
    come within the rebalance timeout are removed, which starts the next rebalance.
 
 If only static members are left and none of them came, the join phase begins again, and lasts a second at least.
 
-Sessions: a member must be heard of within its session timeout. While a request of it is parked it counts as alive,
+Sessions: a member must be heard of within its session timeout. While a request of it is pending it counts as alive,
 except in its very first join, which is given up after ``group.new.member.join.timeout``: its client may be gone, and
 would otherwise leave one member behind for each retry. A static member that comes back leaves nothing behind, and its
 next join is not its first.
@@ -87,7 +88,7 @@ class GroupRebalancer:
         self.after_removal(group, f"member {member.member_id} was not heard of within its session timeout")
 
     def add_pending_member(self, group: GroupMetadata, member_id: str, timeout_ms: int) -> None:
-        """Hand out an id that has to be used within the timeout."""
+        """Assign a member id that has to be used within the timeout."""
         group.add_pending_member(member_id, self._after(timeout_ms, partial(self._expire_pending, group, member_id)))
 
     def _expire_pending(self, group: GroupMetadata, member_id: str) -> None:
@@ -106,7 +107,7 @@ class GroupRebalancer:
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
-        """Members are gone: rebalance, or go on with the join phase if they were what it waited for."""
+        """Members are gone: rebalance, or continue with the join phase if they were what it waited for."""
         if group.is_(*_SYNC_STATES):
             self.prepare(group, reason)
         else:
@@ -115,7 +116,7 @@ class GroupRebalancer:
     # Join phase
 
     def maybe_prepare(self, group: GroupMetadata, reason: str) -> None:
-        """Begin a rebalance, unless one is being prepared: then see whether that one can go on."""
+        """Begin a rebalance, unless one is being prepared: then see whether that one can continue."""
         if group.can_rebalance:
             self.prepare(group, reason)
         else:
@@ -276,13 +277,13 @@ class GroupRebalancer:
         self.prepare(group, f"no SyncGroup within the rebalance timeout from {names}")
 
     def reset_assignment(self, group: GroupMetadata, error_code: int) -> None:
-        """Forget all assignments and answer parked SyncGroups with the error."""
+        """Forget all assignments and answer pending SyncGroups with the error."""
         for member in group.members.values():
             member.assignment = b""
         self._propagate(group, error_code)
 
     def set_assignment(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> None:
-        """Give every member its assignment, and answer parked SyncGroups with it."""
+        """Give every member its assignment, and answer pending SyncGroups with it."""
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
         self._propagate(group, Errors.NONE)

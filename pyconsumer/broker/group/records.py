@@ -39,7 +39,7 @@ def java_hash(text: str) -> int:
 
 
 def utf16_length(text: str) -> int:
-    """How many characters Java counts."""
+    """Return how many characters Java counts."""
     return len(text) + sum(1 for character in text if character > "\uffff")
 
 
@@ -142,7 +142,7 @@ def offset_tombstone(group_id: str, partition: TopicPartition) -> KeyValue:
 
 
 def committed_offset(value: OffsetCommitValue) -> CommittedOffset:
-    """What a commit record holds."""
+    """Return what a commit record holds."""
     return CommittedOffset(
         offset=value.offset,
         leader_epoch=max(value.leader_epoch, -1),

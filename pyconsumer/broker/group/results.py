@@ -1,4 +1,4 @@
-"""What the coordinator answers: one value type for each kind of request. Error codes are Kafka's, 0 is none."""
+"""Results of the coordinator: one value type for each kind of request. Error codes are Kafka's, 0 is none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class MemberSummary(NamedTuple):
-    """What DescribeGroups shows of a member."""
+    """A member as DescribeGroups shows it."""
 
     member_id: str
     group_instance_id: str | None
@@ -30,7 +30,7 @@ class MemberSummary(NamedTuple):
 
 
 class JoinMember(NamedTuple):
-    """A member as the leader is told of it: with its subscription for the chosen strategy."""
+    """A member in the leader's response: with its subscription for the chosen strategy."""
 
     member_id: str
     group_instance_id: str | None
@@ -40,8 +40,8 @@ class JoinMember(NamedTuple):
 class JoinResult(NamedTuple):
     """Answer to JoinGroup. With an error only that and the member id are set.
 
-    ``members`` is filled for the leader alone. ``skip_assignment`` tells a static leader that came back under a new
-    member id not to assign anew (KIP-814).
+    ``members`` is filled for the leader alone. ``skip_assignment`` asks a static leader that came back under a new
+    member id not to assign again (KIP-814).
     """
 
     error_code: int
@@ -100,7 +100,7 @@ class GroupOverview(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """What DescribeGroups says. Strategy and subscriptions are there only while the group is Stable."""
+    """A group as DescribeGroups shows it. Strategy and subscriptions are there only while the group is Stable."""
 
     state: str
     protocol_type: str

@@ -1,4 +1,4 @@
-"""What the group coordinator needs from the log that holds ``__consumer_offsets``.
+"""The storage of ``__consumer_offsets`` as the group coordinator needs it.
 
 The broker implements it over its replicated log; tests implement it in memory, with appends that are late or fail.
 """
@@ -18,7 +18,7 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class StoreResult(NamedTuple):
-    """How an append ended.
+    """The result of an append.
 
     ``error_code`` is Kafka's, 0 when the batch is in the log of every in-sync replica. ``base_offset`` is the offset of
     the batch's first record, -1 after an error.
@@ -32,7 +32,9 @@ class GroupStorage(Protocol):
     """The partitions of ``__consumer_offsets`` as one broker sees them."""
 
     def partition_count(self) -> int:
-        """How many partitions the topic has. The topic is created on first use; an existing one keeps its count."""
+        """Return how many partitions the topic has. The topic is created on first use; an existing one keeps its
+        count.
+        """
 
     def append(
         self,

@@ -54,7 +54,7 @@ HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
 
 
 class Handler(NamedTuple):
-    """What serves an API: the class of its requests, the versions, the coroutine function."""
+    """The handler of an API: the class of its requests, the versions, the coroutine function."""
 
     request: type[Message]
     min_version: int

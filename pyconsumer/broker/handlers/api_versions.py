@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker serves, also told to clients that ask in a version from the future (KIP-511)."""
+"""ApiVersions: what this broker serves, also sent to clients that ask in a version from the future (KIP-511)."""
 
 from __future__ import annotations
 

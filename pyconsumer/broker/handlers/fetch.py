@@ -33,7 +33,7 @@ _LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of 
 
 
 class _Read:
-    """One pass over the partitions of a request."""
+    """One skip the partitions of a request."""
 
     __slots__ = ("answers", "complete", "partitions", "size_bytes")
 

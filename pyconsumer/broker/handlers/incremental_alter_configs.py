@@ -39,7 +39,7 @@ class _Change(Protocol):
 
 
 class _Resource(Protocol):
-    """What is to be changed, in AlterConfigs and in IncrementalAlterConfigs."""
+    """A resource to be changed, in AlterConfigs and in IncrementalAlterConfigs."""
 
     resource_type: int
     resource_name: str

@@ -86,7 +86,7 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
 async def _replicate(
     broker: Broker, waiting: list[tuple[PartitionProduceResponse, AppendProgress]], until: float, version: int
 ) -> None:
-    """Wait until the replicas in sync have what was appended; answers get an error where that did not come about."""
+    """Wait until the replicas in sync have the appended batches; partitions where they do not get an error."""
     wait = DelayedProduce(broker.timer, broker.soon, until, [appended for _, appended in waiting])
     try:
         outcomes = await settle(wait.deferred)
@@ -141,7 +141,7 @@ def _failed(
 
 
 def _name_leader(answer: PartitionProduceResponse, broker: Broker, topic: str, version: int) -> None:
-    """Tell the producer of an error of leadership who leads (KIP-951)."""
+    """Name the leader to a producer whose request failed for want of leadership (KIP-951)."""
     if version < _NAMES_LEADERS or answer.error_code not in _LEADERSHIP_ERRORS:
         return
     known = broker.controller.topics.get(topic)

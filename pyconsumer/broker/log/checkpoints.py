@@ -135,7 +135,7 @@ def format_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_offsets(content: bytes) -> dict[TopicPartition, int]:
-    """What :func:`format_offsets` wrote; ``ValueError`` if it is something else."""
+    """Return what :func:`format_offsets` wrote; ``ValueError`` if it is something else."""
     lines = content.decode().split("\n")
     if lines[0] != "0":
         raise ValueError("a checkpoint file of a version that is not known")

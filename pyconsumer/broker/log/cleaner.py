@@ -44,7 +44,7 @@ Buffer = bytes | bytearray | memoryview
 
 #: Runs a call in another thread.
 Elsewhere: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]
-#: What is given up between two steps: None, or what has to end before the next one.
+#: The value yielded between two steps: None, or a job that has to end before the next one.
 Step: TypeAlias = "Future[None] | None"
 
 #: Keys that are remembered in one run; the rest of the dirty part waits for the next.
@@ -59,7 +59,7 @@ _RECORD_COUNT: Final = 57
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a log is compacted, as long as it is not cut back.
+    """The compacted part of a log, valid until the log is truncated.
 
     ``stuck``: it could not be compacted last time, and must not hold others up. ``unreadable``: it cannot be at all.
     """
@@ -114,7 +114,7 @@ class LogCleaner:
         return log.topic_partition
 
     def step(self, budget_s: float) -> None:
-        """Go on with what was begun, for about ``budget_s`` seconds."""
+        """Continue the pass that was begun, for about ``budget_s`` seconds."""
         if self._work is None or self._log is None:
             return
         until = self._clock.now() + budget_s
@@ -200,8 +200,8 @@ def cleaning(
 ) -> Generator[Step, None, int]:
     """The steps of a compaction; the result is the offset up to which the log is compacted then.
 
-    Between two steps segments may be removed by others, or the log cut back; then this ends, and begins anew some other
-    time.
+    Between two steps segments may be removed by others, or the log cut back; then this ends, and begins again some
+    other time.
 
     Raises:
         KafkaError: a batch cannot be read: it is damaged, or of a compression without a library.
@@ -367,7 +367,7 @@ def _force(segment: Segment, elsewhere: Elsewhere | None) -> Generator[Step, Non
 def _retain(
     log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, keep_empty: bool
 ) -> Generator[Step, None, Buffer | None]:
-    """What stays of a batch, None if nothing does."""
+    """Return what stays of a batch, None if nothing does."""
     if info.is_control or info.base_offset >= latest.limit:
         return data
     horizon = info.delete_horizon_ms

@@ -7,7 +7,7 @@
 
 Entries live in memory as arrays; the file is written in large pieces and at the latest when the segment is flushed or
 closed. An index can always be rebuilt from its segment, so a lost tail costs nothing but that. Until it is flushed or
-closed no file that cannot be written hurts: what an entry tells of is in the log, or cut off from it, already.
+closed no file that cannot be written hurts: the data of an entry is in the log, or cut off from it, already.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["OffsetIndex", "TimeIndex"]
 
 _log = logging.getLogger(__name__)
 
-_WRITE_AT = 256  # so many entries are written together
+_WRITE_AT = 256  # that many entries are written together
 _SWAP = sys.byteorder == "little"
 
 
@@ -94,7 +94,7 @@ class _IndexFile:
 
 
 def _write_early(index: OffsetIndex | TimeIndex, waiting: int) -> None:
-    """Write an index when so many entries wait. If that fails, it is tried again when as many more have come."""
+    """Write an index when that many entries wait. If that fails, it is tried again when as many more have come."""
     if waiting % _WRITE_AT == 0:
         try:
             index.write()

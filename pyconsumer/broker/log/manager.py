@@ -249,7 +249,7 @@ class LogManager:
             )
 
     def flushers(self) -> list[tuple[PartitionLog, int, list[Callable[[], None]]]]:
-        """What is to be forced to disk in another thread: log, its recovery point afterwards, calls."""
+        """Return what is to be forced to disk in another thread: log, its recovery point afterwards, calls."""
         found = []
         for log in self.logs.values():
             point, calls = log.flushers()

@@ -33,7 +33,7 @@ _OFFSET_INDEX_ENTRY = 8
 
 
 class AppendResult(NamedTuple):
-    """Where batches went: offsets of the first and last record, log append time in ms (-1 with CreateTime).
+    """The place of appended batches: offsets of the first and last record, log append time in ms (-1 with CreateTime).
 
     ``duplicate``: nothing was stored, the answer is that of the original (KIP-98). ``size_bytes`` is what was stored.
     """

@@ -1,4 +1,4 @@
-"""What a log remembers of idempotent producers, so that a batch sent twice is stored once (KIP-98).
+"""The state of idempotent producers in a log, by which a batch that is sent twice is stored once (KIP-98).
 
 Rules, per producer id and partition:
 

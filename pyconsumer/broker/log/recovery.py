@@ -1,8 +1,8 @@
 """Opening a log: from nothing, after a clean stop, or after a crash.
 
 After a crash nothing behind the recovery point is trusted. Batches there are read one by one, with their checksums; at
-the first that is torn or damaged the log ends, and what follows is cut off. Everything that was acknowledged had been
-passed to the system before, so a crash of the process loses none of it. Indexes, leader epochs and the producers'
+the first that is incomplete or damaged the log ends, and what follows is cut off. Everything that was acknowledged had
+been passed to the system before, so a crash of the process loses none of it. Indexes, leader epochs and the producers'
 state are made again from the batches.
 
 Files that an interrupted compaction left: ``.cleaned`` is incomplete and goes, ``.swap`` is complete and takes its
@@ -193,7 +193,7 @@ def _trust(segment: Segment) -> None:
 
 
 def _valid_bytes(segment: Segment) -> int:
-    """How many bytes of a segment are whole batches with right checksums and rising offsets."""
+    """Return how many bytes of a segment are whole batches with right checksums and rising offsets."""
     position, next_offset = 0, segment.base_offset
     want = _PIECE_BYTES
     while position < segment.size_bytes:

@@ -203,7 +203,7 @@ class Segment:
             chunk = self._log.read(position, min(want, end - position))
             found = scan(chunk)
             if not found:
-                if len(chunk) < want:  # that was all, or it has been cut back meanwhile
+                if len(chunk) < want:  # that was all, or it has been cut back in the meantime
                     return
                 want = self._needed(chunk, want)
                 continue
@@ -214,7 +214,7 @@ class Segment:
 
     @staticmethod
     def _needed(chunk: bytes, want: int) -> int:
-        """How much to read for a batch that is larger than what was read."""
+        """Return how much to read for a batch that is larger than what was read."""
         return max(int.from_bytes(chunk[8:12], "big") + 12, want * 2)
 
     def headers(self, position: int = 0) -> Iterator[BatchInfo]:
@@ -292,7 +292,7 @@ class Segment:
         self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes and all bounds anew from the headers."""
+        """Make both indexes and all bounds again from the headers."""
         self.offset_index.reset()
         self.time_index.reset()
         self._since_index = 0

@@ -1,4 +1,4 @@
-"""Where a log keeps its bytes: files in a folder, or memory. Both behave the same, so nothing else knows which.
+"""The storage of a log: files in a folder, or memory. Both behave the same, so nothing else knows which.
 
 A :class:`DataFile` is only ever appended to at its end, read anywhere and cut. Small text files (checkpoints) are
 replaced as a whole: written beside, forced to disk, renamed.

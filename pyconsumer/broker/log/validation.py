@@ -1,4 +1,4 @@
-"""What a log accepts: the checks of a batch before it is appended, and the place that is then written into it.
+"""Validation of a batch before it is appended, and the offsets that are then written into it.
 
 As by Java's ``LogValidator`` the records inside a client's batch are checked too, decompressed if need be. The broker
 setting ``pyconsumer.validate.records`` turns that off; then only keys on a compacted topic and a bound for old
@@ -91,7 +91,7 @@ _LONG_MAX: Final = 2**63 - 1
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 
 _MAX_TIMESTAMP_AT: Final = 35
-#: Problems of so many records are in an error's own text, as in Java.
+#: Problems of that many records are in an error's own text, as in Java.
 _NAMED_IN_TEXT: Final = 3
 
 

@@ -58,7 +58,7 @@ _TOPIC_CONFIG = {"retention.ms": "-1"}
 def command(servers: str | None, settings: dict[str, str], output: Path | None, spark: bool) -> int:
     screen = Screen(servers, settings)
     started = time.monotonic()
-    airlines()  # tells at once if the data is missing
+    airlines()  # fails at once if the data is missing
     folder = Path(tempfile.mkdtemp(prefix="pyconsumer-demo-")) if output is None else output.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     with _cluster(screen, servers, folder) as address:

@@ -1,6 +1,6 @@
 """The demo's consumer group, seen from the parent: starts the members, adds up what they commit, checks it.
 
-The parent holds the members when half of the flights are read, lets a fourth one join, and lets them go on when the
+The parent holds the members when half of the flights are read, lets a fourth one join, and lets them continue when the
 group has rebalanced; so the rebalance happens half-way on a machine of any speed.
 """
 

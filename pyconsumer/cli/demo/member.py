@@ -1,6 +1,6 @@
 """One member of the demo's group: a process that reads flights, adds up delays and commits.
 
-What it tells its parent counts only after it was committed, with the range of offsets that it covers. So the parent can
+Its reports to its parent count only after it was committed, with the range of offsets that it covers. So the parent can
 check that nothing was lost and nothing counted twice, whatever rebalances there were.
 """
 
@@ -113,7 +113,7 @@ class _Member(ConsumerRebalanceListener):
         self.pending.clear()
 
     def hold(self, wanted: bool) -> None:
-        """Stop or go on reading, staying a member: poll goes on, paused partitions give no records."""
+        """Stop or continue reading, staying a member: poll continues, paused partitions give no records."""
         if wanted and not self.held:
             self.consumer.pause(*self.consumer.assignment())
         elif self.held and not wanted:

@@ -1,4 +1,4 @@
-"""What the demo shows: for each step a bar or a line with its result, and the command that does the same by hand."""
+"""The demo's output: for each step a bar or a line with its result, and the command that does the same by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Screen"]
 
 
 class Screen:
-    """Where the demo writes.
+    """The terminal that the demo writes to.
 
     Args:
         servers: the cluster that is used; None for the embedded one, which is later found at the default address.
@@ -40,7 +40,7 @@ class Screen:
         self.console.print(escape(text) + (f"[bold]{escape(important)}[/]" if important else ""), soft_wrap=True)
 
     def command(self, *words: str, cluster: bool = True) -> None:
-        """What somebody could type.
+        """Return what somebody could type.
 
         Args:
             words: of the command, without its name.

@@ -6,16 +6,16 @@ Invariants
    attempt, and an answer to an older one is dropped. So a join that ends after its member has left does nothing.
 2. A rebalance is prepared once, however often JoinGroup is repeated in it; losing the generation asks for it again.
 3. A generation counts for commits only after ``on_completed``: before, the application may hold partitions of the one
-   before it. While it is told which of them it gives up (``on_revoking``) it commits for the new one, as in Java.
+   before it. While its listener revokes them (``on_revoking``) it commits for the new one, as in Java.
 4. What a joined member watches: its own subscription against the one it joined with, and, as leader, the metadata
    against that which it assigned by. A difference is one more rebalance. So is a time that the assignor named. What
-   changes during a rebalance is looked at when that is over: no join that was sent before can have told of it.
+   changes during a rebalance is considered when that is over: no join that was sent before can have included it.
 5. A generation that is lost is the first thing that the application hears, whether the coordinator is known or not:
    otherwise it would be handed records of partitions that have another owner. (Java looks for the coordinator first.)
-   One that is lost while the application gives up partitions is told after that.
-6. So is everything lost if a static member that keeps partitions while it joins finds that the group had a generation
+   One that is lost while the application revokes partitions is reported after that.
+6. A static member that kept its partitions while joining also treats them as lost if the group completed a generation
    without it. It was in that generation (KIP-345), but with an old subscription: its leader did not know what the
-   member owned, and gave it away. (Java goes on, and what it then commits may undo a commit of the new owner.)
+   member owned, and gave it away. (Java continues, and what it then commits may undo a commit of the new owner.)
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _IN_REBALANCE: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_
 
 @dataclass(slots=True)
 class RebalanceReport:
-    """What the log line of a finished rebalance tells. Who joined or left is known to the leader alone."""
+    """The facts of a finished rebalance for its log line. Only the leader knows who joined or left."""
 
     started_at: float
     reason: str
@@ -74,7 +74,7 @@ class RebalanceReport:
 
 @dataclass(slots=True)
 class _Attempt:
-    """What is under way of JoinGroup and SyncGroup."""
+    """The JoinGroup or SyncGroup that is in flight."""
 
     number: int = 0
     in_flight: bool = False
@@ -104,7 +104,7 @@ class ClassicMembership(GroupMember):
         self.report: RebalanceReport | None = None
         self._active = False
         self._needs_prepare = True
-        self._lost = False  # what was assigned, and the application has not been told
+        self._lost = False  # the assignment, and the application has not been notified
         self._reason = ""
         self._attempt = _Attempt()
         self._rejected = 0  # assignments in a row that could not be used
@@ -152,7 +152,7 @@ class ClassicMembership(GroupMember):
         """Take part in another rebalance. The first reason stands.
 
         Args:
-            reason: for our log; ``short``: what the coordinator is told, by default the same (KIP-800).
+            reason: for our log; ``short``: the text for the coordinator, by default the same (KIP-800).
         """
         if self.rejoin_needed and self._reason:
             return
@@ -182,12 +182,12 @@ class ClassicMembership(GroupMember):
 
     @property
     def leads_others(self) -> bool:
-        """Whether the last JoinGroup made us the leader, and not of ourselves alone."""
+        """Return whether the last JoinGroup made us the leader, and not of ourselves alone."""
         return self.is_leader and self._members is not None and len(self._members) > 1
 
     @property
     def has_urgent_news(self) -> bool:
-        """Whether the application has to hear of an error or a loss before it is handed anything."""
+        """Return whether the application has to hear of an error or a loss before it is handed anything."""
         return self._lost or bool(self._errors) or self.state is MemberState.FENCED
 
     @property
@@ -206,7 +206,7 @@ class ClassicMembership(GroupMember):
 
     @property
     def may_commit(self) -> bool:
-        """Whether offsets can be committed for the present generation."""
+        """Return whether offsets can be committed for the present generation."""
         attempt = self._attempt
         return self.state is MemberState.STABLE and (attempt.completed is None or attempt.revoking)
 
@@ -226,7 +226,7 @@ class ClassicMembership(GroupMember):
         return math.inf if attempt.in_flight else max(now, attempt.retry_at)
 
     def next_step(self, now: float) -> UserStep | None:
-        """What the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
+        """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
         attempt = self._attempt
         if self._errors:
             return Raise(self._errors.popleft())
@@ -258,7 +258,7 @@ class ClassicMembership(GroupMember):
         """The application gave up what it has to; the join may begin.
 
         Args:
-            generation: ours when that began. If it was lost meanwhile, that is to be told yet.
+            generation: ours when that began. If it has been lost since, the listener must still be notified.
         """
         self.is_leader = False
         self._assigned_by = None
@@ -273,12 +273,12 @@ class ClassicMembership(GroupMember):
         *,
         keeps: bool = False,
     ) -> SendJoin | None:
-        """The JoinGroup to send; None if the coordinator was lost meanwhile.
+        """The JoinGroup to send; None if the coordinator was lost in the meantime.
 
         Args:
             protocols: assignors and subscriptions, the preferred one first.
             topics: the subscription that is in them.
-            keeps: the application keeps partitions meanwhile.
+            keeps: the application keeps partitions in the meantime.
         """
         node, attempt = self.coordinator, self._attempt
         if node is None or attempt.in_flight or self.state not in (MemberState.UNJOINED, MemberState.STABLE):
@@ -338,7 +338,7 @@ class ClassicMembership(GroupMember):
         return None
 
     def _missed(self, generation_id: int) -> bool:
-        """Whether partitions that we keep may have been given away in a generation before this one."""
+        """Return whether partitions that we keep may have been given away in a generation before this one."""
         if self.settings.group_instance_id is None or not self._attempt.keeps or not self.generation.joined:
             return False
         return generation_id > self.generation.generation_id + 1
@@ -397,7 +397,7 @@ class ClassicMembership(GroupMember):
         self._attempt.revoking = True
 
     def recover(self, under_way: int | None, now: float) -> None:
-        """Ctrl-C fell into a step: if no request of the present attempt is under way, it failed.
+        """Ctrl-C interrupted a step: if no request of the present attempt is under way, it failed.
 
         Args:
             under_way: the attempt whose request is, None if there is none.
@@ -509,7 +509,9 @@ class ClassicMembership(GroupMember):
         self.rejoin_needed = True
         self.epoch += 1
         if reaction is ErrorAction.TAKE_MEMBER_ID:
-            log.debug("[%s] joining as %s, as told", self.settings.label, self.generation.member_id)
+            log.debug(
+                "[%s] joining as %s, the id that the coordinator gave", self.settings.label, self.generation.member_id
+            )
         else:
             log.info("[%s] the rebalance failed: %s", self.settings.label, what)
             self._reason = f"rebalance failed due to {what}"

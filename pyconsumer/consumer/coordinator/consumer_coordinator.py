@@ -48,7 +48,7 @@ __all__ = ["ConsumerCoordinator"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
-_FAREWELL: Final = "the consumer is about to leave for good"
+_LEAVE_NOTICE: Final = "the consumer is about to leave the group"
 _FAREWELL_PAUSE: Final = 1.0  # seconds
 
 
@@ -61,7 +61,7 @@ class ConsumerCoordinator:
         metadata: kept fresh by ``client``.
         subscriptions: what is subscribed and assigned.
         clock: the time.
-        on_commit: told of each commit that succeeded.
+        on_commit: called for each commit that succeeded.
 
     Attributes:
         on_news: called in the heartbeat thread when something has changed that the application may have to hear of.
@@ -144,7 +144,7 @@ class ConsumerCoordinator:
         )
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
-        self._told = (self._core.epoch, self._core.state)
+        self._notified = (self._core.epoch, self._core.state)
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
@@ -165,28 +165,30 @@ class ConsumerCoordinator:
 
     @property
     def has_user_output(self) -> bool:
-        """Whether callbacks or errors wait for the application, or it has to hear of a loss."""
+        """Return whether callbacks or errors wait for the application, or it has to hear of a loss."""
         return self._core.has_urgent_news or self._committer.has_callbacks
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether a rebalance or an asynchronous commit is under way, which only a look at the network moves on."""
+        """Return whether a rebalance or an asynchronous commit is under way, which only a look at the network moves
+        on.
+        """
         return self._committer.pending_async > 0 or (
             self._core.rejoin_pending and self._subscriptions.has_auto_assigned
         )
 
     @property
     def metrics(self) -> GroupMetrics:
-        """What happened in the group so far."""
+        """Return what happened in the group so far."""
         return self._core.metrics
 
     @property
     def in_callback(self) -> bool:
-        """Whether code of the application runs at the moment."""
+        """Return whether code of the application runs at the moment."""
         return self._rebalancer.in_callback
 
     def recover(self) -> None:
-        """Ctrl-C fell into a call: see to it that nothing counts as under way that is not. No I/O happens."""
+        """Ctrl-C interrupted a call: see to it that nothing counts as under way that is not. No I/O happens."""
         self._metadata_seen = -1
         self._link.recover()
         self._rebalancer.recover()
@@ -199,14 +201,14 @@ class ConsumerCoordinator:
         """Do what the group needs: find the coordinator, rebalance, run callbacks, commit when that is due.
 
         Args:
-            deadline: monotonic seconds; what cannot be done by then goes on in the next call.
+            deadline: monotonic seconds; what cannot be done by then continues in the next call.
             wait_for_join: False: wait for nothing.
 
         Returns:
             Whether the membership is settled.
 
         Raises:
-            KafkaError: what the coordinator refused for good, or the heartbeat thread met.
+            KafkaError: what the coordinator refused permanently, or the heartbeat thread met.
             Exception: what a callback of the application raised.
         """
         settled = True
@@ -226,8 +228,10 @@ class ConsumerCoordinator:
             self._changed()
         return settled
 
-    def _join(self, deadline: float, *, farewell: bool = False) -> Steps[bool]:
-        """Take part in the rebalance; ``farewell``: only to say that we leave, having given everything up."""
+    def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
+        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, with nothing owned any
+        longer.
+        """
         core = self._core
         said = False
         while True:
@@ -249,7 +253,7 @@ class ConsumerCoordinator:
                 raise step.error
             elif isinstance(step, FindCoordinator):
                 self._link.send_lookup()
-            elif isinstance(step, PrepareJoin) and farewell:
+            elif isinstance(step, PrepareJoin) and leave_notice:
                 with self._lock:
                     core.on_prepared(step.generation)
             elif isinstance(step, PrepareJoin):
@@ -265,24 +269,24 @@ class ConsumerCoordinator:
                     continue
                 self._start_heartbeat()
                 self._rebalancer.join()
-                said = farewell
+                said = leave_notice
             elif isinstance(step, ComputeAssignment):
                 assigned = yield from self._rebalancer.assign(step, deadline)
                 if not assigned:
                     return False
-            elif farewell:
+            elif leave_notice:
                 if said:
                     return True
-                with self._lock:  # it was under way before; what it gives us is free again in the next
+                with self._lock:  # it had already started; we release its assignment in the next one
                     core.on_completed()
-                    core.request_rejoin(_FAREWELL)
+                    core.request_rejoin(_LEAVE_NOTICE)
             else:
                 assert isinstance(step, CompleteJoin)
                 self._rebalancer.complete(step)
 
     @property
     def _knows_pattern(self) -> bool:
-        """Whether metadata came since the pattern was subscribed, so that the topics that match are known."""
+        """Return whether metadata came since the pattern was subscribed, so that the topics that match are known."""
         return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
 
     def _look_at_metadata(self) -> None:
@@ -321,7 +325,7 @@ class ConsumerCoordinator:
         self._changed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are in the group."""
+        """Return who we are in the group."""
         generation = self._core.generation
         group = self._core.settings
         return ConsumerGroupMetadata(
@@ -346,7 +350,7 @@ class ConsumerCoordinator:
 
         Args:
             deadline: monotonic seconds; no callback is started after it.
-            leave_group: whether to tell the group; None: a dynamic member does, a static one does not (KIP-1092).
+            leave_group: whether to send LeaveGroup; None: a dynamic member does, a static one does not (KIP-1092).
             commit: False: leave the automatic commit out.
 
         Raises:
@@ -397,7 +401,7 @@ class ConsumerCoordinator:
         yield from self._committer.flush(deadline)
 
     def _depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Give up the partitions, say farewell, leave; what the listener raised comes afterwards."""
+        """Revoke the partitions, announce the leave, leave; an exception of the listener is raised afterwards."""
         failure: Exception | None = None
         try:
             try:
@@ -411,7 +415,7 @@ class ConsumerCoordinator:
             raise failure
 
     def _say_farewell(self, deadline: float, leave_group: bool | None) -> Steps[None]:
-        """Let the leader know that we leave for good, if the assignor wants that: one more rebalance.
+        """Let the leader know that we leave permanently, if the assignor wants that: one more rebalance.
 
         The others learn of it by their next heartbeats. If it takes longer than a session, the leader will miss us.
         """
@@ -423,16 +427,16 @@ class ConsumerCoordinator:
         try:
             if self._rebalancer.announce_leaving(True):
                 with self._lock:
-                    core.request_rejoin(_FAREWELL)
+                    core.request_rejoin(_LEAVE_NOTICE)
                 with self._client.disable_wakeups():
-                    told = yield from self._join(until, farewell=True)
-                    if told and core.leads_others:
+                    announced = yield from self._join(until, leave_notice=True)
+                    if announced and core.leads_others:
                         # Nobody else knows, and our LeaveGroup would take from the others what they have not got yet.
                         until = min(until, self._clock.now() + max(group.heartbeat_interval, _FAREWELL_PAUSE))
                         while self._clock.now() < until and not core.rejoin_needed:
                             yield Wait(None, until)
         except KafkaError as error:
-            log.warning("[%s] leaving without having told the leader: %s", group.label, error)
+            log.warning("[%s] leaving without having informed the leader: %s", group.label, error)
         finally:
             self._rebalancer.announce_leaving(False)
 
@@ -513,11 +517,11 @@ class ConsumerCoordinator:
         core = self._core
         with self._lock:  # both threads come here; the later one must not be overwritten by the earlier one's view
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
-            if due <= now and not core.has_urgent_news:  # those wait for nothing that the rebalance may wait for
+            if due <= now and not core.has_urgent_news:  # errors and losses must not wait for a rebalance step
                 due = math.inf if not self._knows_pattern else max(due, self._rebalancer.due_at)
             self._due_at = min(due, self._auto_commit.next_at)
-            told, self._told = self._told, (core.epoch, core.state)
-            news = told != self._told
+            notified, self._notified = self._notified, (core.epoch, core.state)
+            news = notified != self._notified
         if news:
             # Above all when a join was answered: from then on there are heartbeats and a poll deadline.
             self._notify()

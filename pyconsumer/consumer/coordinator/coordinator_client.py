@@ -1,7 +1,8 @@
 """The user thread's way to the group's coordinator: finding it, sending to it, noticing that it is gone. A thin driver.
 
-Requests go over a connection kept for the coordinator, so that a parked JoinGroup holds up no fetch. When a coordinator
-is lost, that connection is dropped: a request may be parked on it, and what came after would wait for that one's end.
+Requests go over a connection kept for the coordinator, so that a pending JoinGroup holds up no fetch. When a
+coordinator
+is lost, that connection is dropped: a request may be pending on it, and what came after would wait for that one's end.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _Request = Message | Callable[[int], Message]
 
 
 class GroupClient(Protocol):
-    """What is needed of the user thread's network client; ``ConsumerNetworkClient`` is one."""
+    """The interface needed of the user thread's network client; ``ConsumerNetworkClient`` is one."""
 
     def send(
         self,
@@ -123,7 +124,7 @@ class CoordinatorClient:
         self.on_lookup_done: Callable[[KafkaError | None], object] = lambda error: None
 
     def find(self) -> bool:
-        """Whether the coordinator is known; if not, a lookup is sent as soon as one is due."""
+        """Return whether the coordinator is known; if not, a lookup is sent as soon as one is due."""
         with self.lock:
             if self.core.coordinator is not None:
                 return True
@@ -144,7 +145,7 @@ class CoordinatorClient:
         self._lookup = lookup
 
     def recover(self) -> None:
-        """Ctrl-C fell into something: a lookup that was never sent, or whose end was not heard, is not under way."""
+        """Ctrl-C interrupted something: a lookup that was never sent, or whose end was not heard, is not under way."""
         if self._lookup is None or self._lookup.done:
             with self.lock:
                 if self.core.lookup.is_under_way(USER):
@@ -172,7 +173,9 @@ class CoordinatorClient:
 
     @property
     def missing(self) -> str:
-        """What a call without a coordinator waits for, for its time-out: with the connections that have failed."""
+        """Return what a call without a coordinator waits for, for its time-out: with the connections that have
+        failed.
+        """
         return f"the group's coordinator (connections: {self.client.failures()})"
 
     def _on_lookup(self, future: RequestFuture[ClientResponse]) -> None:
@@ -212,7 +215,7 @@ class CoordinatorClient:
 
         Args:
             term: of the lookup when it was sent. If the coordinator was lost since, its connection was dropped, which
-                says nothing of the coordinator that was found then, be it the same node.
+                says nothing of the coordinator that was found then, even if it is the same node.
         """
         if isinstance(error, KafkaConnectionError) and term == self.core.lookup.term:
             with self.lock:

@@ -3,11 +3,11 @@
 Rules
 
 1. Each thread has a lookup of its own, at most one under way: the thread that uses the consumer may be busy with
-   records for minutes, and the session must not end meanwhile.
+   records for minutes, and the session must not end in the meantime.
 2. The first loss of a coordinator is followed by a lookup at once; if requests to what was found keep failing, by
    growing pauses, until one succeeds.
 3. ``term`` grows with each loss: a connection opened in an older term is not to be used again, since a request may be
-   parked on it.
+   pending on it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CoordinatorDiscovery:
         self._searches = {USER: _Search(), BACKGROUND: _Search()}
 
     def start(self, who: str, now: float) -> bool:
-        """Whether this thread has to send FindCoordinator now; it then counts as under way."""
+        """Return whether this thread has to send FindCoordinator now; it then counts as under way."""
         search = self._searches[who]
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
@@ -78,7 +78,7 @@ class CoordinatorDiscovery:
         search.failures += 1
 
     def is_under_way(self, who: str) -> bool:
-        """Whether this thread has sent one that has not ended."""
+        """Return whether this thread has sent one that has not ended."""
         return self._searches[who].in_flight
 
     def cancelled(self, who: str) -> None:
@@ -86,7 +86,7 @@ class CoordinatorDiscovery:
         self._searches[who].in_flight = False
 
     def lost(self, node_id: int, now: float) -> bool:
-        """A node is not the coordinator, or cannot be reached; whether it was thought to be it."""
+        """A node is not the coordinator, or cannot be reached; return whether it was the coordinator until now."""
         if self.node is None or self.node.node_id != node_id:
             return False
         self.node = None

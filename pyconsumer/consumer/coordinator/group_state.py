@@ -1,28 +1,32 @@
-"""The states of a group member under the classic protocol (JoinGroup, SyncGroup), as a table. No I/O, no clock.
+"""A group member's states, the action for each error code, and the actions that the core asks for, as tables.
 
-Rules
+No I/O, no clock.
 
-1. A member is somebody by its :class:`Generation`: the group's generation, its own member id, the assignor chosen.
-   Every request names it; the coordinator refuses requests of a generation that is over.
+States of a member under the classic protocol (JoinGroup, SyncGroup)
+
+1. A member is identified by its :class:`Generation`: generation id, member id and chosen assignor. Every request names
+   it; the coordinator refuses requests of a generation that is over.
 2. ``UNJOINED`` -> ``PREPARING_REBALANCE`` when JoinGroup is sent, -> ``COMPLETING_REBALANCE`` when it is answered,
    -> ``STABLE`` when SyncGroup is answered. An answer counts only in the state that waits for it.
 3. A failed step leads back to ``UNJOINED``. The generation survives that, unless the coordinator does not know it.
 4. Losing the generation means having lost the partitions: the listener hears *lost*, not *revoked*.
    ILLEGAL_GENERATION takes the generation and leaves the member id, which may still be valid; UNKNOWN_MEMBER_ID, the
    end of ``max_poll_interval_ms`` and leaving take both.
-5. Heartbeats are sent in ``COMPLETING_REBALANCE`` and ``STABLE``. Before, a parked JoinGroup tells that we live.
+5. Heartbeats are sent in ``COMPLETING_REBALANCE`` and ``STABLE``. Before that the pending JoinGroup itself keeps the
+   member alive.
 6. Offsets are committed in ``STABLE`` only, and not before the application knows its new partitions.
 7. ``FENCED``: another process took our ``group_instance_id`` (KIP-345). Every poll raises; only leaving ends it.
 
-What a member does about each error code that a group coordinator answers, as tables. No I/O.
+Errors
 
-One table for each request. A code that is not in it is unexpected: it is raised to the application. Retriable codes
-that a newer broker may add are retried after a pause.
+One table for each request says what a member does about an error code. A code that is not in it is unexpected and is
+raised to the application. Retriable codes that a newer broker may add are retried after a pause.
 
-What a membership core wants done: values, each tagged with who may do it.
+Actions
 
-``io``: the driver whose call produced it sends a request. ``user``: it runs code of the application (rebalance
-listener, assignor) or raises to it, so only the thread that uses the consumer does it, inside ``poll`` and its like.
+The core returns actions as values. The driver whose call produced one sends the request that it asks for. Actions that
+run code of the application (rebalance listener, assignor) or raise to it are carried out only by the thread that uses
+the consumer, inside ``poll`` and its like.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ __all__ = ["NO_GENERATION", "TRANSITIONS", "Event", "Generation", "MemberState",
 
 
 class MemberState(enum.Enum):
-    """Where a member stands in its group."""
+    """The state of a member in its group."""
 
     UNJOINED = "unjoined"
     PREPARING_REBALANCE = "preparing rebalance"
@@ -53,7 +57,7 @@ class MemberState(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What changes a member's state."""
+    """An event that changes a member's state."""
 
     JOIN_SENT = "JoinGroup sent"
     JOIN_ANSWERED = "JoinGroup answered"
@@ -64,7 +68,7 @@ class Event(enum.Enum):
 
 
 class Generation(NamedTuple):
-    """Who a member is: generation id (-1 for none), member id ("" for none), name of the chosen assignor."""
+    """A member's identity: generation id (-1 for none), member id ("" for none), name of the chosen assignor."""
 
     generation_id: int = -1
     member_id: str = ""
@@ -72,7 +76,7 @@ class Generation(NamedTuple):
 
     @property
     def joined(self) -> bool:
-        """Whether it was given by a finished JoinGroup and not lost since."""
+        """Return whether it was given by a finished JoinGroup and not lost since."""
         return self.generation_id >= 0
 
     def __str__(self) -> str:
@@ -111,7 +115,7 @@ __all__ = ["HEARTBEAT", "JOIN", "OFFSET_COMMIT", "OFFSET_FETCH", "SYNC", "ErrorA
 
 
 class ErrorAction(enum.Enum):
-    """What to do."""
+    """The reaction to an error code."""
 
     RETRY_NOW = "send again at once"
     BACK_OFF = "send again after a pause"
@@ -121,8 +125,8 @@ class ErrorAction(enum.Enum):
     RESET_MEMBER = "forget generation and member id, join again"
     REJOIN = "keep generation and member id, join again"
     FENCED = "somebody took our instance id: stop"
-    RAISE = "tell the application"
-    COLLECT = "tell the application after looking at the other partitions"
+    RAISE = "raise to the application"
+    COLLECT = "raise to the application after the other partitions"
     REFRESH_METADATA = "send again after a pause, with newer metadata"
 
 
@@ -227,7 +231,7 @@ class FindCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
-    """A rebalance begins: commit, tell the listener; then ``on_prepared``. ``lost``: the generation is gone."""
+    """A rebalance begins: commit, call the listener; then ``on_prepared``. ``lost``: the generation is gone."""
 
     tag: ClassVar[Tag] = "user"
     lost: bool
@@ -244,7 +248,7 @@ class BuildJoin:
 
 @dataclass(frozen=True, slots=True)
 class SendJoin:
-    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds; it is parked there."""
+    """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds; it is pending there."""
 
     tag: ClassVar[Tag] = "io"
     attempt: int
@@ -280,7 +284,7 @@ class SendSync:
 
 @dataclass(frozen=True, slots=True)
 class CompleteJoin:
-    """The rebalance is over: take the assignment over, tell the listener; then ``on_completed``."""
+    """The rebalance is over: adopt the assignment, call the listener; then ``on_completed``."""
 
     tag: ClassVar[Tag] = "user"
     generation: Generation
@@ -289,7 +293,7 @@ class CompleteJoin:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """Tell the application."""
+    """Notify the application."""
 
     tag: ClassVar[Tag] = "user"
     error: KafkaError
@@ -324,7 +328,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The background's work is over for good."""
+    """The background's work is over permanently."""
 
     tag: ClassVar[Tag] = "io"
 

@@ -84,7 +84,7 @@ class Heartbeat:
         self._failures += 1
 
     def reset_timeouts(self, now: float) -> None:
-        """We have just joined: everything starts anew."""
+        """We have just joined: everything starts again."""
         self.in_flight = False
         self._failures = 0
         self._next_heartbeat = now + self.interval
@@ -100,15 +100,15 @@ class Heartbeat:
         return max(0.0, self._next_heartbeat - now)
 
     def is_due(self, now: float) -> bool:
-        """Whether to send a heartbeat now."""
+        """Return whether to send a heartbeat now."""
         return not self.in_flight and now >= self._next_heartbeat
 
     def session_expired(self, now: float) -> bool:
-        """Whether the coordinator must have given us up."""
+        """Return whether the coordinator must have given us up."""
         return now >= self._session_end
 
     def poll_expired(self, now: float) -> bool:
-        """Whether the application has been away longer than ``max_poll_interval_ms`` allows."""
+        """Return whether the application has been away longer than ``max_poll_interval_ms`` allows."""
         return now >= self._poll_end
 
     def next_deadline(self) -> float:

@@ -1,7 +1,7 @@
 """The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
 
 It has a network client of its own, so its own selector and its own connection to the coordinator, for Heartbeat and
-LeaveGroup only: a broker answers the requests of one connection in turn, and behind a parked JoinGroup a heartbeat
+LeaveGroup only: a broker answers the requests of one connection in turn, and behind a pending JoinGroup a heartbeat
 would wait until the join ends. When the coordinator is lost it asks another broker for the new one, over a connection
 that it closes afterwards.
 
@@ -9,10 +9,10 @@ Rules
 
 1. It asks the core what to do, does that, and sleeps in the selector until the core's next deadline, an answer, or
    :meth:`HeartbeatThread.notify`.
-2. It never runs code of the application, and never raises: what goes wrong is told to the core, which keeps it for the
+2. It never runs code of the application, and never raises: failures are reported to the core, which keeps them for the
    application's next call.
 3. It is a daemon, and exists from the first JoinGroup to :meth:`HeartbeatThread.close`. After a fork there is none in
-   the child; the parent's goes on.
+   the child; the parent's continues.
 4. It holds no strong reference to the consumer, so that one dropped without ``close`` is collected; its finalizer calls
    :meth:`HeartbeatThread.abandon`. A LeaveGroup that nobody waits for any more gets :data:`LAST_WORDS_S`.
 5. Its client is made in the thread: Ctrl-C in :meth:`HeartbeatThread.start` leaves either a thread that ends when it is
@@ -92,7 +92,7 @@ class HeartbeatThread:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, in this process."""
+        """Return whether it runs, in this process."""
         return os.getpid() == self._pid and self._thread.is_alive()
 
     def start(self) -> None:
@@ -105,7 +105,7 @@ class HeartbeatThread:
             client.wakeup()
 
     def close(self, timeout: float) -> bool:
-        """Wait for its end, which the core must have been told of; whether it ended within ``timeout`` seconds.
+        """Wait for its end, which the core must have ordered; return whether it ended within ``timeout`` seconds.
 
         A thread that is still busy then, or when Ctrl-C ends the wait, stops by itself after :data:`LAST_WORDS_S`.
         """
@@ -121,7 +121,7 @@ class HeartbeatThread:
         return not self.alive
 
     def end(self, within: float = LAST_WORDS_S) -> None:
-        """Let the thread end within so many seconds, whatever it waits for. Returns at once, takes no lock."""
+        """Let the thread end within that many seconds, whatever it waits for. Returns at once, takes no lock."""
         self._ends_at = min(self._ends_at, self._clock.now() + within)
         self.notify()
 

@@ -12,7 +12,7 @@ Invariants
 
 1. ``epoch`` changes whenever something happened that a running step should know: a generation lost, a rejoin asked
    for, a coordinator found or lost.
-2. Everything for the application to hear waits in a queue until *its* thread asks. The heartbeat thread never tells it.
+2. Everything for the application waits in a queue until *its* thread asks. The heartbeat thread never calls it.
 3. The heartbeat thread looks at things in this order: leaving, coordinator unknown, session over, application away too
    long, heartbeat due.
 """
@@ -133,7 +133,7 @@ class GroupMember(ABC):
 
     @abstractmethod
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
-        """Take part in another rebalance; ``short`` is what the coordinator is told of ``reason``."""
+        """Take part in another rebalance; ``short`` is the form of ``reason`` for the coordinator."""
 
     @abstractmethod
     def _abandon(self, why: str, now: float) -> None:
@@ -162,7 +162,8 @@ class GroupMember(ABC):
         """Leave the group. Who we were is forgotten at once; whether a LeaveGroup is to be sent comes back.
 
         Args:
-            send: None: a dynamic member tells, a static one does not (KIP-345); True and False: as said (KIP-1092).
+            send: None: a dynamic member sends LeaveGroup, a static one does not (KIP-345); True and False: as said
+            (KIP-1092).
         """
         member_id = self.generation.member_id
         instance_id = self.settings.group_instance_id
@@ -200,14 +201,16 @@ class GroupMember(ABC):
         self.timer.reset_session(now)
 
     def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
-        """A lookup failed. What no retry can help is told to the application."""
+        """A lookup failed. An error that no retry can help is raised to the application."""
         self.lookup.failed(who, error, now)
         log.debug("[%s] looking for the coordinator failed: %s", self.settings.label, error)
         if not error.retriable:
             self._tell(error)
 
     def on_coordinator_lost(self, node_id: int, why: object, now: float) -> bool:
-        """The node is not the coordinator any more, or cannot be reached; whether it was thought to be it."""
+        """The node is not the coordinator any more, or cannot be reached; return whether it was the coordinator until
+        now.
+        """
         node = self.lookup.node
         if not self.lookup.lost(node_id, now):
             return False
@@ -222,11 +225,13 @@ class GroupMember(ABC):
 
     @property
     def beats(self) -> bool:
-        """Whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined anew."""
+        """Return whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined
+        again.
+        """
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     def next_background(self, now: float) -> BackgroundStep:
-        """What the heartbeat thread has to do now."""
+        """Return what the heartbeat thread has to do now."""
         node = self.lookup.node
         leaving = self._leaving
         if leaving.request is not None and node is not None:

@@ -10,7 +10,7 @@ Rules
    queue, and leave in order when it is found, before any later commit; if the search fails, they fail.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
    ``poll``, ``commit``, ``commit_async`` or ``close``.
-5. Automatic commits take the positions: what the previous poll handed out, and nothing later.
+5. Automatic commits take the positions: what the previous poll returned, and nothing later.
 
 Reading committed offsets of the group, as a generator.
 
@@ -116,7 +116,7 @@ class OffsetCommitter:
         refresh_metadata: asks for newer metadata.
         auto_commit: when to commit by itself.
         backoff: pauses between attempts.
-        on_commit: told of each commit that succeeded.
+        on_commit: called for each commit that succeeded.
 
     Attributes:
         acknowledged: how many commits succeeded so far.
@@ -217,11 +217,11 @@ class OffsetCommitter:
 
     @property
     def pending_async(self) -> int:
-        """How many asynchronous commits have not ended."""
+        """Return how many asynchronous commits have not ended."""
         return len(self._async)
 
     def recover(self) -> None:
-        """Ctrl-C fell into something: commits that were never sent, or whose end was not heard, have failed."""
+        """Ctrl-C interrupted something: commits that were never sent, or whose end was not heard, have failed."""
         for commit in tuple(self._async):
             under_way = commit.sent is not None and not commit.sent.done
             if not commit.future.done and not under_way and commit not in self._queue:
@@ -267,7 +267,7 @@ class OffsetCommitter:
 
     @property
     def has_callbacks(self) -> bool:
-        """Whether the user's thread has something to do: run callbacks, or send commits whose wait is over."""
+        """Return whether the user's thread has something to do: run callbacks, or send commits whose wait is over."""
         return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
     def run_callbacks(self) -> None:
@@ -289,11 +289,11 @@ class OffsetCommitter:
             wrapped = RetriableCommitFailedError(f"offsets were not committed, commit again: {error}")
             wrapped.__cause__ = error
             error = wrapped
-        told = error
+        reported = error
         if callback is not None:
-            self._callbacks.append(lambda: callback(offsets, told))
-        elif told is not None:
-            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, told)
+            self._callbacks.append(lambda: callback(offsets, reported))
+        elif reported is not None:
+            log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, reported)
         self._link.changed()
 
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -426,7 +426,7 @@ class OffsetCommitter:
         return result
 
     def _commit_failed(self, sent: Generation, cause: KafkaError | None = None) -> CommitFailedError:
-        """What happened, with whom, and which setting to change."""
+        """Return what happened, with whom, and which setting to change."""
         core = self._core
         limit = core.settings.rebalance_timeout
         away = self._link.clock.now() - core.timer.last_poll
@@ -444,8 +444,9 @@ class OffsetCommitter:
             )
             text = (
                 f"offsets were not committed: the commit was for {sent} of group {core.settings.group_id}, and now it"
-                f" is {core.generation}: the group has gone on without this member, and its partitions may have another"
-                f" owner. The last poll() was {away:.1f} s ago; max_poll_interval_ms allows {limit:g} s. {advice}"
+                f" is {core.generation}: the group has continued without this member, and its partitions may have"
+                f" another owner. The last poll() was {away:.1f} s ago; max_poll_interval_ms allows {limit:g} s."
+                f" {advice}"
             )
         failed = CommitFailedError(text)
         failed.__cause__ = cause

@@ -147,7 +147,7 @@ def fetch_request(
 def fetch_results(
     version: int, response: OffsetFetchResponse, *, group_id: str, ids: Mapping[str, bytes] | None
 ) -> FetchedOffsets:
-    """What an OffsetFetch response says.
+    """Return what an OffsetFetch response says.
 
     Raises:
         ProtocolError: our group is not in it.

@@ -1,7 +1,7 @@
-"""What a member does for a rebalance in the user's thread: give up partitions, join, assign as leader, take over.
+"""A rebalance in the user's thread: revoke partitions, join, assign as leader, adopt the assignment.
 
 Each public method carries out one step that the membership core asked for. Those that may have to wait are generators;
-they never wait beyond ``deadline``, return False then, and go on where they were when they are called again.
+they never wait beyond ``deadline``, return False then, and continue where they were when they are called again.
 
 Callbacks of the application run here, with no lock held and wakeups put off. Whatever one raises, the step is finished
 first and the error raised afterwards: a listener's fault must not leave the member between two assignments.
@@ -126,7 +126,8 @@ def _check_cooperative(
 
 
 def snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: bool) -> dict[str, object]:
-    """What of the metadata an assignment depends on, by topic: partition counts, with ``racks`` the replicas' places.
+    """Return what of the metadata an assignment depends on, by topic: partition counts, with ``racks`` the replicas'
+    places.
 
     Topics that are not known are left out.
     """
@@ -165,7 +166,7 @@ class RebalanceSteps:
     Attributes:
         in_callback: code of the application is running.
         under_way: the request whose answer the rebalance waits for, or None.
-        due_at: when to go on with a step that waits for something else than an answer of the coordinator; -inf: now.
+        due_at: when to continue with a step that waits for something else than an answer of the coordinator; -inf: now.
     """
 
     def __init__(
@@ -261,10 +262,10 @@ class RebalanceSteps:
             self._subscriptions.assign_from_subscribed(())
 
     def announce_leaving(self, leaves: bool) -> bool:
-        """Let the assignor in use know that the member is about to leave for good, or that it is over with that.
+        """Let the assignor in use know that the member is about to leave permanently, or that it is over with that.
 
         Returns:
-            Whether it has to tell the leader, in another rebalance.
+            Whether it has to inform the leader, in another rebalance.
         """
         assignor = self._assignors.get(self._core.generation.protocol_name or "")
         if leaves:
@@ -281,9 +282,9 @@ class RebalanceSteps:
         self.due_at = -math.inf
 
     def _commit_before_join(self, deadline: float, until: float) -> Steps[bool]:
-        """Commit what was handed out, as long as the rebalance leaves time; whether the join may go on."""
+        """Commit what was returned, as long as the rebalance leaves time; whether the join may continue."""
         if self._protocol is RebalanceProtocol.EAGER:
-            # Nothing more is handed out, so that what is committed is what was processed when the listener is called.
+            # Nothing more is returned, so that what is committed is what was processed when the listener is called.
             self._subscriptions.mark_pending_revocation(self._subscriptions.assignment())
         while True:
             now = self._link.clock.now()
@@ -379,7 +380,7 @@ class RebalanceSteps:
         self.under_way, self._attempt = future, step.attempt
 
     def recover(self) -> None:
-        """Ctrl-C fell into something: a request that was never sent, or whose answer was not heard, has failed."""
+        """Ctrl-C interrupted something: a request that was never sent, or whose answer was not heard, has failed."""
         pending = self.under_way is not None and not self.under_way.done
         with self._link.lock:
             self._core.recover(self._attempt if pending else None, self._link.clock.now())
@@ -430,7 +431,7 @@ class RebalanceSteps:
         return self._guarded(lambda: divide(label, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
-        """Whether metadata has been asked for every topic; those that do not exist are known not to."""
+        """Return whether metadata has been asked for every topic; those that do not exist are known not to."""
         metadata = self._metadata
         return not metadata.is_bootstrap and all(
             metadata.topic(topic) is not None or topic in metadata.topic_errors or self._subscriptions.has_pattern
@@ -499,7 +500,7 @@ class RebalanceSteps:
             raise errors[0]
 
     def _commit_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Commit, if that is automatic, what was handed out of them since the join began.
+        """Commit, if that is automatic, what was returned of them since the join began.
 
         It is not waited for: it leaves before our next JoinGroup, on the same connection, and nobody else gets the
         partitions before that.
@@ -512,8 +513,8 @@ class RebalanceSteps:
     def _schedule(self, assignor: Assignor) -> None:
         """Ask for another rebalance when the assignor wants one, or if one that is needed does not come.
 
-        What the leader withheld from its owner makes that one join again. But a static member that was replaced in this
-        moment by another process has nothing to give up, and so nobody would join, and nobody get those partitions.
+        Normally the owner of a withheld partition revokes it and joins again. If a static owner was replaced by another
+        process at that moment, its successor has nothing to revoke and nobody would join, so we schedule a rebalance.
         """
         seconds = self._guarded(assignor.rebalance_due_in)
         if self._withheld:

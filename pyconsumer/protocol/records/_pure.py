@@ -78,7 +78,7 @@ def decode_records(
     """Decode ``count`` records of a v2 batch from ``data[position:]`` and append them to ``records``.
 
     Args:
-        lowest: the next offset; records below it are passed over if ``skipping``, and wrong otherwise.
+        lowest: the next offset; records below it are skipped if ``skipping``, and wrong otherwise.
         skipping: nothing of this batch has been delivered yet.
 
     Returns:
@@ -282,7 +282,7 @@ def decode_message_set(
     """Decode a message of format v0 or v1, or the set that a compressed one carries.
 
     Args:
-        lowest: the next offset; records below it are passed over.
+        lowest: the next offset; records below it are skipped.
         make: makes a record of its origin, offset, timestamp, key and value.
 
     Returns:

@@ -136,7 +136,7 @@ class BatchInfo(NamedTuple):
 
     @property
     def end_position(self) -> int:
-        """Where the next batch begins in the scanned buffer."""
+        """Return where the next batch begins in the scanned buffer."""
         return self.position + self.size_bytes
 
 
@@ -254,7 +254,7 @@ def batch_error(
     next_offset: int,
     reason: str,
 ) -> CorruptRecordError:
-    """What a reader at ``next_offset`` raises when it comes to a damaged batch."""
+    """Return what a reader at ``next_offset`` raises when it comes to a damaged batch."""
     return CorruptRecordError(
         f"the record batch of offsets {base_offset} to {last_offset} is damaged: {reason}",
         topic_partition=topic_partition,
@@ -264,7 +264,7 @@ def batch_error(
 
 
 def check_crc(buffer: Buffer, info: BatchInfo) -> bool:
-    """Whether the checksum in the batch's header is that of its bytes (messages inside a set not included)."""
+    """Return whether the checksum in the batch's header is that of its bytes (messages inside a set not included)."""
     view = memoryview(buffer)
     end = info.position + info.size_bytes
     if info.magic >= 2:

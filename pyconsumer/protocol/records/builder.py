@@ -203,7 +203,7 @@ class BatchBuilder:
         return delta
 
     def has_room_for(self, key: Buffer | None, value: Buffer | None, headers: Sequence[Header] = ()) -> bool:
-        """Whether a record would certainly be taken."""
+        """Return whether a record would certainly be taken."""
         return not self._count or self._size + record_size_bound(key, value, headers) <= self._limit
 
     def build(

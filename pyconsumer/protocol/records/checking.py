@@ -30,7 +30,7 @@ class Problem:
 
 
 class RecordProblem(NamedTuple):
-    """What is wrong with record ``number`` of its batch, from 0: one of :class:`Problem`, its timestamp, the damage."""
+    """A problem with record ``number`` of its batch, from 0: one of :class:`Problem`, its timestamp, the damage."""
 
     number: int
     kind: str

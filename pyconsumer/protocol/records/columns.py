@@ -192,7 +192,7 @@ class ColumnsBuilder:
         return len(self._offsets)
 
     def expect(self, size_bytes: int) -> None:
-        """So many bytes are likely to come, from one or several cursors. Here that changes nothing."""
+        """Announce the number of bytes that are likely to come, from one or several cursors. No-op here."""
 
     def add(self, records: Sequence[ConsumerRecord]) -> None:
         """Append records, whose keys and values are bytes or None."""

@@ -142,16 +142,20 @@ def _too_large(max_bytes: int) -> DamageError:
     return DamageError(f"more than {max_bytes} bytes would come out of its compressed records")
 
 
-# Frames of streams, as Java writes them, tell only a bound far above what comes out. To get that much fresh memory for
+# Frames of streams, as Java writes them, give only a bound far above what comes out. To get that much fresh memory for
 # each batch, zeroed and page by page, takes nearly as long as to decompress it.
 _kept: Final = threading.local()
 _KEPT_BYTES: Final = 4 << 20
 
 
 def _written(decompress_into: Callable[[Buffer, memoryview], int], data: Buffer, bound: int) -> bytes:
-    """What a library's function writes into a buffer of ``bound`` bytes; each thread keeps one of up to 4 MiB."""
+    """Return what a library's function writes into a buffer of ``bound`` bytes; each thread keeps one of up to 4
+    MiB.
+    """
     keeps = bound <= _KEPT_BYTES
-    buffer = _kept.__dict__.pop("buffer", None) if keeps else None  # taken out: what may run meanwhile gets another one
+    buffer = (
+        _kept.__dict__.pop("buffer", None) if keeps else None
+    )  # taken out: what may run in the meantime gets another one
     if buffer is None or len(buffer) < bound:
         buffer = bytearray(bound)
     output = memoryview(buffer)[:bound]

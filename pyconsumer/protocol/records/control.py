@@ -26,7 +26,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class ControlRecordType(IntEnum):
-    """What a control record marks. Types of later versions read as UNKNOWN and are passed over."""
+    """The meaning of a control record. Types of later versions read as UNKNOWN and are skipped."""
 
     UNKNOWN = -1
     ABORT = 0

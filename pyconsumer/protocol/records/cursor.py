@@ -1,4 +1,4 @@
-"""Reading the record sets of a fetch answer: batches in order, hidden ones passed over, n records at a time."""
+"""Reading the record sets of a fetch answer: batches in order, hidden ones skipped, n records at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CHUNK: Final = 500
 class Cursor:
     """Takes records out of the record set of one partition, from ``fetch_offset`` on.
 
-    It passes over records below that offset, control batches and, with ``aborted``, the batches of aborted
+    It skips records below that offset, control batches and, with ``aborted``, the batches of aborted
     transactions; its position moves past them. Batches are checked, decompressed and decoded when they are reached.
 
     Args:
@@ -106,7 +106,7 @@ class Cursor:
 
     @property
     def next_offset(self) -> int:
-        """Offset of the next record to take: past everything that was taken or passed over."""
+        """Offset of the next record to take: past everything that was taken or skipped."""
         return self._next_offset
 
     @property
@@ -121,14 +121,14 @@ class Cursor:
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left to take, and no error to raise."""
+        """Return whether nothing is left to take, and no error to raise."""
         return (
             self._current is None and self._index >= len(self._batches) and self._error is None and self._damage is None
         )
 
     @property
     def error(self) -> KafkaError | None:
-        """What the next ``take`` raises, if that is known already."""
+        """Return what the next ``take`` raises, if that is known already."""
         return self._error
 
     @property
@@ -188,7 +188,7 @@ class Cursor:
         first, lightest = len(columns), columns.weight
         max_records = min(max_records, max_bytes // _BYTES_PER_ROW + 1)
         while (count := len(columns) - first) < max_records and (weight := columns.weight - lightest) < max_bytes:
-            # Towards the limit ever fewer at a time, by the mean size so far.
+            # Near the limit decode fewer records at a time, judged by the mean size so far.
             fitting = (max_bytes - weight) * count // weight + 1 if weight else _FIRST_CHUNK
             try:
                 chunk = self.take(min(max_records - count, fitting, _CHUNK))
@@ -202,7 +202,7 @@ class Cursor:
         return len(columns) - first
 
     def skip_batch(self) -> int:
-        """Give up the batch that is damaged or being read and go on after it. Returns :attr:`next_offset`.
+        """Give up the batch that is damaged or being read and continue after it. Returns :attr:`next_offset`.
 
         Where not even the batch's header is legal, nothing after it can be found: the rest is given up, and
         :attr:`next_offset` stays.
@@ -262,7 +262,7 @@ class Cursor:
         return True
 
     def _origin_of(self, info: BatchInfo) -> RecordOrigin:
-        """What the records of this batch share, the same object as for the batch before if possible."""
+        """Return what the records of this batch share, the same object as for the batch before if possible."""
         origin, epoch, timestamp_type = self._origin, info.partition_leader_epoch, info.timestamp_type
         if origin is None or origin.leader_epoch != epoch or origin.timestamp_type != timestamp_type:
             origin = RecordOrigin(*self.topic_partition, epoch, timestamp_type)
@@ -377,7 +377,7 @@ def _first_offset(aborted: tuple[int, int]) -> int:
 
 
 def aborts(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bool:
-    """Whether a control batch ends a transaction by aborting it.
+    """Return whether a control batch ends a transaction by aborting it.
 
     Raises:
         DamageError: it is damaged.

@@ -1,4 +1,4 @@
-"""What a consumer hands out for each record."""
+"""The record objects that a consumer returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Header = tuple[str, bytes | None]
 
 
 class RecordOrigin(NamedTuple):
-    """What all records of a batch share."""
+    """The values that all records of a batch share."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ def _size(data: Any) -> int:
 
 
 def record_fields(record: Any) -> tuple[Any, ...]:
-    """What a record is made of, in the order of its constructor."""
+    """Return what a record is made of, in the order of its constructor."""
     topic, partition, leader_epoch, timestamp_type = record.origin
     return (
         topic,
@@ -70,7 +70,7 @@ def record_fields(record: Any) -> tuple[Any, ...]:
 
 
 def same_record(one: Any, other: Any) -> bool:
-    """Whether two records are equal."""
+    """Return whether two records are equal."""
     return bool(
         record_fields(one) == record_fields(other)
         and one.serialized_key_size == other.serialized_key_size

@@ -209,7 +209,7 @@ def test_a_member_that_closes_gives_up_and_tells_the_leader_before_it_leaves() -
     subscription = decode_subscription(sent.request.protocols[0].metadata)
     assert user_data(sent).leaves
     assert subscription.owned_partitions == []
-    assert sent.request.reason == "the consumer is about to leave for good"
+    assert sent.request.reason == "the consumer is about to leave the group"
     call.resume()
     assert len(bench.listener.calls) == 2, "nothing more is heard"
     assert bench.core.leaving

@@ -51,8 +51,8 @@ def test_scram_512_is_another_hash() -> None:
     [
         (b"nonsense", "makes no sense"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=!!,i=4096", "makes no sense"),
-        (b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "does not go on from ours"),
-        (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "does not go on from ours"),
+        (b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "does not continue ours"),
+        (b"r=rOprNGfwEbeRWgbNEkqO,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096", "does not continue ours"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1", "iterations"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=999999999", "iterations"),
         (b"r=rOprNGfwEbeRWgbNEkqOx,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1000001", "4096 to 1000000 are accepted"),

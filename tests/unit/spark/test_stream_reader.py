@@ -137,7 +137,7 @@ def test_a_commit_that_fails_does_not_end_the_query(caplog: pytest.LogCaptureFix
     lookups.logs[A1] = (0, 1)
     assert made.latestOffset(end, NO_LIMIT) == {"a": {"0": 5, "1": 1}}
     assert admin.calls == 1  # not tried again at once
-    assert caplog.text.count("could not be committed to group 'g', the query goes on: GroupAuthorizationFailed") == 1
+    assert caplog.text.count("could not be committed to group 'g', the query continues: GroupAuthorizationFailed") == 1
 
 
 def test_stop_need_not_be_called_and_may_be_called_early() -> None:
