@@ -9,14 +9,16 @@ A frame is read into a buffer of its own, so that a batch in it can be patched i
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import ssl
 import struct
 from collections import deque
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
+from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, drive
 from pyconsumer.broker.error_responses import code_and_text, error_answer
 from pyconsumer.broker.faults import FaultRule, topics_of
@@ -28,9 +30,6 @@ from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.schema import Message
-
-if TYPE_CHECKING:
-    from pyconsumer.broker.server import BrokerServer
 
 __all__ = ["ClientConnection"]
 
@@ -51,6 +50,19 @@ _MOST_TRAILING_NOTED: Final = 100
 _RESET: Final = struct.pack("ii", 1, 0)
 
 
+class ConnectionOwner(Protocol):
+    """The server that accepted a connection, as far as the connection needs it."""
+
+    loop: asyncio.AbstractEventLoop
+    broker: Broker
+    max_request_bytes: int
+    max_login_bytes: int
+    scratch: memoryview
+    trailing_noted: set[tuple[str, int]]
+
+    def forget(self, connection: ClientConnection) -> None: ...
+
+
 class ClientConnection:
     """A connection that was accepted.
 
@@ -61,7 +73,7 @@ class ClientConnection:
 
     def __init__(
         self,
-        server: BrokerServer,
+        server: ConnectionOwner,
         sock: socket.socket,
         listener: str,
         client_host: str,

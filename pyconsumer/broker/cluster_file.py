@@ -20,16 +20,13 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zlib import crc32
 
-from pyconsumer.broker.elections import PartitionState
+from pyconsumer.broker.elections import PartitionState, TopicState
 from pyconsumer.broker.log.storage import append_line, replace_file
 from pyconsumer.errors import BrokerStartError
 from pyconsumer.protocol.primitives import uuid_to_str
-
-if TYPE_CHECKING:
-    from pyconsumer.broker.controller import TopicState
 
 __all__ = ["ClusterFile", "partition_from_json", "partition_to_json", "topic_to_json"]
 

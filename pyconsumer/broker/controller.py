@@ -15,14 +15,14 @@ import itertools
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyconsumer.broker.cluster_file import ClusterFile, partition_from_json, partition_to_json, topic_to_json
 from pyconsumer.broker.config import BrokerConfig, parse_topic_config, resolve_topic
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.elections import NO_LEADER, PartitionState, after_death, after_return, moved_to
+from pyconsumer.broker.elections import NO_LEADER, PartitionState, TopicState, after_death, after_return, moved_to
 from pyconsumer.broker.steps import call_each, run_in_steps
 from pyconsumer.broker.topic_names import CLUSTER_METADATA, check_topic_name, plain_name
 from pyconsumer.errors import (
@@ -71,16 +71,6 @@ class IsrChange(NamedTuple):
     partition: int
     leader_epoch: int
     isr: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class TopicState:
-    """A topic: its id (16 bytes), its own settings as text, and its partitions in order."""
-
-    name: str
-    topic_id: bytes
-    config: dict[str, str] = field(default_factory=dict)
-    partitions: list[PartitionState] = field(default_factory=list)
 
 
 class Controller:

@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-__all__ = ["NO_LEADER", "PartitionState", "after_death", "after_return", "moved_to"]
+__all__ = ["NO_LEADER", "PartitionState", "TopicState", "after_death", "after_return", "moved_to"]
 
 NO_LEADER = -1
 
@@ -33,6 +33,16 @@ class PartitionState:
     def preferred_leader(self) -> int:
         """The first replica."""
         return self.replicas[0]
+
+
+@dataclass(slots=True)
+class TopicState:
+    """A topic: its id (16 bytes), its own settings as text, and its partitions in order."""
+
+    name: str
+    topic_id: bytes
+    config: dict[str, str] = field(default_factory=dict)
+    partitions: list[PartitionState] = field(default_factory=list)
 
 
 def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> PartitionState:

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import KafkaError, OffsetOutOfRangeError
 from pyconsumer.structs import TopicPartition
-
-if TYPE_CHECKING:
-    from pyconsumer.broker.broker import Broker
 
 __all__ = ["ReplicaFetcher"]
 
@@ -28,6 +25,15 @@ _log = logging.getLogger(__name__)
 _BYTES_AT_A_TIME: Final = 4 << 20
 #: The pause of a partition after an error.
 _BACKOFF_S: Final = 1.0
+
+
+class Leader(Protocol):
+    """A broker that followers fetch from."""
+
+    @property
+    def node_id(self) -> int: ...
+    def partition(self, topic: str, partition: int) -> Partition: ...
+    def propose_isrs(self) -> None: ...
 
 
 class ReplicaFetcher:
@@ -45,7 +51,7 @@ class ReplicaFetcher:
         self,
         node_id: int,
         partitions: Mapping[TopicPartition, Partition],
-        peer: Callable[[int], Broker | None],
+        peer: Callable[[int], Leader | None],
         *,
         clock: Clock,
         timer: Timer,
@@ -103,7 +109,7 @@ class ReplicaFetcher:
         if self._paused:
             return
         room = _BYTES_AT_A_TIME
-        leaders: dict[int, Broker] = {}
+        leaders: dict[int, Leader] = {}
         for tp in list(self._wanted):
             if room <= 0:
                 break
@@ -137,7 +143,7 @@ class ReplicaFetcher:
         for tp in self._partitions:
             self.wake(tp)
 
-    def _copy(self, partition: Partition, leader: Broker, max_bytes: int) -> tuple[int, bool]:
+    def _copy(self, partition: Partition, leader: Leader, max_bytes: int) -> tuple[int, bool]:
         """Copy a piece; return its bytes, and whether the replica has everything now."""
         source = leader.partition(partition.tp.topic, partition.tp.partition)
         copied = 0

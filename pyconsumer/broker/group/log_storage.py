@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
-from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import KeyValue, StoreResult
+from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
+from pyconsumer.broker.timer import Timer
+from pyconsumer.clock import Clock
 from pyconsumer.errors import (
     BrokerResponseError,
     CoordinatorNotAvailableError,
@@ -18,16 +22,29 @@ from pyconsumer.errors import (
 )
 from pyconsumer.protocol.records import BatchBuilder
 
-if TYPE_CHECKING:
-    from pyconsumer.broker.broker import Broker
-
 __all__ = ["LogGroupStorage"]
+
+
+class LocalBroker(Protocol):
+    """The broker whose logs hold the group records, as far as they are needed here."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def timer(self) -> Timer: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def soon(self) -> Callable[[Callable[[], None]], None]: ...
+    def partition(self, topic: str, partition: int) -> Partition: ...
 
 
 class LogGroupStorage:
     """Implements :class:`~pyconsumer.broker.group.storage.GroupStorage` for one broker."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: LocalBroker) -> None:
         self._broker = broker
 
     def partition_count(self) -> int:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pyconsumer.broker.log.partition_log import PartitionLog
@@ -32,9 +32,6 @@ from pyconsumer.protocol.records import CREATE_TIME, ControlRecordType, compress
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, DELETE_HORIZON_FLAG, BatchInfo, scan
 from pyconsumer.structs import TopicPartition
-
-if TYPE_CHECKING:
-    from pyconsumer.broker.partition import Partition
 
 __all__ = ["LogCleaner", "clean_log"]
 
@@ -70,6 +67,15 @@ class _Progress:
     unreadable: bool = False
 
 
+class Compactable(Protocol):
+    """A replica of a partition, as far as compaction needs it."""
+
+    @property
+    def log(self) -> PartitionLog: ...
+    @property
+    def high_watermark(self) -> int: ...
+
+
 class LogCleaner:
     """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
 
@@ -96,9 +102,9 @@ class LogCleaner:
         """A log is being compacted: call :meth:`step` again."""
         return self._work is not None
 
-    def choose(self, partitions: Iterable[Partition]) -> TopicPartition | None:
+    def choose(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
         """Begin with the log that needs it most; return which, None if none does."""
-        best: tuple[tuple[bool, float], Partition] | None = None
+        best: tuple[tuple[bool, float], Compactable] | None = None
         for partition in partitions:
             progress = self._progress(partition.log)
             if partition.log.config.compact and not progress.unreadable:
@@ -138,7 +144,7 @@ class LogCleaner:
             _log.error("%s is not compacted any more: %s", tp, error, exc_info=None if known else error)
         self._work = self._log = self._awaited = None
 
-    def run(self, partitions: Iterable[Partition]) -> TopicPartition | None:
+    def run(self, partitions: Iterable[Compactable]) -> TopicPartition | None:
         """Compact the log that needs it most, all of it; return which."""
         tp = self.choose(partitions)
         while self.busy:
@@ -151,7 +157,7 @@ class LogCleaner:
             self._work.close()
             self._work = self._log = self._awaited = None
 
-    def _dirty_ratio(self, partition: Partition, first_dirty: int) -> float:
+    def _dirty_ratio(self, partition: Compactable, first_dirty: int) -> float:
         """Share of the closed segments that was not compacted; 0 if there is nothing to do yet."""
         log = partition.log
         closed = cleanable_segments(log, self._clock.wall_ms(), partition.high_watermark)
