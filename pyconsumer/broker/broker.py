@@ -45,7 +45,7 @@ class Broker:
         folder: its data; None keeps it in memory.
         endpoints: returns the addresses of all brokers.
         peers: all brokers that are alive, by node id.
-        soon: runs a call after the current one.
+        call_soon: runs a call after the current one.
         fenced_endpoints: returns the addresses of brokers that are not alive.
 
     Attributes:
@@ -65,7 +65,7 @@ class Broker:
         faults: Faults,
         endpoints: Endpoints,
         peers: Mapping[int, Broker],
-        soon: Callable[[Callable[[], None]], None],
+        call_soon: Callable[[Callable[[], None]], None],
         fenced_endpoints: Endpoints = lambda listener: [],
     ) -> None:
         self.node_id = node_id
@@ -76,7 +76,7 @@ class Broker:
         self.faults = faults
         self.endpoints = endpoints
         self.fenced_endpoints = fenced_endpoints
-        self.soon = soon
+        self.call_soon = call_soon
         self.logs = LogManager(folder, clock, controller.is_deleted)
         self.partitions: dict[TopicPartition, Partition] = {}
         self.fetcher = ReplicaFetcher(
@@ -85,7 +85,7 @@ class Broker:
             peers.get,
             clock=clock,
             timer=timer,
-            soon=soon,
+            call_soon=call_soon,
             max_bytes=config.integer("replica.fetch.max.bytes"),
             write_log_starts=self.logs.write_log_starts,
         )

@@ -19,7 +19,7 @@ from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, drive
+from pyconsumer.broker.context import RequestContext, run_handler
 from pyconsumer.broker.error_responses import code_and_text, error_answer
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of
@@ -312,7 +312,7 @@ class ClientConnection:
                 return
         coroutine = handler.handle(broker, request, context)
         self._coroutine = coroutine
-        drive(
+        run_handler(
             coroutine,
             lambda response: self._on_response(response, header, rule),
             lambda error: self._on_error(error, request, header),

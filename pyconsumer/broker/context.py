@@ -1,8 +1,8 @@
 """The context of a request for its handler, and how a handler waits.
 
-Handlers are coroutines, but they know no event loop: the only thing they await is :func:`settle`, which hands a
-:class:`Deferred` to whoever runs them. That is the connection in the server (:func:`drive`), and the same function in a
-test or a simulation on a fake clock.
+Handlers are coroutines, but they know no event loop: the only thing they await is :func:`wait_for`, which passes a
+:class:`Deferred` to whoever runs them. That is the connection in the server (:func:`run_handler`), and the same
+function in a test or a simulation on a fake clock.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.security import ANONYMOUS, Session
 
-__all__ = ["ANONYMOUS", "RequestContext", "drive", "settle"]
+__all__ = ["ANONYMOUS", "RequestContext", "run_handler", "wait_for"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class _Await:
         return (yield self._deferred)
 
 
-async def settle(deferred: Deferred[T]) -> T:
+async def wait_for(deferred: Deferred[T]) -> T:
     """Wait in a handler until ``deferred`` is set, and return its value. If it is set already, nothing waits."""
     if deferred.done:
         return deferred.value
@@ -66,7 +66,7 @@ async def settle(deferred: Deferred[T]) -> T:
     return value
 
 
-def drive(
+def run_handler(
     coroutine: Coroutine[Any, Any, T],
     on_result: Callable[[T], None],
     on_error: Callable[[BaseException], None],

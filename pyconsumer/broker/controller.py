@@ -459,14 +459,14 @@ class Controller:
             self._tell(topic.name)
 
     def create_topics_in_steps(
-        self, planned: Sequence[TopicState], soon: Callable[[Callable[[], None]], None]
+        self, planned: Sequence[TopicState], call_soon: Callable[[Callable[[], None]], None]
     ) -> Deferred[None]:
         """Create topics that were planned; the result is set when all their logs are open, see :func:`run_in_steps`.
 
         Until then partitions without a log answer with a retriable error.
         """
         self._commit_topics(planned)
-        return run_in_steps(itertools.chain.from_iterable(self._steps(topic.name) for topic in planned), soon)
+        return run_in_steps(itertools.chain.from_iterable(self._steps(topic.name) for topic in planned), call_soon)
 
     def _commit_topics(self, planned: Sequence[TopicState]) -> None:
         for topic in planned:

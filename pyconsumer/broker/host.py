@@ -167,7 +167,7 @@ class ClusterHost:
             faults=self.faults,
             endpoints=self.endpoints,
             peers=self.brokers,
-            soon=self._soon,
+            call_soon=self._call_soon,
             fenced_endpoints=self.fenced_endpoints,
         )
         server = BrokerServer(broker, self._loop, options.security)
@@ -315,7 +315,7 @@ class ClusterHost:
 
     # --- time
 
-    def _soon(self, action: Callable[[], None]) -> None:
+    def _call_soon(self, action: Callable[[], None]) -> None:
         self._loop.call_soon(action)
 
     def _on_earlier(self, when: float) -> None:

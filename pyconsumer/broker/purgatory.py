@@ -19,18 +19,18 @@ class _Delayed(ABC):
 
     Args:
         timer: where the end of the wait is set.
-        soon: runs a call after the current one, so that nobody is answered inside the append that completes the wait.
+        call_soon: runs a call after the current one, so that no reply leaves inside the append that completes the wait.
         until: monotonic seconds.
     """
 
     def __init__(
         self,
         timer: Timer,
-        soon: Callable[[Callable[[], None]], None],
+        call_soon: Callable[[Callable[[], None]], None],
         until: float,
         partitions: Iterable[Partition],
     ) -> None:
-        self._soon = soon
+        self._call_soon = call_soon
         self._ending = self._over = False
         self._partitions = set(partitions)
         self._timer = timer.schedule(until, self._end)
@@ -40,7 +40,7 @@ class _Delayed(ABC):
     def _on_news(self, size_bytes: int) -> None:
         if not self._ending and self._is_complete(size_bytes):
             self._ending = True
-            self._soon(self._end)
+            self._call_soon(self._end)
 
     @abstractmethod
     def _is_complete(self, size_bytes: int) -> bool:
@@ -77,14 +77,14 @@ class DelayedFetch(_Delayed):
     def __init__(
         self,
         timer: Timer,
-        soon: Callable[[Callable[[], None]], None],
+        call_soon: Callable[[Callable[[], None]], None],
         until: float,
         partitions: Iterable[Partition],
         missing_bytes: int,
     ) -> None:
         self.deferred: Deferred[None] = Deferred()
         self._missing = missing_bytes
-        super().__init__(timer, soon, until, partitions)
+        super().__init__(timer, call_soon, until, partitions)
 
     def _is_complete(self, size_bytes: int) -> bool:
         self._missing = 0 if size_bytes < 0 else self._missing - size_bytes
@@ -121,14 +121,14 @@ class DelayedProduce(_Delayed):
     def __init__(
         self,
         timer: Timer,
-        soon: Callable[[Callable[[], None]], None],
+        call_soon: Callable[[Callable[[], None]], None],
         until: float,
         appends: Sequence[AppendProgress],
     ) -> None:
         self.deferred: Deferred[list[int]] = Deferred()
         self._appends = appends
         self._outcomes: list[int | None] = [None] * len(appends)
-        super().__init__(timer, soon, until, {append.partition for append in appends})
+        super().__init__(timer, call_soon, until, {append.partition for append in appends})
         self._on_news(0)
 
     def _is_complete(self, size_bytes: int) -> bool:
@@ -150,13 +150,13 @@ class DelayedStart(_Delayed):
     def __init__(
         self,
         timer: Timer,
-        soon: Callable[[Callable[[], None]], None],
+        call_soon: Callable[[Callable[[], None]], None],
         until: float,
         starts: Sequence[tuple[Partition, int]],
     ) -> None:
         self.deferred: Deferred[None] = Deferred()
         self._starts = starts
-        super().__init__(timer, soon, until, {partition for partition, _ in starts})
+        super().__init__(timer, call_soon, until, {partition for partition, _ in starts})
         self._on_news(0)
 
     def _is_complete(self, size_bytes: int) -> bool:

@@ -41,7 +41,7 @@ class ReplicaFetcher:
 
     Args:
         peer: the broker with a node id, None if it is not alive.
-        soon: runs a call after the current one.
+        call_soon: runs a call after the current one.
         max_bytes: most bytes of one partition at a time (``replica.fetch.max.bytes``).
         write_log_starts: called when logs begin later than before, as their leaders' do: what was deleted must not come
             back after a crash.
@@ -55,7 +55,7 @@ class ReplicaFetcher:
         *,
         clock: Clock,
         timer: Timer,
-        soon: Callable[[Callable[[], None]], None],
+        call_soon: Callable[[Callable[[], None]], None],
         max_bytes: int,
         write_log_starts: Callable[[], None],
     ) -> None:
@@ -64,7 +64,7 @@ class ReplicaFetcher:
         self._peer = peer
         self._clock = clock
         self._timer = timer
-        self._soon = soon
+        self._call_soon = call_soon
         self._max_bytes = max_bytes
         self._write_log_starts = write_log_starts
         self._starts_moved = False
@@ -102,7 +102,7 @@ class ReplicaFetcher:
     def _schedule(self) -> None:
         if self._wanted and not (self._paused or self._scheduled or self._stopped):
             self._scheduled = True
-            self._soon(self._run)
+            self._call_soon(self._run)
 
     def _run(self) -> None:
         self._scheduled = False

@@ -16,11 +16,11 @@ _log = logging.getLogger(__name__)
 _STEPS_AT_ONCE: Final = 20  # logs that are opened: some ten milliseconds
 
 
-def run_in_steps(steps: Iterator[None], soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
+def run_in_steps(steps: Iterator[None], call_soon: Callable[[Callable[[], None]], None]) -> Deferred[None]:
     """Take some steps now and the others, a few at a time, when others have had their turn.
 
     Args:
-        soon: runs a call after the current one, and others in between.
+        call_soon: runs a call after the current one, and others in between.
 
     Returns:
         set when all steps were taken.
@@ -29,7 +29,7 @@ def run_in_steps(steps: Iterator[None], soon: Callable[[Callable[[], None]], Non
 
     def run() -> None:
         if sum(1 for _ in itertools.islice(steps, _STEPS_AT_ONCE)) == _STEPS_AT_ONCE:
-            soon(run)
+            call_soon(run)
         else:
             done.set(None)
 

@@ -37,7 +37,7 @@ class LocalBroker(Protocol):
     @property
     def controller(self) -> Controller: ...
     @property
-    def soon(self) -> Callable[[Callable[[], None]], None]: ...
+    def call_soon(self) -> Callable[[Callable[[], None]], None]: ...
     def partition(self, topic: str, partition: int) -> Partition: ...
 
 
@@ -86,7 +86,7 @@ class LogGroupStorage:
         broker = self._broker
         until = broker.clock.now() + broker.config.integer("offsets.commit.timeout.ms") / 1000
         answer: Deferred[StoreResult] = Deferred()
-        replicated = DelayedProduce(broker.timer, broker.soon, until, [appended]).deferred
+        replicated = DelayedProduce(broker.timer, broker.call_soon, until, [appended]).deferred
         replicated.on_done(lambda outcomes: answer.set(_result(outcomes[0], result.first_offset)))
         return answer
 

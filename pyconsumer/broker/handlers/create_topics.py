@@ -6,7 +6,7 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.controller import TopicState
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.settings import format_value
@@ -39,7 +39,7 @@ async def handle(broker: Broker, request: CreateTopicsRequest, context: RequestC
         results.append(_created(broker, plan))
     if planned and not request.validate_only:
         try:
-            await settle(broker.controller.create_topics_in_steps(planned, broker.soon))
+            await wait_for(broker.controller.create_topics_in_steps(planned, broker.call_soon))
         except OSError as error:  # none of them was created
             results = [result if result.error_code else _refused(result.name, error) for result in results]
     return CreateTopicsResponse(topics=results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.protocol.messages.delete_groups import (
     DeletableGroupResult,
@@ -15,7 +15,7 @@ __all__ = ["handle"]
 
 async def handle(broker: GroupBroker, request: DeleteGroupsRequest, context: RequestContext) -> DeleteGroupsResponse:
     """Answer for each group when its tombstones are in the log."""
-    results = await settle(broker.group_coordinator.delete_groups(request.groups_names))
+    results = await wait_for(broker.group_coordinator.delete_groups(request.groups_names))
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=group_id, error_code=error_code) for group_id, error_code in results.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.partition import Partition
@@ -43,9 +43,9 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
     waiting = [start for start in starts if not start[0].starts_everywhere_at(start[1])]
     if waiting:
         # Or the records would be back if another replica led before it knew.
-        wait = DelayedStart(broker.timer, broker.soon, context.now + request.timeout_ms / 1000, waiting)
+        wait = DelayedStart(broker.timer, broker.call_soon, context.now + request.timeout_ms / 1000, waiting)
         try:
-            await settle(wait.deferred)
+            await wait_for(wait.deferred)
         finally:
             wait.cancel()
         late = {start[0].tp: _outcome(*start) for start in waiting}

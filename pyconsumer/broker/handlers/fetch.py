@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
@@ -57,13 +57,13 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     if not read.complete and read.size_bytes < request.min_bytes and request.max_wait_ms > 0:
         wait = DelayedFetch(
             broker.timer,
-            broker.soon,
+            broker.call_soon,
             context.now + request.max_wait_ms / 1000,
             read.partitions,
             request.min_bytes - read.size_bytes,
         )
         try:
-            await settle(wait.deferred)
+            await wait_for(wait.deferred)
         finally:
             wait.cancel()
         read = _read(broker, request, fetch, context)

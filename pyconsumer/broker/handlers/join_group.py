@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.join import JoinRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
@@ -18,7 +18,7 @@ async def handle(broker: GroupBroker, request: JoinGroupRequest, context: Reques
         protocols.setdefault(protocol.name, protocol.metadata)  # twice the same name would vote twice
     # Version 0 has no rebalance timeout; less than none at all is none.
     rebalance_timeout_ms = request.session_timeout_ms if version == 0 else max(request.rebalance_timeout_ms, 0)
-    result = await settle(
+    result = await wait_for(
         broker.group_coordinator.join_group(
             JoinRequest(
                 group_id=request.group_id,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.topic_names import plain_name
@@ -83,7 +83,7 @@ async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], ma
             refused[name] = code_and_text(error)[0]
     if planned:
         try:
-            await settle(controller.create_topics_in_steps(list(planned.values()), broker.soon))
+            await wait_for(controller.create_topics_in_steps(list(planned.values()), broker.call_soon))
         except OSError as error:
             refused |= {topic.name: code_and_text(error)[0] for topic in planned.values()}
     return refused

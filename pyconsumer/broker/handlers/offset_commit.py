@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
@@ -36,7 +36,7 @@ async def handle(broker: GroupBroker, request: OffsetCommitRequest, context: Req
                 )
     results: dict[TopicPartition, int] = {}
     if offsets:
-        results = await settle(
+        results = await wait_for(
             broker.group_coordinator.commit_offsets(
                 request.group_id,
                 offsets,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.errors import Errors, UnknownTopicOrPartitionError
 from pyconsumer.protocol.messages.offset_delete import (
@@ -27,7 +27,7 @@ async def handle(broker: GroupBroker, request: OffsetDeleteRequest, context: Req
     error_code: int = Errors.NONE
     results: dict[TopicPartition, int] = {}
     if known or not request.topics:
-        error_code, results = await settle(broker.group_coordinator.delete_offsets(request.group_id, known))
+        error_code, results = await wait_for(broker.group_coordinator.delete_offsets(request.group_id, known))
     if error_code != Errors.NONE:
         return OffsetDeleteResponse(error_code=error_code)
     response = OffsetDeleteResponse()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.results import FetchedOffset
 from pyconsumer.errors import Errors, UnknownTopicIdError
@@ -47,7 +47,7 @@ async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: 
         partitions = [
             TopicPartition(topic.name, index) for topic in request.topics for index in topic.partition_indexes
         ]
-    error_code, found = await settle(
+    error_code, found = await wait_for(
         broker.group_coordinator.fetch_offsets(request.group_id, partitions, require_stable=request.require_stable)
     )
     if error_code != Errors.NONE and context.api_version < 2:
@@ -89,7 +89,7 @@ async def _group(
             if by_id:
                 topic_ids[name] = topic.topic_id
             partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
-    error_code, found = await settle(
+    error_code, found = await wait_for(
         broker.group_coordinator.fetch_offsets(group_id, partitions, require_stable=require_stable, topic_ids=topic_ids)
     )
     if error_code != Errors.NONE:

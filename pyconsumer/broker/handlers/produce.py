@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
@@ -87,9 +87,9 @@ async def _replicate(
     broker: Broker, waiting: list[tuple[PartitionProduceResponse, AppendProgress]], until: float, version: int
 ) -> None:
     """Wait until the replicas in sync have the appended batches; partitions where they do not get an error."""
-    wait = DelayedProduce(broker.timer, broker.soon, until, [appended for _, appended in waiting])
+    wait = DelayedProduce(broker.timer, broker.call_soon, until, [appended for _, appended in waiting])
     try:
-        outcomes = await settle(wait.deferred)
+        outcomes = await wait_for(wait.deferred)
     finally:
         wait.cancel()
     for (answer, appended), code in zip(waiting, outcomes, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext, settle
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -14,7 +14,7 @@ async def handle(broker: GroupBroker, request: SyncGroupRequest, context: Reques
     """Wait for the leader's assignment. From version 5 on a client has to name protocol type and strategy (KIP-559)."""
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=Errors.INCONSISTENT_GROUP_PROTOCOL)
-    result = await settle(
+    result = await wait_for(
         broker.group_coordinator.sync_group(
             request.group_id,
             request.generation_id,

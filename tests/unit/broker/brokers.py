@@ -8,7 +8,7 @@ from typing import Any
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.context import RequestContext, drive
+from pyconsumer.broker.context import RequestContext, run_handler
 from pyconsumer.broker.controller import Controller
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.handlers import handler_of
@@ -59,7 +59,7 @@ class Brokers:
             faults=Faults(),
             endpoints=lambda listener: [BrokerMetadata(each, "host", 9000 + each, None) for each in self.alive],
             peers=self.alive,
-            soon=self._calls.append,
+            call_soon=self._calls.append,
         )
 
     # --- time
@@ -135,5 +135,5 @@ class Brokers:
         def failed(error: BaseException) -> None:
             raise error
 
-        drive(handler.handle(self.alive[node], message, context), answers.append, failed)
+        run_handler(handler.handle(self.alive[node], message, context), answers.append, failed)
         return answers

@@ -32,20 +32,20 @@ class NoLoop:
     now = 0.0
 
     def __init__(self) -> None:
-        self.soon: list[Callable[[], None]] = []
+        self.call_soon: list[Callable[[], None]] = []
 
     def time(self) -> float:
         return self.now
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
+        self.call_soon.append(callback)
 
     def run(self) -> int:
         """Run what was asked for until there is nothing left; return the number of turns."""
         turns = 0
-        while self.soon:
+        while self.call_soon:
             turns += 1
-            now, self.soon = self.soon, []
+            now, self.call_soon = self.call_soon, []
             for callback in now:
                 callback()
         return turns

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyconsumer.broker.context import drive, settle
+from pyconsumer.broker.context import run_handler, wait_for
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
@@ -25,9 +25,9 @@ class TestHandlers:
         results: list[int] = []
 
         async def handler() -> int:
-            return await settle(Deferred.of(1)) + await settle(Deferred.of(2))
+            return await wait_for(Deferred.of(1)) + await wait_for(Deferred.of(2))
 
-        drive(handler(), results.append, lambda error: pytest.fail(str(error)))
+        run_handler(handler(), results.append, lambda error: pytest.fail(str(error)))
         assert results == [3]
 
     def test_it_goes_on_when_what_it_waits_for_is_set(self) -> None:
@@ -35,9 +35,9 @@ class TestHandlers:
         results: list[int] = []
 
         async def handler() -> int:
-            return await settle(first) + await settle(second)
+            return await wait_for(first) + await wait_for(second)
 
-        drive(handler(), results.append, lambda error: pytest.fail(str(error)))
+        run_handler(handler(), results.append, lambda error: pytest.fail(str(error)))
         second.set(2)
         assert results == []
         first.set(1)
@@ -48,11 +48,11 @@ class TestHandlers:
         errors: list[BaseException] = []
 
         async def handler(deferred: Deferred[int]) -> int:
-            await settle(deferred)
+            await wait_for(deferred)
             raise ValueError("no")
 
-        drive(handler(Deferred.of(1)), pytest.fail, errors.append)
-        drive(handler(waiting), pytest.fail, errors.append)
+        run_handler(handler(Deferred.of(1)), pytest.fail, errors.append)
+        run_handler(handler(waiting), pytest.fail, errors.append)
         waiting.set(1)
         assert [str(error) for error in errors] == ["no", "no"]
 
@@ -62,12 +62,12 @@ class TestHandlers:
 
         async def handler() -> int:
             try:
-                return await settle(waiting)
+                return await wait_for(waiting)
             finally:
                 events.append("cleaned up")
 
         coroutine = handler()
-        drive(coroutine, lambda _: events.append("answered"), lambda _: events.append("failed"))
+        run_handler(coroutine, lambda _: events.append("answered"), lambda _: events.append("failed"))
         coroutine.close()
         waiting.set(1)
         assert events == ["cleaned up"]

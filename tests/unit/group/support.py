@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyconsumer.broker.context import RequestContext, drive
+from pyconsumer.broker.context import RequestContext, run_handler
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
@@ -415,7 +415,7 @@ def handled(
     def failed(error: BaseException) -> None:
         raise error
 
-    drive(handler.handle(broker, request, context), answer.set, failed)
+    run_handler(handler.handle(broker, request, context), answer.set, failed)
     return answer
 
 
