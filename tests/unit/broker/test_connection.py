@@ -32,20 +32,20 @@ class NoLoop:
     now = 0.0
 
     def __init__(self) -> None:
-        self.call_soon: list[Callable[[], None]] = []
+        self.scheduled: list[Callable[[], None]] = []
 
     def time(self) -> float:
         return self.now
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        self.call_soon.append(callback)
+        self.scheduled.append(callback)
 
     def run(self) -> int:
         """Run what was asked for until there is nothing left; return the number of turns."""
         turns = 0
-        while self.call_soon:
+        while self.scheduled:
             turns += 1
-            now, self.call_soon = self.call_soon, []
+            now, self.scheduled = self.scheduled, []
             for callback in now:
                 callback()
         return turns
