@@ -42,8 +42,8 @@ from pyconsumer.consumer.coordinator.group_state import (
     Raise,
     SendJoin,
     SendSync,
-    UserStep,
-    react,
+    UserAction,
+    action_for,
 )
 from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, GroupSettings
 from pyconsumer.errors import InconsistentGroupProtocolError, KafkaError
@@ -225,7 +225,7 @@ class ClassicMembership(GroupMember):
             return now
         return math.inf if attempt.in_flight else max(now, attempt.retry_at)
 
-    def next_step(self, now: float) -> UserStep | None:
+    def next_step(self, now: float) -> UserAction | None:
         """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
         attempt = self._attempt
         if self._errors:
@@ -487,7 +487,7 @@ class ClassicMembership(GroupMember):
     def _on_code(
         self, api: str, table: Mapping[int, ErrorAction], code: int, now: float, *, member_id: str = ""
     ) -> None:
-        reaction = react(table, code)
+        reaction = action_for(table, code)
         error = self._refused(api, table, code)
         if reaction is ErrorAction.TAKE_MEMBER_ID:
             self.generation = Generation(-1, member_id)

@@ -153,7 +153,7 @@ class ConsumerCoordinator:
     # -- what poll asks ----------------------------------------------------------------------------------------------
 
     def note_poll(self, now: float) -> None:
-        """The application polled, which ``max_poll_interval_ms`` counts from. Cheap: nothing else happens."""
+        """The application polled, which ``max_poll_interval_ms`` counts from. Takes no lock: it writes one float."""
         self._core.timer.poll(now)
 
     @property

@@ -34,7 +34,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.errors import BY_CODE, IllegalStateError, KafkaError
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
@@ -111,7 +111,7 @@ def next_state(state: MemberState, event: Event) -> MemberState:
         raise IllegalStateError(f"{event.value} is impossible for a member that is {state.value}") from None
 
 
-__all__ = ["HEARTBEAT", "JOIN", "OFFSET_COMMIT", "OFFSET_FETCH", "SYNC", "ErrorAction", "react"]
+__all__ = ["HEARTBEAT", "JOIN", "OFFSET_COMMIT", "OFFSET_FETCH", "SYNC", "ErrorAction", "action_for"]
 
 
 class ErrorAction(enum.Enum):
@@ -193,7 +193,7 @@ OFFSET_FETCH: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
 }
 
 
-def react(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
+def action_for(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
     """The reaction to an error code, none of the codes being 0."""
     known = table.get(code)
     if known is not None:
@@ -203,7 +203,7 @@ def react(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
 
 
 __all__ = [
-    "BackgroundStep",
+    "BackgroundAction",
     "BuildJoin",
     "CompleteJoin",
     "ComputeAssignment",
@@ -216,24 +216,19 @@ __all__ = [
     "SendSync",
     "Sleep",
     "Stop",
-    "UserStep",
+    "UserAction",
 ]
-
-Tag = Literal["io", "user"]
 
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
     """Ask any broker which one coordinates the group."""
 
-    tag: ClassVar[Tag] = "io"
-
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
     """A rebalance begins: commit, call the listener; then ``on_prepared``. ``lost``: the generation is gone."""
 
-    tag: ClassVar[Tag] = "user"
     lost: bool
     generation: Generation
 
@@ -242,7 +237,6 @@ class PrepareJoin:
 class BuildJoin:
     """Collect subscription and user data for JoinGroup; then ``begin_join``."""
 
-    tag: ClassVar[Tag] = "user"
     generation: Generation
 
 
@@ -250,7 +244,6 @@ class BuildJoin:
 class SendJoin:
     """Send JoinGroup to ``node`` and report its end with ``attempt``. ``timeout``: seconds; it is pending there."""
 
-    tag: ClassVar[Tag] = "io"
     attempt: int
     node: BrokerMetadata
     request: JoinGroupRequest
@@ -264,7 +257,6 @@ class ComputeAssignment:
     ``skip``: keep the coordinator's present assignment, only look after the topics' metadata (KIP-814).
     """
 
-    tag: ClassVar[Tag] = "user"
     attempt: int
     generation: Generation
     members: tuple[JoinGroupResponseMember, ...]
@@ -275,7 +267,6 @@ class ComputeAssignment:
 class SendSync:
     """Send SyncGroup to ``node`` and report its end with ``attempt``."""
 
-    tag: ClassVar[Tag] = "io"
     attempt: int
     node: BrokerMetadata
     request: SyncGroupRequest
@@ -286,7 +277,6 @@ class SendSync:
 class CompleteJoin:
     """The rebalance is over: adopt the assignment, call the listener; then ``on_completed``."""
 
-    tag: ClassVar[Tag] = "user"
     generation: Generation
     assignment: bytes
 
@@ -295,34 +285,34 @@ class CompleteJoin:
 class Raise:
     """Notify the application."""
 
-    tag: ClassVar[Tag] = "user"
     error: KafkaError
 
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Send Heartbeat to ``node`` and report its end with ``generation``."""
+    """Send Heartbeat to ``node`` and report its end with ``generation``. ``term``: the coordinator's, see its
+    discovery.
+    """
 
-    tag: ClassVar[Tag] = "io"
     node: BrokerMetadata
     request: HeartbeatRequest
     generation: Generation
+    term: int
 
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Send LeaveGroup to ``node`` and report its end, whatever it is."""
+    """Send LeaveGroup to ``node`` and report its end, whatever it is. ``term`` as in :class:`SendHeartbeat`."""
 
-    tag: ClassVar[Tag] = "io"
     node: BrokerMetadata
     request: LeaveGroupRequest
+    term: int
 
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
     """Nothing to do before ``until`` (seconds, may be infinite) unless somebody calls."""
 
-    tag: ClassVar[Tag] = "io"
     until: float
 
 
@@ -330,13 +320,9 @@ class Sleep:
 class Stop:
     """The background's work is over permanently."""
 
-    tag: ClassVar[Tag] = "io"
 
+#: Actions for the thread that uses the consumer.
+UserAction = FindCoordinator | PrepareJoin | BuildJoin | ComputeAssignment | CompleteJoin | Raise
 
-UserStep = FindCoordinator | PrepareJoin | BuildJoin | ComputeAssignment | CompleteJoin | Raise
-
-"""What the thread that uses the consumer is asked for."""
-
-BackgroundStep = FindCoordinator | SendHeartbeat | SendLeave | Sleep | Stop
-
-"""What the heartbeat thread is asked for."""
+#: Actions for the heartbeat thread.
+BackgroundAction = FindCoordinator | SendHeartbeat | SendLeave | Sleep | Stop

@@ -184,7 +184,7 @@ class HeartbeatThread:
             self._find_coordinator(client)
 
     def _send_heartbeat(self, client: NetworkClient, step: SendHeartbeat) -> None:
-        node_id, term = step.node.node_id, self._core.lookup.term
+        node_id, term = step.node.node_id, step.term
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
             now = self._clock.now()
@@ -195,7 +195,7 @@ class HeartbeatThread:
                 else:
                     self._core.on_heartbeat_response(step.generation, node_id, future.value.message, now)
 
-        self._drop_old(client)
+        self._drop_old(client, term)
         self._used = node_id, term
         client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
 
@@ -212,12 +212,14 @@ class HeartbeatThread:
         def request(version: int) -> LeaveGroupRequest:
             return leave_request(step.request, version)
 
-        self._drop_old(client)
-        self._used = step.node.node_id, self._core.lookup.term
+        self._drop_old(client, step.term)
+        self._used = step.node.node_id, step.term
         client.send(step.node, LeaveGroupRequest, request, connection=COORDINATOR).add_callback(answered)
 
     def _find_coordinator(self, client: NetworkClient) -> None:
-        self._drop_old(client)
+        with self._lock:
+            term = self._core.lookup.term
+        self._drop_old(client, term)
         brokers = self.brokers
         if not brokers:
             with self._lock:
@@ -243,8 +245,9 @@ class HeartbeatThread:
             broker, FindCoordinatorRequest, lambda version: find_coordinator_request(group_id, version)
         ).add_callback(answered)
 
-    def _drop_old(self, client: NetworkClient) -> None:
-        if self._used is not None and self._used[1] != self._core.lookup.term:
+    def _drop_old(self, client: NetworkClient, term: int) -> None:
+        """Close the connection that was opened in an older term than ``term``."""
+        if self._used is not None and self._used[1] != term:
             node_id, self._used = self._used[0], None
             client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
 

@@ -1,12 +1,13 @@
 """A member's identity and liveness: who it is, that it lives, that it leaves. A core: no I/O, no thread, no clock.
 
-The part of a membership that does not depend on how partitions are agreed on. :mod:`.membership` adds JoinGroup and
-SyncGroup; another protocol (KIP-848) would add its own.
+The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_membership` adds JoinGroup
+and SyncGroup; another protocol (KIP-848) will add its own.
 
-How it is driven. Two drivers share it, under one lock that each holds for one call at a time. The thread that uses the
-consumer asks ``next_step`` and does it; the heartbeat thread asks :meth:`GroupMember.next_background`. Both report what
-became of it by the ``on_...`` methods. States are in :mod:`.state`, the meaning of error codes in :mod:`.reactions`,
-what can be asked for in :mod:`.steps`.
+Two drivers share it. The thread that uses the consumer asks ``next_step`` and carries it out; the heartbeat thread asks
+:meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
+under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
+``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning of
+error codes are in :mod:`.group_state`.
 
 Invariants
 
@@ -31,7 +32,7 @@ from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, Co
 from pyconsumer.consumer.coordinator.group_state import (
     HEARTBEAT,
     NO_GENERATION,
-    BackgroundStep,
+    BackgroundAction,
     ErrorAction,
     Event,
     FindCoordinator,
@@ -41,8 +42,8 @@ from pyconsumer.consumer.coordinator.group_state import (
     SendLeave,
     Sleep,
     Stop,
+    action_for,
     next_state,
-    react,
 )
 from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from pyconsumer.consumer.metrics import GroupMetrics
@@ -230,13 +231,13 @@ class GroupMember(ABC):
         """
         return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
-    def next_background(self, now: float) -> BackgroundStep:
+    def next_background(self, now: float) -> BackgroundAction:
         """Return what the heartbeat thread has to do now."""
         node = self.lookup.node
         leaving = self._leaving
         if leaving.request is not None and node is not None:
             request, leaving.request, leaving.in_flight = leaving.request, None, True
-            return SendLeave(node, request)
+            return SendLeave(node, request, self.lookup.term)
         if self._closed and not leaving.pending:
             return Stop()
         if not self.beats:
@@ -268,14 +269,14 @@ class GroupMember(ABC):
                 member_id=self.generation.member_id,
                 group_instance_id=self.settings.group_instance_id,
             )
-            return SendHeartbeat(node, request_, self.generation)
+            return SendHeartbeat(node, request_, self.generation, self.lookup.term)
         return Sleep(timer.next_deadline())
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
         """Heartbeat was answered. ``sent``: the generation that it named."""
         self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
         code = response.error_code
-        reaction = None if code == 0 else react(HEARTBEAT, code)
+        reaction = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
         if reaction is None or reaction is ErrorAction.REJOIN:
             self.lookup.answered()

@@ -34,7 +34,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     OFFSET_FETCH,
     ErrorAction,
     Generation,
-    react,
+    action_for,
 )
 from pyconsumer.consumer.coordinator.offset_requests import (
     FetchedOffsets,
@@ -391,7 +391,7 @@ class OffsetCommitter:
         for tp, code in codes.items():
             if code == 0:
                 continue
-            reaction = react(OFFSET_COMMIT, code)
+            reaction = action_for(OFFSET_COMMIT, code)
             if reaction is ErrorAction.COLLECT:
                 forbidden.add(tp.topic)
                 continue
@@ -600,7 +600,9 @@ class CommittedOffsets:
         group_id = self._link.core.settings.group_id
         if found.error_code:
             self._raise(found.error_code, f"reading offsets of group {group_id}", node_id)
-        forbidden = {tp.topic for tp, code in found.errors.items() if react(OFFSET_FETCH, code) is ErrorAction.COLLECT}
+        forbidden = {
+            tp.topic for tp, code in found.errors.items() if action_for(OFFSET_FETCH, code) is ErrorAction.COLLECT
+        }
         for tp, code in found.errors.items():
             if tp.topic not in forbidden:
                 self._raise(code, f"reading the offset of {tp} for group {group_id}", node_id)
@@ -608,7 +610,7 @@ class CommittedOffsets:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
 
     def _raise(self, code: int, what: str, node_id: int) -> None:
-        reaction = react(OFFSET_FETCH, code)
+        reaction = action_for(OFFSET_FETCH, code)
         error = for_code(code, what)
         if reaction is ErrorAction.REDISCOVER:
             with self._link.lock:
