@@ -128,7 +128,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the oldest open transaction, or the high watermark."""
+        """The high watermark: this broker has no transactions yet, so no record below it is undecided."""
         return self.high_watermark
 
     # --- who leads

@@ -90,9 +90,9 @@ class Sender:
         client: owned by the sender's thread alone once :meth:`run` was entered.
         metadata: the client's.
         accumulator: guarded by ``lock``, which is notified whenever memory is released or metadata arrives.
-        on_batch: called with every batch that is done and its error or None, without the lock.
-        wanted_topics: topics that ``send`` asked for; guarded by ``lock``.
-        failures: why no metadata has come since they were last asked for, in words.
+        lock: guards the accumulator and the topics that ``send`` waits for.
+        clock: for deadlines and backoff.
+        on_metadata: called after each metadata response, without the lock.
     """
 
     def __init__(

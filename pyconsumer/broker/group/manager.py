@@ -125,11 +125,6 @@ class GroupMetadataManager:
         """Return how many committed offsets are cached."""
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
-    def group_counts(self) -> dict[GroupState, int]:
-        """Return how many groups are in each state."""
-        states = [group.state for group in self._groups.values()]
-        return {state: states.count(state) for state in GroupState}
-
     def get_group(self, group_id: str) -> GroupMetadata | None:
         """The cached group. None also if the group is another broker's."""
         return self._groups.get(group_id)

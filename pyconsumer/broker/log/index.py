@@ -246,17 +246,6 @@ class TimeIndex:
         index = bisect_right(self._timestamps, timestamp - 1) - 1
         return self._base + self._offsets[index] if index >= 0 else self._base
 
-    def truncate_to_offset(self, offset: int) -> None:
-        """Drop entries of batches that end at or after ``offset``."""
-        count = len(self._offsets)
-        while count and self._base + self._offsets[count - 1] >= offset:
-            count -= 1
-        del self._timestamps[count:]
-        del self._offsets[count:]
-        if count < self._written:
-            self.file.truncate(12 * count)
-            self._written = count
-
     def reset(self) -> None:
         """Drop everything, also in the file."""
         del self._timestamps[:]

@@ -3,8 +3,6 @@
 As by Java's ``LogValidator`` the records inside a client's batch are checked too, decompressed if need be. The broker
 setting ``pyconsumer.validate.records`` turns that off; then only keys on a compacted topic and a bound for old
 timestamps make it look at records. Errors carry Kafka's codes; their text goes to the producer.
-
-What a batch holds, as columns and a piece at a time: a compressed batch of 1 MB may hold millions of records.
 """
 
 from __future__ import annotations
@@ -43,34 +41,12 @@ from pyconsumer.protocol.records.checking import Problem, RecordProblem, record_
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["pieces"]
-
-_RECORDS: Final = 10_000
-
-_NOWHERE: Final = TopicPartition("", -1)
-
-
-def pieces(
-    batch: bytes | bytearray | memoryview, base_offset: int, *, with_keys: bool, check_crc: bool
-) -> Iterator[Columns]:
-    """Offsets, timestamps and, if wanted, keys of a batch's records. A control batch has none here.
-
-    Raises:
-        CorruptRecordError: it is damaged, or decompresses to more than any consumer takes; after the records before.
-        UnsupportedCodecError: unknown codec, or its library is missing.
-    """
-    cursor = Cursor(_NOWHERE, batch, fetch_offset=base_offset, check_crcs=check_crc)
-    while not cursor.exhausted:
-        builder = ColumnsBuilder(with_keys=with_keys, with_values=False)
-        cursor.take_into(builder, _RECORDS)
-        yield builder.build()
-
-
 __all__ = [
     "InvalidRecordsError",
     "InvalidTimestampsError",
     "check_batches",
     "correct_timestamps",
+    "pieces",
     "place",
     "recompress",
 ]
@@ -78,21 +54,40 @@ __all__ = [
 Buffer = bytes | bytearray | memoryview
 
 _HIGHEST_CODEC = compression.Codec.ZSTD
-
 _CODEC_NAMES = {"uncompressed": compression.Codec.NONE} | {
     codec.name.lower(): codec for codec in compression.Codec if codec is not compression.Codec.NONE
 }
-
-
 _LONG_MIN: Final = -(2**63)
-
 _LONG_MAX: Final = 2**63 - 1
-
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
-
 _MAX_TIMESTAMP_AT: Final = 35
-#: Problems of that many records are in an error's own text, as in Java.
+#: Problems of this many records are in an error's own text, as in Java.
 _NAMED_IN_TEXT: Final = 3
+#: Records of a batch that are decoded at a time.
+_RECORDS: Final = 10_000
+#: A batch that is being produced has no place yet.
+_NOWHERE: Final = TopicPartition("", -1)
+
+
+def pieces(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool) -> Iterator[Columns]:
+    """Yield offsets, timestamps and, if wanted, keys of a batch's records, some at a time; none of a control batch.
+
+    Columns in pieces, because a compressed batch of 1 MB may hold millions of records.
+
+    Raises:
+        CorruptRecordError: it is damaged, or decompresses to more than any consumer takes; after the records before.
+        UnsupportedCodecError: unknown codec, or its library is missing.
+    """
+    cursor = Cursor(_NOWHERE, batch, fetch_offset=base_offset, check_crcs=check_crc)
+    try:
+        while not cursor.exhausted:
+            builder = ColumnsBuilder(with_keys=with_keys, with_values=False)
+            cursor.take_into(builder, _RECORDS)
+            yield builder.build()
+    except CorruptRecordError as error:
+        raise CorruptRecordError(error.args[0], offset=error.offset, next_offset=error.next_offset) from None
+    except UnsupportedCodecError as error:
+        raise UnsupportedCodecError(str(error).removeprefix(f"{_NOWHERE} at offset {base_offset}: ")) from None
 
 
 class _RefusedRecordsError(BrokerResponseError):

@@ -82,8 +82,6 @@ def test_a_time_entry_needs_a_greater_timestamp() -> None:
     for timestamp, offset in ((10, 1), (10, 2), (9, 3), (11, 4)):
         index.maybe_append(timestamp, offset)
     assert (len(index), index.last_entry) == (2, (11, 4))
-    index.truncate_to_offset(4)
-    assert index.last_entry == (10, 1)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(0, 60))
