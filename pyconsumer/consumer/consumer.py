@@ -1,4 +1,4 @@
-"""``KafkaConsumer``: the public class. It guards, converts times, and runs :mod:`.core`'s steps on the selector."""
+"""``KafkaConsumer``: the public class. It guards, converts times, and runs the generators of :mod:`.delegate` on the selector."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
-from pyconsumer.consumer.iteration import PrefetchedIteration
+from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.metrics import ConsumerMetrics, describe_consumer
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
@@ -84,7 +85,6 @@ class KafkaConsumer(Consumer):
         config = CONSUMER_SETTINGS.build(options)
         self.config = config
         self._clock = clock
-        self._guard = AccessGuard(self)
         self._metrics = ConsumerMetrics(clock.now())
         self._interceptors = Interceptors(config.interceptors)
         self._now = clock.now
@@ -95,38 +95,26 @@ class KafkaConsumer(Consumer):
             exclude_internal_topics=config.exclude_internal_topics,
         )
         self._client = ConsumerNetworkClient(NetworkClient(config, metadata=self._metadata, clock=clock))
+        self._prefetched = PrefetchedRecords()
+        context = ConsumerContext(config, self._client, self._metadata, self._subscriptions, clock)
         try:
-            coordinator = self._make_coordinator()
+            coordinator = self._make_coordinator(context)
         except BaseException:
             self._client.close()
             raise
-        self._core = ConsumerDelegate(
-            config=config,
-            client=self._client,
-            metadata=self._metadata,
-            subscriptions=self._subscriptions,
-            coordinator=coordinator,
-            interceptors=self._interceptors,
-            metrics=self._metrics,
-            clock=clock,
+        self._delegate = ConsumerDelegate(
+            context, coordinator=coordinator, interceptors=self._interceptors, metrics=self._metrics
         )
-        self._guard.on_interrupt = self._core.recover
-        self._ahead = PrefetchedIteration(self._core, self._guard)
+        self._guard = AccessGuard(self, on_interrupt=self._delegate.recover)
+        self._iteration = PrefetchedIteration(self._prefetched, self._delegate, self._guard)
         self._released = False
 
-    def _make_coordinator(self) -> ConsumerCoordinator | None:
+    def _make_coordinator(self, context: ConsumerContext) -> ConsumerCoordinator | None:
         if self.config.group_id is None:
             return None
         from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 
-        return ConsumerCoordinator(
-            config=self.config,
-            client=self._client,
-            metadata=self._metadata,
-            subscriptions=self._subscriptions,
-            clock=self._clock,
-            on_commit=self._interceptors.on_commit,
-        )
+        return ConsumerCoordinator(context, on_commit=self._interceptors.on_commit, on_news=self._prefetched.stop)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -150,12 +138,12 @@ class KafkaConsumer(Consumer):
             KafkaError: what else the group or a rebalance listener raised.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
-        self._core.note_delivered()
+        self._delegate.note_delivered()
         try:
-            found = self._poll(timeout_ms, lambda: self._core.take_records(most))
+            found = self._poll(timeout_ms, lambda: self._delegate.take_records(most))
             return ConsumerRecords() if found is None else found
         except BaseException as error:
-            self._core.on_interrupt(error)
+            self._delegate.on_interrupt(error)
             raise
 
     def poll_arrow(
@@ -192,14 +180,14 @@ class KafkaConsumer(Consumer):
         wanted = arrow_columns(columns, dictionary_topic)
         most = sys.maxsize if max_records is None else check_max_records(max_records)
         builder = wanted.builder()
-        self._core.note_delivered()
+        self._delegate.note_delivered()
         try:
-            runs = self._poll(timeout_ms, lambda: self._core.take_columns(builder, most, MAX_BYTES))
+            runs = self._poll(timeout_ms, lambda: self._delegate.take_columns(builder, most, MAX_BYTES))
             return wanted.batch(builder, runs or ())
         except BaseException as error:
             if isinstance(error, MemoryError):
-                self._core.fetcher.buffer.roll_back()  # they did not reach the application
-            self._core.on_interrupt(error)
+                self._delegate.fetcher.buffer.roll_back()  # they did not reach the application
+            self._delegate.on_interrupt(error)
             raise
 
     def _poll(self, timeout_ms: float, take: Callable[[], T | None], name: str = "poll") -> T | None:
@@ -213,11 +201,11 @@ class KafkaConsumer(Consumer):
                 client.raise_wakeup()
             now = self._now()
             self._metrics.on_poll_start(now)
-            found = self._core.buffered(now, take)
+            found = self._delegate.buffered(now, take)
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
-            return client.run(self._core.fetched(deadline, take), deadline)
+            return client.run(self._delegate.fetched(deadline, take), deadline)
         finally:
             guard.release()
 
@@ -231,32 +219,32 @@ class KafkaConsumer(Consumer):
             StopIteration: no record came for ``consumer_timeout_ms``.
             KafkaError: as :meth:`poll`.
         """
-        ahead = self._ahead
-        records = ahead.records
+        prefetched = self._prefetched
+        records = prefetched.records
         record = None
         called = False
         try:
-            if records and self._now() < ahead.until:
+            if records and self._now() < prefetched.until:
                 record = records[-1]
                 del records[-1]
                 return record
-            self._core.note_delivered()
+            self._delegate.note_delivered()
             called = True
             timeout = self.config.consumer_timeout_ms
             wait = math.inf if timeout is None or timeout < 0 else timeout
-            record = self._poll(wait, self._core.take_one, "iteration")
+            record = self._poll(wait, self._delegate.take_one, "iteration")
             if record is None:
                 raise StopIteration
-            ahead.lend()
+            self._iteration.start()
             return record
         except BaseException as error:
             if not called:
-                ahead.put_back(records, record)
+                self._iteration.restore(records, record)
             if not called or record is None:
-                ahead.settle()
+                self._iteration.commit_taken()
             if not called:
-                self._core.note_delivered()
-            self._core.on_interrupt(error)
+                self._delegate.note_delivered()
+            self._delegate.on_interrupt(error)
             raise
 
     # -- subscription ------------------------------------------------------------------------------------------------
@@ -277,25 +265,25 @@ class KafkaConsumer(Consumer):
             TypeError, ValueError: topics are None, not names, or given together with a pattern.
         """
         with self._guard:
-            self._core.require_group()
+            self._delegate.require_group()
             self._refuse_in_callback("subscribe")
             if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
                 raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
             if topics is None:
                 raise TypeError("topics must be a list of names, not None")
             if pattern is None:
-                self._run(self._core.subscribe(topics, listener))
+                self._run(self._delegate.subscribe(topics, listener))
                 return
             if topics:
                 raise ValueError("topics and a pattern exclude one another")
-            self._core.subscribe_pattern(pattern, listener)
+            self._delegate.subscribe_pattern(pattern, listener)
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
         """Leave the group, or give up the partitions assigned by hand. The listener hears of it before."""
         with self._guard:
             self._refuse_in_callback("unsubscribe")
             deadline = self._deadline(timeout_ms)
-            self._client.run(self._core.unsubscribe(deadline), deadline)
+            self._client.run(self._delegate.unsubscribe(deadline), deadline)
 
     def subscription(self) -> set[str]:
         """The topics subscribed to (for a pattern: those that match); empty with partitions assigned by hand."""
@@ -313,7 +301,7 @@ class KafkaConsumer(Consumer):
             self._refuse_in_callback("assign")
             if partitions is None:
                 raise TypeError("partitions must be a list of TopicPartition, not None")
-            self._run(self._core.assign(partitions))
+            self._run(self._delegate.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions assigned now, by hand or by the group."""
@@ -323,12 +311,12 @@ class KafkaConsumer(Consumer):
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Let the group rebalance at the next poll, because something changed that only we know of (KIP-568)."""
         with self._guard:
-            self._core.require_group().enforce_rebalance(reason)
+            self._delegate.require_group().enforce_rebalance(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who we are in the group, for a producer's ``send_offsets_to_transaction`` (KIP-447)."""
         with self._guard:
-            return self._core.group_metadata()
+            return self._delegate.group_metadata()
 
     # -- positions ---------------------------------------------------------------------------------------------------
 
@@ -340,17 +328,17 @@ class KafkaConsumer(Consumer):
             ValueError: the offset is negative.
         """
         with self._guard:
-            self._core.seek(as_partition(partition), offset)
+            self._delegate.seek(as_partition(partition), offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go on from the log's start; without partitions: of all that are assigned. Found at poll or position."""
         with self._guard:
-            self._core.seek_to([as_partition(tp) for tp in partitions], end=False)
+            self._delegate.seek_to([as_partition(tp) for tp in partitions], end=False)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Go on from the log's end (``read_committed``: its last stable offset); as :meth:`seek_to_beginning`."""
         with self._guard:
-            self._core.seek_to([as_partition(tp) for tp in partitions], end=True)
+            self._delegate.seek_to([as_partition(tp) for tp in partitions], end=True)
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """Offset of the next record of an assigned partition. It waits while that is being found.
@@ -362,7 +350,7 @@ class KafkaConsumer(Consumer):
             tp = as_partition(partition)
             self._subscriptions.state(tp)
             deadline = self._deadline(timeout_ms)
-            return self._client.run(self._core.position(tp, deadline), deadline)
+            return self._client.run(self._delegate.position(tp, deadline), deadline)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out no more of these until :meth:`resume`. What is fetched already is kept. Membership goes on."""
@@ -384,7 +372,7 @@ class KafkaConsumer(Consumer):
     def current_lag(self, partition: TopicPartition) -> int | None:
         """Records between position and end (by isolation level) as last heard of, None if unknown (KIP-695)."""
         with self._guard:
-            return self._core.current_lag(as_partition(partition))
+            return self._delegate.current_lag(as_partition(partition))
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """High watermark of an assigned partition as of its last fetch, None if unknown."""
@@ -410,7 +398,7 @@ class KafkaConsumer(Consumer):
         """
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            self._client.run(self._core.commit(offsets, deadline), deadline)
+            self._client.run(self._delegate.commit(offsets, deadline), deadline)
 
     def commit_async(
         self,
@@ -419,7 +407,7 @@ class KafkaConsumer(Consumer):
     ) -> RequestFuture[Any]:
         """Commit offsets without waiting. ``callback(offsets, error or None)`` runs inside a later call."""
         with self._guard:
-            return self._core.commit_async(offsets, callback)
+            return self._delegate.commit_async(offsets, callback)
 
     @overload
     def committed(self, partition: TopicPartition, metadata: bool = ..., timeout_ms: float | None = ...) -> Any: ...
@@ -451,7 +439,7 @@ class KafkaConsumer(Consumer):
             single = is_partition(partition)
             wanted = as_partitions([partition] if single else partition)
             deadline = self._deadline(timeout_ms)
-            found = self._client.run(self._core.committed(wanted, deadline), deadline)
+            found = self._client.run(self._delegate.committed(wanted, deadline), deadline)
             shown = {tp: o if o is None or metadata else o.offset for tp, o in found.items()}
             return shown[wanted[0]] if single else shown
 
@@ -468,7 +456,7 @@ class KafkaConsumer(Consumer):
         with self._guard:
             deadline = self._deadline(timeout_ms)
             wanted = by_partition(timestamps, "time in ms")
-            return self._client.run(self._core.offsets_for_times(wanted, deadline), deadline)
+            return self._client.run(self._delegate.offsets_for_times(wanted, deadline), deadline)
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
@@ -488,19 +476,19 @@ class KafkaConsumer(Consumer):
         with self._guard:
             deadline = self._deadline(timeout_ms)
             wanted = as_partitions(partitions)
-            return self._client.run(self._core.end_or_beginning(wanted, deadline, end=end), deadline)
+            return self._client.run(self._delegate.end_or_beginning(wanted, deadline, end=end), deadline)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         """Numbers of a topic's partitions, None if there is no such topic."""
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            return self._client.run(self._core.partitions_for(topic, deadline), deadline)
+            return self._client.run(self._delegate.partitions_for(topic, deadline), deadline)
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Names of all topics that we may see; internal ones only with ``exclude_internal_topics=False``."""
         with self._guard:
             deadline = self._deadline(timeout_ms)
-            return self._client.run(self._core.topics(deadline), deadline)
+            return self._client.run(self._delegate.topics(deadline), deadline)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -511,12 +499,12 @@ class KafkaConsumer(Consumer):
             raw: accepted for kafka-python's sake; there is only one form.
         """
         with self._guard:
-            return describe_consumer(self._core)
+            return describe_consumer(self._delegate)
 
     def wakeup(self) -> None:
         """Let the blocking call under way, or the next one, raise ``WakeupError``. From any thread."""
         self._client.wakeup()
-        self._ahead.stop()
+        self._prefetched.stop()
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if that is automatic, tell the listener, leave the group, close all connections.
@@ -542,18 +530,18 @@ class KafkaConsumer(Consumer):
         deadline = self._deadline(timeout_ms)
         try:
             with self._client.disable_wakeups():
-                self._client.run(self._core.close(deadline, leave_group=leave_group), deadline)
+                self._client.run(self._delegate.close(deadline, leave_group=leave_group), deadline)
         except KafkaTimeoutError as error:
             _log.warning("closing did not finish within %d ms: %s", timeout_ms, error)
         finally:
-            self._guard.closed = True
+            self._guard.close()
             self._release()
 
     def _release(self) -> None:
         """Let go of threads and sockets; a second call is harmless."""
-        self._core.abandon("the consumer was closed")
+        self._delegate.abandon("the consumer was closed")
         self._client.close()
-        self._core.fetcher.buffer.clear()
+        self._delegate.fetcher.buffer.clear()
         self._interceptors.close()
         self._released = True
 
@@ -562,7 +550,7 @@ class KafkaConsumer(Consumer):
         if self._released or self._guard.forked:
             return
         self._released = True
-        self._core.abandon("the consumer was dropped without close()")
+        self._delegate.abandon("the consumer was dropped without close()")
         self._client.client.abandon()
         if not self._guard.closed:
             _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
@@ -587,7 +575,7 @@ class KafkaConsumer(Consumer):
         return self._clock.now() + timeout_ms / 1000
 
     def _run(self, steps: Steps[T]) -> T:
-        return self._client.run(steps, self._core.default_deadline())
+        return self._client.run(steps, self._delegate.default_deadline())
 
     def __repr__(self) -> str:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""

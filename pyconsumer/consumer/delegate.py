@@ -21,17 +21,16 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyconsumer.clock import Clock
 from pyconsumer.consumer.arguments import as_partitions, by_partition
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
-from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import current_leader
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
+from pyconsumer.consumer.subscription_state import SubscriptionType
 from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time
 from pyconsumer.errors import (
     IllegalStateError,
@@ -40,14 +39,12 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
 )
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
     from pyconsumer.consumer.interface import ConsumerRebalanceListener
-    from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
 __all__ = ["CommitCallback", "ConsumerDelegate"]
 
@@ -67,45 +64,26 @@ class ConsumerDelegate:
     """What a consumer does, without the waiting.
 
     Args:
-        config: the settings.
-        client: sends requests.
-        metadata: kept fresh by ``client``.
-        subscriptions: what is subscribed and assigned.
+        context: settings, client, metadata, subscriptions and clock of the consumer; each is an attribute, too.
         coordinator: group membership and commits; None without a group.
         interceptors: shown records before they are returned.
-        metrics: counts.
-        clock: the time.
+        metrics: the consumer's counters.
     """
 
     def __init__(
         self,
+        context: ConsumerContext,
         *,
-        config: ConsumerConfig,
-        client: ConsumerNetworkClient,
-        metadata: Metadata,
-        subscriptions: SubscriptionState,
         coordinator: ConsumerCoordinator | None,
         interceptors: Interceptors,
         metrics: ConsumerMetrics,
-        clock: Clock,
     ) -> None:
-        self.config = config
-        self.client = client
-        self.metadata = metadata
-        self.subscriptions = subscriptions
+        self.config, self.client, self.metadata, self.subscriptions, self.clock = context
         self.coordinator = coordinator
         self.interceptors = interceptors
         self.metrics = metrics
-        self.clock = clock
-        self.fetcher = Fetcher(
-            config=config,
-            client=client,
-            metadata=metadata,
-            subscriptions=subscriptions,
-            clock=clock,
-            metrics=metrics,
-        )
-        self._topics = TopicMetadataFetcher(config, client, metadata, clock)
+        self.fetcher = Fetcher(context, metrics)
+        self._topics = TopicMetadataFetcher(context)
         self._lookup: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         #: To be called before a call may take records: those of the call before have reached the application.
         self.note_delivered = self.fetcher.buffer.note_delivered
@@ -178,17 +156,8 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
-    def poll_buffered(self, now: float, max_records: int) -> ConsumerRecords | None:
-        """What is buffered, see :meth:`buffered`."""
-        return self.buffered(now, lambda: self.take_records(max_records))
-
-    def poll(self, deadline: float, max_records: int) -> Steps[ConsumerRecords]:
-        """Records, or none at the deadline; see :meth:`fetched`."""
-        found = yield from self.fetched(deadline, lambda: self.take_records(max_records))
-        return ConsumerRecords() if found is None else found
-
-    def lend(self) -> tuple[list[ConsumerRecord], float]:
-        """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.lend`."""
+    def prefetched(self) -> tuple[list[ConsumerRecord], float]:
+        """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + LOOK_AROUND_S
         if self.has_user_output:
             return [], until
@@ -196,18 +165,18 @@ class ConsumerDelegate:
             until = min(until, self.coordinator.next_due_at)
         if self.interceptors.consumes or self.fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
             return [], until
-        return self.fetcher.buffer.lend(), until
+        return self.fetcher.buffer.prefetched(), until
 
     @property
     def has_user_output(self) -> bool:
         """Whether the application has to hear something of its group before it is handed more."""
         return self.coordinator is not None and self.coordinator.has_user_output
 
-    def settle(self) -> None:
+    def commit_taken(self) -> None:
         """Take note of what iteration handed out by itself."""
-        settled = self.fetcher.buffer.settle()
-        if settled is not None and settled[1]:
-            self.metrics.on_records(settled[0].topic, settled[1])
+        taken = self.fetcher.buffer.commit_taken()
+        if taken is not None and taken[1]:
+            self.metrics.on_records(taken[0].topic, taken[1])
 
     def on_interrupt(self, error: BaseException) -> None:
         """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""

@@ -17,21 +17,20 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer import errors
-from pyconsumer.clock import Clock
-from pyconsumer.consumer.completed_fetch import CompletedFetch, FetchBuffer
+from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
 from pyconsumer.consumer.fetch_session import FIRST_VERSION_WITH_TOPIC_IDS, SessionPartition, SessionRequest
 from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
-from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -43,7 +42,6 @@ from pyconsumer.protocol.messages.fetch import (
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.consumer.network_client import ConsumerNetworkClient
     from pyconsumer.network.client import ClientResponse
 
 __all__ = ["Fetcher", "fetch_request"]
@@ -89,7 +87,8 @@ class Fetcher:
     """Gets records.
 
     Args:
-        config, client, metadata, subscriptions, clock, metrics: of the consumer.
+        context: settings, client, metadata, subscriptions and clock of the consumer.
+        metrics: the consumer's counters.
 
     Attributes:
         buffer: what is fetched and not handed out.
@@ -99,19 +98,13 @@ class Fetcher:
 
     def __init__(
         self,
-        *,
-        config: ConsumerConfig,
-        client: ConsumerNetworkClient,
-        metadata: Metadata,
-        subscriptions: SubscriptionState,
-        clock: Clock,
+        context: ConsumerContext,
         metrics: ConsumerMetrics,
     ) -> None:
+        config, self._client, metadata, subscriptions, self._clock = context
         self._config = config
-        self._client = client
         self._metadata = metadata
         self._subscriptions = subscriptions
-        self._clock = clock
         self._metrics = metrics
         self._retry_backoff = config.retry_backoff_ms / 1000
         # Half of its wait: clocks differ by a little, and a loop at that pace costs nothing.
@@ -138,9 +131,7 @@ class Fetcher:
         self.buffer = FetchBuffer(
             subscriptions, self.planner.budget, self.deserialization if self.deserialization.needed else None
         )
-        self.offsets = OffsetFetcher(
-            config=config, client=client, metadata=metadata, subscriptions=subscriptions, clock=clock
-        )
+        self.offsets = OffsetFetcher(context)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 

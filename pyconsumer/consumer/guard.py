@@ -47,22 +47,29 @@ class AccessGuard:
 
     Args:
         user: the object whose methods are guarded; by default nested calls are believed.
-        name: of it, for messages.
+        name: its name in messages.
+        on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
     """
 
     __slots__ = (
         "_forks",
         "_name",
+        "_on_enter",
+        "_on_interrupt",
         "_owner",
         "_pid",
         "_user",
         "closed",
         "depth",
-        "on_enter",
-        "on_interrupt",
     )
 
-    def __init__(self, user: object | None = None, name: str = "KafkaConsumer") -> None:
+    def __init__(
+        self,
+        user: object | None = None,
+        name: str = "KafkaConsumer",
+        *,
+        on_interrupt: Callable[[], object] | None = None,
+    ) -> None:
         self._user = None if user is None else weakref.ref(user)
         self._owner: dict[None, int] = {}
         #: How many calls are nested now.
@@ -70,11 +77,9 @@ class AccessGuard:
         self._pid = os.getpid()
         self._forks = _forks
         self._name = name
-        #: Called when Ctrl-C or its like has come out of a call.
-        self.on_interrupt: Callable[[], object] | None = None
-        #: Called at the beginning of each call: ends what goes on without calls.
-        self.on_enter: Callable[[], object] | None = None
-        #: After close() every call is refused.
+        self._on_interrupt = on_interrupt
+        self._on_enter: Callable[[], object] | None = None
+        #: True after :meth:`close`: every further call is refused.
         self.closed = False
 
     @property
@@ -86,6 +91,14 @@ class AccessGuard:
     def owner(self) -> int:
         """Id of the thread inside, :data:`NO_THREAD` if there is none."""
         return self._owner.get(None, NO_THREAD)
+
+    def call_on_enter(self, callback: Callable[[], object] | None) -> None:
+        """Call a function at the beginning of each call from now on, to end what runs without calls; None: no more."""
+        self._on_enter = callback
+
+    def close(self) -> None:
+        """Refuse every further call."""
+        self.closed = True
 
     def acquire(self) -> None:
         """Enter a call. ``release`` must follow, also when this raises.
@@ -106,8 +119,8 @@ class AccessGuard:
         if self.depth and not self._is_nested():
             self.depth = 0
         self.depth += 1
-        if self.on_enter is not None:
-            self.on_enter()
+        if self._on_enter is not None:
+            self._on_enter()
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
 
@@ -148,5 +161,5 @@ class AccessGuard:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.release()
-        if kind is not None and not issubclass(kind, Exception) and self.on_interrupt is not None:
-            self.on_interrupt()
+        if kind is not None and not issubclass(kind, Exception) and self._on_interrupt is not None:
+            self._on_interrupt()

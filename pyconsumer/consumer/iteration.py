@@ -1,12 +1,12 @@
-"""Iteration without a call for each record: the records decoded ahead, which ``__next__`` may take by itself.
+"""Iteration without a call for each record: ``__next__`` takes records that were decoded ahead by itself.
 
 Rules
 
-1. They may be taken until a method of the consumer is called, and for
-   :data:`~pyconsumer.consumer.delegate.LOOK_AROUND_S`.
-   Then :meth:`PrefetchedIteration.settle` moves the position past what was taken, and everything is looked at again.
-2. A wakeup, news of the group that the heartbeat thread has (the partitions may be lost), and a fork in the child, end
-   it at once.
+1. Records may be taken until a method of the consumer is called, and for at most
+   :data:`~pyconsumer.consumer.delegate.LOOK_AROUND_S` seconds. Then :meth:`PrefetchedIteration.commit_taken` moves the
+   position past what was taken, and the consumer checks its group, its errors and its fetches again.
+2. A wakeup, a change in the group that the heartbeat thread has noticed (partitions may be lost), and a fork, in the
+   child, stop it at once.
 3. A record that Ctrl-C kept from the application is put back.
 """
 
@@ -21,65 +21,80 @@ from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.protocol.records import ConsumerRecord
 
-__all__ = ["PrefetchedIteration"]
+__all__ = ["PrefetchedIteration", "PrefetchedRecords"]
 
 _NOTHING: Final[list[ConsumerRecord]] = []
 
 
-class PrefetchedIteration:
-    """See the rules above.
-
-    Args:
-        core, guard: of the consumer.
+class PrefetchedRecords:
+    """Records that iteration may return without asking the consumer. :meth:`stop` is safe in any thread.
 
     Attributes:
-        records: what may be taken, the next one last.
-        until: how long (seconds).
+        records: the records, the next one last.
+        until: time on the consumer's clock (seconds) up to which they may be taken.
     """
 
-    __slots__ = ("__weakref__", "_core", "_guard", "records", "until")
+    __slots__ = ("__weakref__", "records", "until")
 
-    def __init__(self, core: ConsumerDelegate, guard: AccessGuard) -> None:
+    def __init__(self) -> None:
         self.records = _NOTHING
         self.until = -math.inf
-        self._core = core
-        self._guard = guard
-        if core.coordinator is not None:
-            core.coordinator.on_news = self.stop
         _all.add(self)
 
-    def lend(self) -> None:
-        """Begin: a record has just been handed out, and those that were decoded with it may be taken."""
-        records, self.until = self._core.lend()
-        if records:
-            self._guard.on_enter = self.settle
-            self.records = records
-            if self._core.client.wakeup_waits or self._core.has_user_output:
-                self.stop()
+    def offer(self, records: list[ConsumerRecord], until: float) -> None:
+        """Let iteration take these records, up to a time (seconds)."""
+        self.until = until
+        self.records = records
 
     def stop(self) -> None:
-        """Let no more be taken. From any thread, and from signal handlers."""
+        """Let iteration take no more. Safe in any thread and in signal handlers."""
         self.records = _NOTHING
 
-    def settle(self) -> None:
-        """End it: the position moves past what was taken. A second call changes nothing."""
-        self.stop()
-        self._core.settle()
-        self._guard.on_enter = None
+
+class PrefetchedIteration:
+    """Begins and ends the taking of prefetched records, see the rules above.
+
+    Args:
+        prefetched: the records that may be taken.
+        delegate, guard: of the consumer.
+    """
+
+    __slots__ = ("_delegate", "_guard", "_prefetched")
+
+    def __init__(self, prefetched: PrefetchedRecords, delegate: ConsumerDelegate, guard: AccessGuard) -> None:
+        self._prefetched = prefetched
+        self._delegate = delegate
+        self._guard = guard
+
+    def start(self) -> None:
+        """Offer the records that were decoded together with the one that is being returned."""
+        delegate = self._delegate
+        records, until = delegate.prefetched()
+        if records:
+            self._guard.call_on_enter(self.commit_taken)
+            self._prefetched.offer(records, until)
+            if delegate.client.wakeup_waits or delegate.has_user_output:
+                self._prefetched.stop()
+
+    def commit_taken(self) -> None:
+        """Stop, and move the position past the records that were taken. A second call changes nothing."""
+        self._prefetched.stop()
+        self._delegate.commit_taken()
+        self._guard.call_on_enter(None)
 
     @staticmethod
-    def put_back(records: list[ConsumerRecord], record: ConsumerRecord | None) -> None:
-        """Ctrl-C fell into the taking of a record (None: before that), so it did not reach the application."""
+    def restore(records: list[ConsumerRecord], record: ConsumerRecord | None) -> None:
+        """Put a record back that Ctrl-C kept from the application; None if it came before a record was taken."""
         if record is not None and (not records or records[-1] is not record):
             records.append(record)
 
 
-_all: weakref.WeakSet[PrefetchedIteration] = weakref.WeakSet()
+_all: weakref.WeakSet[PrefetchedRecords] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for ahead in list(_all):
-        ahead.stop()
+    for prefetched in list(_all):
+        prefetched.stop()
 
 
 if hasattr(os, "register_at_fork"):

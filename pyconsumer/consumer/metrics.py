@@ -177,10 +177,10 @@ class ConsumerMetrics:
         return groups
 
 
-def describe_consumer(core: ConsumerDelegate) -> dict[str, dict[str, Any]]:
+def describe_consumer(delegate: ConsumerDelegate) -> dict[str, dict[str, Any]]:
     """Return all metrics of a consumer: what it counts, its buffer, the lag and lead of each partition."""
-    group, fetcher, subscriptions = core.coordinator, core.fetcher, core.subscriptions
-    found = core.metrics.snapshot(core.clock.now(), None if group is None else group.metrics)
+    group, fetcher, subscriptions = delegate.coordinator, delegate.fetcher, delegate.subscriptions
+    found = delegate.metrics.snapshot(delegate.clock.now(), None if group is None else group.metrics)
     budget = fetcher.planner.budget
     fetch = found["consumer-fetch-manager-metrics"]
     fetch["buffered-bytes"] = budget.held
@@ -189,7 +189,7 @@ def describe_consumer(core: ConsumerDelegate) -> dict[str, dict[str, Any]]:
     fetch["records-skipped-total"] = fetcher.deserialization.skipped
     lags = []
     for tp in subscriptions.assigned_list():
-        lag = subscriptions.partition_lag(tp, read_committed=core.config.read_committed)
+        lag = subscriptions.partition_lag(tp, read_committed=delegate.config.read_committed)
         lead = subscriptions.partition_lead(tp)
         found[f"consumer-fetch-manager-metrics.{tp.topic}-{tp.partition}"] = {"records-lag": lag, "records-lead": lead}
         if lag is not None:

@@ -18,11 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer import errors
-from pyconsumer.clock import Clock
 from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, ResetPolicy
-from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
-from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import KafkaError, KafkaTimeoutError, UnsupportedVersionError
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
@@ -41,7 +39,6 @@ from pyconsumer.protocol.messages.offset_for_leader_epoch import (
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.consumer.network_client import ConsumerNetworkClient
     from pyconsumer.network.client import ClientResponse
 
 __all__ = ["ListedOffsets", "OffsetFetcher", "current_leader", "group_by_leader", "read_listed_offsets"]
@@ -130,22 +127,11 @@ class OffsetFetcher:
     """Asks leaders for offsets.
 
     Args:
-        config, client, metadata, subscriptions, clock: of the consumer.
+        context: settings, client, metadata, subscriptions and clock of the consumer.
     """
 
-    def __init__(
-        self,
-        *,
-        config: ConsumerConfig,
-        client: ConsumerNetworkClient,
-        metadata: Metadata,
-        subscriptions: SubscriptionState,
-        clock: Clock,
-    ) -> None:
-        self._client = client
-        self._metadata = metadata
-        self._subscriptions = subscriptions
-        self._clock = clock
+    def __init__(self, context: ConsumerContext) -> None:
+        config, self._client, self._metadata, self._subscriptions, self._clock = context
         self._read_committed = config.read_committed
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pyconsumer import errors
-from pyconsumer.clock import Clock
-from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import Steps, Wait
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
-
-if TYPE_CHECKING:
-    from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
 __all__ = ["TopicMetadataFetcher", "none_in_time"]
 
@@ -23,17 +16,11 @@ class TopicMetadataFetcher:
     """Asks for topics.
 
     Args:
-        config: the consumer's settings.
-        client: sends requests.
-        metadata: kept fresh by ``client``.
-        clock: the time.
+        context: settings, client, metadata and clock of the consumer.
     """
 
-    def __init__(self, config: ConsumerConfig, client: ConsumerNetworkClient, metadata: Metadata, clock: Clock) -> None:
-        self._config = config
-        self._client = client
-        self._metadata = metadata
-        self._clock = clock
+    def __init__(self, context: ConsumerContext) -> None:
+        self._config, self._client, self._metadata, _, self._clock = context
 
     def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
         """Numbers of a topic's partitions, None if there is no such topic."""

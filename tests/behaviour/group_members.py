@@ -104,7 +104,7 @@ class Listener(ConsumerRebalanceListener):
 
 def coordinator_of(consumer: KafkaConsumer) -> ConsumerCoordinator:
     """The coordinator's side of a consumer that has a group."""
-    found = consumer._core.coordinator
+    found = consumer._delegate.coordinator
     assert found is not None
     return found
 

@@ -204,7 +204,7 @@ def test_a_closed_consumer_holds_no_records(cluster: Cluster, topic: str) -> Non
     fill(cluster, topic, 400, size=1000, each=50)
     with consuming(cluster, TopicPartition(topic, 0), max_poll_records=10) as consumer:
         read(consumer, 10)
-        budget = consumer._core.fetcher.planner.budget
+        budget = consumer._delegate.fetcher.planner.budget
         assert budget.held > 100_000
         consumer.close()  # whoever made it may keep it
         assert budget.held == 0

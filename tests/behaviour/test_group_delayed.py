@@ -53,7 +53,7 @@ class Group:
         self.written += 60
 
     def leader(self, members: Collection[Member]) -> Member:
-        return next(m for m in members if m.consumer._core.coordinator._core.is_leader)  # type: ignore[union-attr]
+        return next(m for m in members if m.consumer._delegate.coordinator._core.is_leader)  # type: ignore[union-attr]
 
 
 def same_generation(members: Collection[Member], at_least: int) -> bool:

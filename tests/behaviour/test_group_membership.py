@@ -248,7 +248,7 @@ def test_enforcing_a_rebalance(cluster: Cluster, make_topic: MakeTopic, group_id
         a, b = start(cluster, group_id, [topic]), start(cluster, group_id, [topic])
         join_all([a, b], 2)
         generation, calls = a.generation, len(b.listener.calls)
-        leader = a if a.consumer._core.coordinator._core.is_leader else b  # type: ignore[union-attr]
+        leader = a if a.consumer._delegate.coordinator._core.is_leader else b  # type: ignore[union-attr]
         leader.do(lambda consumer: consumer.enforce_rebalance("to see it"))
         eventually(lambda: a.generation > generation and b.generation > generation, "another generation")
         join_all([a, b], 2)

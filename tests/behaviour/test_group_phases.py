@@ -120,7 +120,7 @@ def test_one_member_assigns_for_all(cluster: Cluster, make_topic: MakeTopic, gro
         join_all(list(members.values()), 3, all_have_some=False)
         winner = max(members.values(), key=lambda member: member.member_id)
         assert len(winner.assignment) == 3
-        leads = [name for name, member in members.items() if member.consumer._core.coordinator._core.is_leader]  # type: ignore[union-attr]
+        leads = [name for name, member in members.items() if member.consumer._delegate.coordinator._core.is_leader]  # type: ignore[union-attr]
         assert asked[-1:] == leads, "one leader, and nobody else assigned in the last generation"
 
 

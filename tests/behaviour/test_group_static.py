@@ -242,7 +242,7 @@ def test_a_leader_that_restarts_does_not_assign_and_still_watches_the_topics(
         (synced,) = [event.message for event in proxy.events(ApiKey.SYNC_GROUP, "request")]
         assert synced.assignments == [], "the coordinator's assignment stands"
         assert (again.assignment, again.generation, b.generation) == (mine, generation, generation)
-        assert again.consumer._core.coordinator._core.is_leader  # type: ignore[union-attr]
+        assert again.consumer._delegate.coordinator._core.is_leader  # type: ignore[union-attr]
         with closing(cluster.raw()) as client:
             more = CreatePartitionsTopic(name=topic, count=4, assignments=None)
             client.request(CreatePartitionsRequest(topics=[more], timeout_ms=5000))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.group_state import Sleep, Stop
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
@@ -195,11 +196,13 @@ class Member(ConsumerRebalanceListener):
         metadata = Metadata.from_config(config)
         self.subscriptions = SubscriptionState(config.auto_offset_reset)
         self.coordinator = Coordinator(
-            config=config,
-            client=self.network,  # type: ignore[arg-type]
-            metadata=metadata,
-            subscriptions=self.subscriptions,
-            clock=world.clock,
+            ConsumerContext(
+                config,
+                self.network,  # type: ignore[arg-type]
+                metadata,
+                self.subscriptions,
+                world.clock,
+            ),
             on_commit=lambda offsets: world.rules.on_commit_acknowledged(self, offsets),
         )
         self.coordinator.member = self

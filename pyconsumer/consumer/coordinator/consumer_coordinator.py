@@ -16,7 +16,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.assignors import CooperativeStickyDelayedAssignor, common_protocol, resolve
-from pyconsumer.clock import Clock
 from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
 from pyconsumer.consumer.coordinator.group_state import (
@@ -32,17 +31,14 @@ from pyconsumer.consumer.coordinator.membership import GroupSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
 from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps
 from pyconsumer.consumer.metrics import GroupMetrics
-from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.consumer.config import ConsumerConfig
-    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+    from pyconsumer.consumer.context import ConsumerContext
 
 __all__ = ["ConsumerCoordinator"]
 
@@ -56,15 +52,9 @@ class ConsumerCoordinator:
     """Membership, rebalances, commits.
 
     Args:
-        config: the consumer's settings, with a ``group_id``.
-        client: the user thread's client.
-        metadata: kept fresh by ``client``.
-        subscriptions: what is subscribed and assigned.
-        clock: the time.
-        on_commit: called for each commit that succeeded.
-
-    Attributes:
-        on_news: called in the heartbeat thread when something has changed that the application may have to hear of.
+        context: settings (with a ``group_id``), client, metadata, subscriptions and clock of the consumer.
+        on_commit: called with the offsets of each commit that succeeded.
+        on_news: called in the heartbeat thread after a change that the application may have to be notified of.
 
     Raises:
         ConfigurationError: the assignors make no sense together, or ``group_protocol`` is not ``classic``.
@@ -72,14 +62,12 @@ class ConsumerCoordinator:
 
     def __init__(
         self,
+        context: ConsumerContext,
         *,
-        config: ConsumerConfig,
-        client: ConsumerNetworkClient,
-        metadata: Metadata,
-        subscriptions: SubscriptionState,
-        clock: Clock,
         on_commit: Callable[[dict[TopicPartition, OffsetAndMetadata]], object] | None = None,
+        on_news: Callable[[], object] = lambda: None,
     ) -> None:
+        config, client, metadata, subscriptions, clock = context
         if config.group_id is None:
             raise ConfigurationError("a consumer without group_id has no coordinator")
         if config.group_protocol != "classic":
@@ -148,7 +136,7 @@ class ConsumerCoordinator:
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
-        self.on_news: Callable[[], object] = lambda: None
+        self._on_news = on_news
 
     # -- what poll asks ----------------------------------------------------------------------------------------------
 
@@ -508,7 +496,7 @@ class ConsumerCoordinator:
 
     def _changed_in_background(self) -> None:
         self._changed()
-        self.on_news()
+        self._on_news()
         self._client.client.wakeup()
 
     def _changed(self) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import NO_THREAD
 from pyconsumer.consumer.interceptors import Interceptors
@@ -86,7 +87,7 @@ class FakeCoordinator:
 
 
 class World:
-    """A consumer's core with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2."""
+    """A consumer's delegate with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2."""
 
     def __init__(
         self, *partitions: TopicPartition, group: bool = False, interceptors: Any = (), **options: Any
@@ -101,15 +102,17 @@ class World:
         self.metadata.update(metadata_response({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
         self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
         self.coordinator = FakeCoordinator(self.subscriptions)
-        self.core = ConsumerDelegate(
-            config=self.config,
-            client=self.client,  # type: ignore[arg-type]
-            metadata=self.metadata,
-            subscriptions=self.subscriptions,
+        self.delegate = ConsumerDelegate(
+            ConsumerContext(
+                self.config,
+                self.client,  # type: ignore[arg-type]
+                self.metadata,
+                self.subscriptions,
+                self.clock,
+            ),
             coordinator=self.coordinator if group else None,  # type: ignore[arg-type]
             interceptors=Interceptors(interceptors),
             metrics=ConsumerMetrics(self.clock.now()),
-            clock=self.clock,
         )
         self.client.on_flush = self.clock.now
         if partitions:
@@ -120,7 +123,16 @@ class World:
             self.subscriptions.seek(tp, FetchPosition(at))
 
     def poll(self, timeout: float = 10.0, count: int = 500) -> Generator[Wait, None, ConsumerRecords]:
-        return self.core.poll(self.clock.now() + timeout, count)
+        """Run what ``KafkaConsumer.poll`` runs when nothing is buffered."""
+        return self._poll(self.clock.now() + timeout, count)
+
+    def _poll(self, deadline: float, count: int) -> Generator[Wait, None, ConsumerRecords]:
+        found = yield from self.delegate.fetched(deadline, lambda: self.delegate.take_records(count))
+        return ConsumerRecords() if found is None else found
+
+    def buffered(self, now: float, count: int = 500) -> ConsumerRecords | None:
+        """Run what ``KafkaConsumer.poll`` runs first: what is buffered, if nothing else is due."""
+        return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
 
     def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
         (sent,) = [s for s in self.client.take() if s.message.API_KEY == 1]
@@ -212,7 +224,7 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
     world.client.take()[-1].answer(response({T0: data(batch(5, 2))}))
     now = world.clock.now()
 
-    found = world.core.poll_buffered(now, 500)
+    found = world.buffered(now)
 
     assert found is not None
     assert offsets_of(found[T0]) == [3, 4, 5, 6]
@@ -320,7 +332,7 @@ def test_buffered_records_are_handed_out_without_steps_and_the_poll_is_noted() -
     world = buffered()
     flushes = world.client.flushes
 
-    found = world.core.poll_buffered(107.0, 500)
+    found = world.buffered(107.0)
 
     assert found is not None
     assert found.count() == 500
@@ -340,13 +352,13 @@ def test_the_short_path_is_left_for_duties(reason: str) -> None:
     elif reason == "an answer awaited":
         world.coordinator.awaits_answer = True
     elif reason == "an error":
-        world.core.fetcher._error = TopicAuthorizationFailedError("t")
+        world.delegate.fetcher._error = TopicAuthorizationFailedError("t")
     elif reason == "a position to find":
         world.subscriptions.request_reset(T0)
     else:
-        world.core.poll_buffered(106.0, 5000)
+        world.buffered(106.0, 5000)
 
-    assert world.core.poll_buffered(107.0, 500) is None
+    assert world.buffered(107.0) is None
     assert world.coordinator.polls_at[-1] == 107.0
 
 
@@ -371,26 +383,26 @@ def test_looks_for_an_answer_are_some_milliseconds_apart_while_there_are_records
     world = buffered()
     now = world.clock.now()
     world.coordinator.awaits_answer = True
-    assert world.core.poll_buffered(now, 10) is None
+    assert world.buffered(now, 10) is None
     steps = world.poll(10.0)
     next(steps)
     finish(steps)
 
-    found = world.core.poll_buffered(now + 0.001, 10)
+    found = world.buffered(now + 0.001, 10)
     assert found is not None
     assert found.count() == 10
     world.coordinator.has_user_output = True
-    assert world.core.poll_buffered(now + 0.001, 10) is None, "what the application has to hear of waits for nothing"
+    assert world.buffered(now + 0.001, 10) is None, "what the application has to hear of waits for nothing"
     world.coordinator.has_user_output = False
-    assert world.core.poll_buffered(now + 0.003, 10) is None
+    assert world.buffered(now + 0.003, 10) is None
 
 
 def test_iteration_has_the_same_short_path() -> None:
     world = buffered(5)
-    found = [world.core.buffered(107.0, world.core.take_one) for _ in range(4)]
+    found = [world.delegate.buffered(107.0, world.delegate.take_one) for _ in range(4)]
 
     assert [r.offset for r in found if r] == [1, 2, 3, 4]
-    assert world.core.buffered(107.0, world.core.take_one) is None
+    assert world.delegate.buffered(107.0, world.delegate.take_one) is None
     assert world.coordinator.calls == []
 
 
@@ -401,7 +413,7 @@ def test_iteration_shows_each_record_to_interceptors() -> None:
 
     world = buffered(6, interceptors=[Odd()])
 
-    assert [r.offset for r in iter(lambda: world.core.buffered(107.0, world.core.take_one), None)] == [1, 3, 5]
+    assert [r.offset for r in iter(lambda: world.delegate.buffered(107.0, world.delegate.take_one), None)] == [1, 3, 5]
 
 
 # -- positions -------------------------------------------------------------------------------------------------------
@@ -513,7 +525,7 @@ def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
 @pytest.mark.spec("client:GP-06")
 def test_position_waits_until_there_is_one() -> None:
     world = World(T0)
-    steps = world.core.position(T0, 200.0)
+    steps = world.delegate.position(T0, 200.0)
     next(steps)
     world.client.take()[0].answer(listed((T0, 9, 0)))
 
@@ -522,7 +534,7 @@ def test_position_waits_until_there_is_one() -> None:
 
 def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
     world = World(T0)
-    steps = world.core.position(T0, 200.0)
+    steps = world.delegate.position(T0, 200.0)
     next(steps)
 
     with pytest.raises(KafkaTimeoutError, match=r"t-0 .*AWAIT_RESET"):
@@ -533,13 +545,13 @@ def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
 def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
     world = World(T0)
     world.start(T0, at=3)
-    assert world.core.current_lag(T0) is None
-    assert world.core.current_lag(T0) is None
+    assert world.delegate.current_lag(T0) is None
+    assert world.delegate.current_lag(T0) is None
     (asked,) = world.client.take()
 
     asked.answer(listed((T0, 10, 0)))
 
-    assert world.core.current_lag(T0) == 7
+    assert world.delegate.current_lag(T0) == 7
 
 
 # -- subscribe and assign --------------------------------------------------------------------------------------------
@@ -641,10 +653,10 @@ def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
 def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     """The member has left: were it still subscribed, it would read nothing, and one day join again."""
     world = World(group=True)
-    finish(world.core.subscribe(["t"], None))
+    finish(world.delegate.subscribe(["t"], None))
 
     with pytest.raises(RuntimeError, match="the listener's"):
-        finish(world.core.unsubscribe(200.0))
+        finish(world.delegate.unsubscribe(200.0))
 
     assert world.subscriptions.has_none
 
@@ -669,7 +681,7 @@ def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
 @pytest.mark.spec("client:KC-46", "client:FE-100")
 def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
     world = World(group=True)
-    finish(world.core.subscribe(["t"], None))
+    finish(world.delegate.subscribe(["t"], None))
     world.subscriptions.assign_from_subscribed([T0])
     world.start(T0)
     steps = world.poll(count=2)
@@ -677,9 +689,9 @@ def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() ->
     world.answer(T0, batch(0, 10))
     assert finish(steps).count() == 2
 
-    finish(world.core.subscribe(["other"], None))
+    finish(world.delegate.subscribe(["other"], None))
 
-    assert world.core.poll_buffered(world.clock.now(), 500) is None
+    assert world.buffered(world.clock.now()) is None
     state = world.subscriptions.state(T0)
     assert (state.position, state.fetch_offset) == (2, 2)
     assert world.subscriptions.assignment() == {T0}
@@ -693,15 +705,15 @@ def test_unsubscribe_drops_what_was_fetched() -> None:
     next(steps)
     world.answer(T0, batch(0, 10))
     assert finish(steps).count() == 2
-    buffer = world.core.fetcher.buffer
+    buffer = world.delegate.fetcher.buffer
     assert buffer.partitions == {T0}
 
-    finish(world.core.unsubscribe(world.clock.now()))
+    finish(world.delegate.unsubscribe(world.clock.now()))
 
     assert buffer.partitions == set()
     world.subscriptions.assign_from_user([T0])
     world.start(T0, at=2)
-    assert world.core.poll_buffered(world.clock.now(), 500) is None
+    assert world.buffered(world.clock.now()) is None
 
 
 @pytest.mark.spec("client:FE-100", "client:KC-59")
@@ -714,9 +726,9 @@ def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() 
     sent.answer(response({T0: data(batch(0, 5)), T2: data(batch(0, 5))}))
     assert finish(steps).count() == 1
 
-    finish(world.core.assign([T2]))
+    finish(world.delegate.assign([T2]))
 
-    found = world.core.poll_buffered(world.clock.now(), 500)
+    found = world.buffered(world.clock.now())
     assert found is not None
     assert {tp: offsets_of(records) for tp, records in found.items()} == {T2: [0, 1, 2, 3, 4]}
 
@@ -725,7 +737,7 @@ def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() 
 def test_assign_commits_before_the_assignment_is_replaced() -> None:
     world = World(T0, group=True)
 
-    finish(world.core.assign([T1]))
+    finish(world.delegate.assign([T1]))
 
     assert world.coordinator.calls == ["auto-commit of ['t-0']"]
 
@@ -749,14 +761,14 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
     epoch = world.subscriptions.state(T0).fetch_epoch
 
     with pytest.raises(IllegalStateError, match="exclude one another"):
-        finish(world.core.subscribe(["u"], None))
+        finish(world.delegate.subscribe(["u"], None))
     assert world.subscriptions.state(T0).fetch_epoch == epoch
 
     other = World(group=True)
-    finish(other.core.subscribe(["t"], None))
+    finish(other.delegate.subscribe(["t"], None))
     other.coordinator.calls.clear()
     with pytest.raises(IllegalStateError, match="exclude one another"):
-        finish(other.core.assign([T0]))
+        finish(other.delegate.assign([T0]))
     assert other.coordinator.calls == []
     assert other.subscriptions.subscription() == {"t"}
 
@@ -773,8 +785,8 @@ def test_a_consumer_knows_its_settings(grouped: KafkaConsumer) -> None:
 def test_close_takes_at_most_30_seconds_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     made = consumer()
     deadlines: list[float] = []
-    close = made._core.close
-    monkeypatch.setattr(made._core, "close", lambda at, **more: (deadlines.append(at), close(at, **more))[1])
+    close = made._delegate.close
+    monkeypatch.setattr(made._delegate, "close", lambda at, **more: (deadlines.append(at), close(at, **more))[1])
     before = made._clock.now()
 
     made.close()
@@ -903,15 +915,15 @@ def test_what_is_to_be_committed_is_checked() -> None:
     world = World(T0, group=True)
     world.start(T0, at=4)
 
-    assert world.core.offsets_to_commit(None) == {T0: OffsetAndMetadata(4)}
-    assert world.core.offsets_to_commit({T0: 7, T1: OffsetAndMetadata(8, "m")}) == {
+    assert world.delegate.offsets_to_commit(None) == {T0: OffsetAndMetadata(4)}
+    assert world.delegate.offsets_to_commit({T0: 7, T1: OffsetAndMetadata(8, "m")}) == {
         T0: OffsetAndMetadata(7),
         T1: OffsetAndMetadata(8, "m"),
     }
     with pytest.raises(ValueError, match="negative"):
-        world.core.offsets_to_commit({T0: -1})
+        world.delegate.offsets_to_commit({T0: -1})
     with pytest.raises(TypeError):
-        world.core.offsets_to_commit({T0: "7"})  # type: ignore[dict-item]
+        world.delegate.offsets_to_commit({T0: "7"})  # type: ignore[dict-item]
 
 
 def test_errors_are_kafka_errors() -> None:
@@ -922,7 +934,7 @@ def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadl
     world = World()
     asked: list[RequestFuture[Any]] = []
     world.client.send_any = lambda api, request: asked.append(RequestFuture()) or asked[-1]  # type: ignore[attr-defined, func-returns-value]
-    steps = world.core.topics(world.clock.now() + 60)
+    steps = world.delegate.topics(world.clock.now() + 60)
     next(steps)
     asked[0].fail(KafkaConnectionError("the broker went away"))
     pause = next(steps).until - world.clock.now()

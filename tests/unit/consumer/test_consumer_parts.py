@@ -248,7 +248,7 @@ def test_a_refused_or_failed_call_does_not_keep_the_guard() -> None:
         raise ZeroDivisionError
     assert guard.owner == NO_THREAD
 
-    guard.closed = True
+    guard.close()
     with pytest.raises(IllegalStateError, match="closed"), guard:
         pass
     assert guard.owner == NO_THREAD

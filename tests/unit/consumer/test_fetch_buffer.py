@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.completed_fetch import CompletedFetch, FetchBuffer
+from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import ByteBudget
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.consumer.subscription_state import SubscriptionState

@@ -73,12 +73,12 @@ def buffered(*parts: bytes, **options: Any) -> World:
 @pytest.mark.parametrize("deserializer", [None, bytes.decode])
 def test_a_poll_takes_as_many_steps_for_many_records_as_for_few(native: Decoder, deserializer: Any) -> None:
     world = buffered(batches(0, 9000, each=100), value_deserializer=deserializer)
-    core, now = world.core, world.clock.now()
+    now = world.clock.now()
     found: list[Any] = []
-    core.poll_buffered(now, 10)  # steps of the first time
+    world.buffered(now, 10)  # steps of the first time
 
-    few = steps_of(lambda: found.append(core.poll_buffered(now, 10)))
-    many = steps_of(lambda: found.append(core.poll_buffered(now, 5000)))
+    few = steps_of(lambda: found.append(world.buffered(now, 10)))
+    many = steps_of(lambda: found.append(world.buffered(now, 5000)))
 
     assert [records.count() for records in found] == [10, 5000]
     assert many == few < 1000
@@ -86,13 +86,13 @@ def test_a_poll_takes_as_many_steps_for_many_records_as_for_few(native: Decoder,
 
 def test_columns_take_as_many_steps_for_many_records_as_for_few(native: Decoder) -> None:
     world = buffered(batches(0, 9000, each=100))
-    core, now = world.core, world.clock.now()
+    delegate, now = world.delegate, world.clock.now()
     columns = arrow.ArrowColumns()
     found: list[Any] = []
 
     def take(count: int) -> None:
         builder = columns.builder()
-        runs = core.buffered(now, lambda: core.take_columns(builder, count, arrow.MAX_BYTES))
+        runs = delegate.buffered(now, lambda: delegate.take_columns(builder, count, arrow.MAX_BYTES))
         found.append(columns.batch(builder, runs or []).num_rows)
 
     take(10)  # steps of the first time
@@ -109,11 +109,11 @@ def test_a_record_costs_three_allocations(native: Decoder) -> None:
     for number in range(3000):
         builder.try_append(0, b"key%d" % number, b"value%d" % number, [])
     world = buffered(builder.build(leader_epoch=3))
-    core, now = world.core, world.clock.now()
-    kept = [core.poll_buffered(now, 10)]
+    now = world.clock.now()
+    kept = [world.buffered(now, 10)]
 
     before = sys.getallocatedblocks()
-    kept.append(core.poll_buffered(now, 2000))
+    kept.append(world.buffered(now, 2000))
     blocks = sys.getallocatedblocks() - before
 
     assert [records and records.count() for records in kept] == [10, 2000]
@@ -200,10 +200,10 @@ def consumer() -> Iterator[KafkaConsumer]:
 @pytest.mark.parametrize("how", ["poll", "poll_arrow", "iteration"])
 def test_what_is_buffered_is_handed_out_without_a_call_of_the_system(consumer: KafkaConsumer, how: str) -> None:
     consumer.assign([T0])
-    core = consumer._core
-    core.subscriptions.seek(T0, FetchPosition(0, -1, LeaderAndEpoch(1, 3)))
-    core.fetcher.apply_changes(core.clock.now())
-    core.fetcher.buffer.add(CompletedFetch(core.subscriptions.state(T0), batches(0, 1000), fetch_offset=0))
+    delegate = consumer._delegate
+    delegate.subscriptions.seek(T0, FetchPosition(0, -1, LeaderAndEpoch(1, 3)))
+    delegate.fetcher.apply_changes(delegate.clock.now())
+    delegate.fetcher.buffer.add(CompletedFetch(delegate.subscriptions.state(T0), batches(0, 1000), fetch_offset=0))
     calls = {
         "poll": lambda: consumer.poll(1000, 10).count(),
         "poll_arrow": lambda: consumer.poll_arrow(1000, 10).num_rows,

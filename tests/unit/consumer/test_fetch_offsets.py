@@ -9,6 +9,7 @@ import pytest
 
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
 from pyconsumer.consumer.partition_state import FetchPosition, FetchState
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -54,11 +55,13 @@ class World:
         self.subscriptions = SubscriptionState(config.auto_offset_reset)
         self.subscriptions.assign_from_user(partitions)
         self.offsets = OffsetFetcher(
-            config=config,
-            client=self.client,  # type: ignore[arg-type]
-            metadata=self.metadata,
-            subscriptions=self.subscriptions,
-            clock=self.clock,
+            ConsumerContext(
+                config,
+                self.client,  # type: ignore[arg-type]
+                self.metadata,
+                self.subscriptions,
+                self.clock,
+            ),
         )
 
     def lead(self, leaders: dict[int, tuple[int, int]]) -> None:

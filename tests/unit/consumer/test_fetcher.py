@@ -11,6 +11,7 @@ import pytest
 
 from pyconsumer import errors
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import current_leader
@@ -78,11 +79,13 @@ class World:
         self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
         self.metrics = ConsumerMetrics(self.clock.now())
         self.fetcher = Fetcher(
-            config=self.config,
-            client=self.client,  # type: ignore[arg-type]
-            metadata=self.metadata,
-            subscriptions=self.subscriptions,
-            clock=self.clock,
+            ConsumerContext(
+                self.config,
+                self.client,  # type: ignore[arg-type]
+                self.metadata,
+                self.subscriptions,
+                self.clock,
+            ),
             metrics=self.metrics,
         )
         self.subscriptions.assign_from_user(partitions)

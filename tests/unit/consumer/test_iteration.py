@@ -32,18 +32,18 @@ class Reader:
         self.consumer = KafkaConsumer(
             bootstrap_servers="127.0.0.1:1", consumer_timeout_ms=0, max_poll_records=4, **settings
         )
-        self.core = self.consumer._core
+        self.delegate = self.consumer._delegate
         self.consumer.assign([A, B])
         for tp in (A, B):
             self.go_to(tp, 0)
 
     def go_to(self, tp: TopicPartition, offset: int) -> None:
-        self.core.subscriptions.seek(tp, FetchPosition(offset, -1, LEADER))
-        self.core.fetcher.apply_changes(self.core.clock.now())
+        self.delegate.subscriptions.seek(tp, FetchPosition(offset, -1, LEADER))
+        self.delegate.fetcher.apply_changes(self.delegate.clock.now())
 
     def fill(self, tp: TopicPartition, first: int, count: int) -> None:
-        state = self.core.subscriptions.state(tp)
-        self.core.fetcher.buffer.add(CompletedFetch(state, batch(first, count), fetch_offset=first))
+        state = self.delegate.subscriptions.state(tp)
+        self.delegate.fetcher.buffer.add(CompletedFetch(state, batch(first, count), fetch_offset=first))
 
     def position(self, tp: TopicPartition) -> int:
         return self.consumer.position(tp, timeout_ms=0)
@@ -54,7 +54,7 @@ class Reader:
     @property
     def steps_aside(self) -> int:
         """How many records the next steps may take without a look at anything else."""
-        return len(self.consumer._ahead.records)
+        return len(self.consumer._prefetched.records)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_position_moves_past_the_record_that_was_returned_and_no_further(rea
     for taken in range(1, 11):
         assert reader.take(1) == [taken - 1]
         assert reader.position(A) == taken
-        assert reader.core.offsets_to_commit(None)[A] == OffsetAndMetadata(taken, "", 3)
+        assert reader.delegate.offsets_to_commit(None)[A] == OffsetAndMetadata(taken, "", 3)
 
 
 def test_records_that_are_decoded_are_handed_out_by_the_way(reader: Reader) -> None:
@@ -105,7 +105,7 @@ def test_what_is_called_in_the_loop_counts_for_the_next_record(reader: Reader) -
     assert reader.take(9) == []
     reader.consumer.resume(A)
     assert reader.take(9) == [2, 3]
-    assert (reader.position(A), reader.core.subscriptions.state(B).position) == (4, 3)
+    assert (reader.position(A), reader.delegate.subscriptions.state(B).position) == (4, 3)
 
 
 def test_a_wakeup_comes_before_the_next_record(reader: Reader) -> None:
@@ -123,8 +123,8 @@ def test_a_wakeup_that_comes_while_records_are_decoded_is_not_overlooked(
     reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader.fill(A, 0, 4)
-    lend = reader.core.lend
-    monkeypatch.setattr(reader.core, "lend", lambda: (reader.consumer.wakeup(), lend())[1])
+    prefetched = reader.delegate.prefetched
+    monkeypatch.setattr(reader.delegate, "prefetched", lambda: (reader.consumer.wakeup(), prefetched())[1])
     assert reader.take(1) == [0]
     with pytest.raises(WakeupError):
         next(reader.consumer)
@@ -179,10 +179,10 @@ def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     looks = []
-    lend = reader.core.lend
-    reader.core.lend = lambda: (looks.append(1), lend())[1]  # type: ignore[method-assign, func-returns-value]
-    began = reader.core.clock.now()
-    reader.consumer._ahead.until = began + LOOK_AROUND_S
+    prefetched = reader.delegate.prefetched
+    reader.delegate.prefetched = lambda: (looks.append(1), prefetched())[1]  # type: ignore[method-assign, func-returns-value]
+    began = reader.delegate.clock.now()
+    reader.consumer._prefetched.until = began + LOOK_AROUND_S
     reader.consumer._now = lambda: began + LOOK_AROUND_S / 2
     assert (reader.take(1), looks) == ([1], [])
     reader.consumer._now = lambda: began + LOOK_AROUND_S
@@ -195,15 +195,15 @@ def test_what_the_group_has_to_say_comes_first(reader: Reader) -> None:
     group: Any = SimpleNamespace(
         note_poll=polls.append, next_due_at=float("inf"), has_user_output=False, awaits_answer=False
     )
-    reader.core.coordinator = group
+    reader.delegate.coordinator = group
     assert reader.take(1) == [0]
     assert reader.steps_aside == 3
     assert polls, "max_poll_interval_ms counts from here"
     group.has_user_output = True
-    assert reader.core.lend()[0] == []
+    assert reader.delegate.prefetched()[0] == []
     group.has_user_output, group.next_due_at = False, -1.0
-    assert reader.core.lend()[1] == -1.0, "something is due at once"
-    reader.core.coordinator = None
+    assert reader.delegate.prefetched()[1] == -1.0, "something is due at once"
+    reader.delegate.coordinator = None
 
 
 def test_news_that_the_heartbeat_thread_has_of_the_group_end_it_at_once() -> None:
@@ -212,8 +212,8 @@ def test_news_that_the_heartbeat_thread_has_of_the_group_end_it_at_once() -> Non
     reader.fill(A, 0, 4)
     assert reader.take(1) == [0]
     assert reader.steps_aside == 3
-    assert reader.core.coordinator is not None
-    thread = threading.Thread(target=reader.core.coordinator._changed_in_background)
+    assert reader.delegate.coordinator is not None
+    thread = threading.Thread(target=reader.delegate.coordinator._changed_in_background)
     thread.start()
     thread.join()
     assert reader.steps_aside == 0

@@ -12,6 +12,7 @@ from pyconsumer import errors
 from pyconsumer.assignors import Assignment, RangeAssignor
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.rebalance import snapshot
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
@@ -92,11 +93,13 @@ class Bench:
         self.metadata = Metadata.from_config(self.config)
         self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
         self.coordinator = self.driver(
-            config=self.config,
-            client=self.network,  # type: ignore[arg-type]
-            metadata=self.metadata,
-            subscriptions=self.subscriptions,
-            clock=self.clock,
+            ConsumerContext(
+                self.config,
+                self.network,  # type: ignore[arg-type]
+                self.metadata,
+                self.subscriptions,
+                self.clock,
+            ),
             on_commit=self.told.append,
         )
         self.core = self.coordinator._core

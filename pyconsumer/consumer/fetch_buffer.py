@@ -1,0 +1,378 @@
+"""The queue of fetched record sets that wait to be returned. A core: no I/O, no clock.
+
+Rules
+
+1. Fetches are returned in the order of their arrival; those of one partition never overtake each other.
+2. A fetch is valid only while its partition is in the fetch epoch in which it was requested. When that changes, the
+   fetch and its memory are dropped at once.
+3. Fetches of a paused partition are set aside and come first after ``resume``.
+4. The position moves past what :meth:`CompletedFetch.take` has read, hidden records included, and nowhere else.
+5. Once a position has moved nothing may raise before the records are returned: errors wait at their place in the
+   queue and are raised only if nothing was collected; Ctrl-C reverts the move (:meth:`FetchBuffer.roll_back`). An error
+   that comes with data stays until a seek, and the other partitions take their turns in between; one without data is
+   removed once it has been raised.
+6. Iteration may take the records that were decoded ahead without calling us for each
+   (:meth:`FetchBuffer.prefetched`). Positions are right again after :meth:`FetchBuffer.commit_taken`; no other method
+   may be called before that.
+7. All that one response brought is one piece of memory, that of its frame, however many partitions it is for. It is
+   charged to the budget as a whole until the last partition has been read past its part. Fetches that stay longer
+   (paused, or with an error) copy their own part.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert, Frame
+from pyconsumer.consumer.fetch_planner import ByteBudget
+from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch, TopicPartitionState
+from pyconsumer.consumer.records import ConsumerRecords, empty_records
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["FetchBuffer"]
+
+
+class FetchBuffer:
+    """Answers that wait to be handed out.
+
+    Args:
+        subscriptions: positions are moved there.
+        budget: charged with what is held.
+        convert: see :data:`Convert`; None if records are handed out as they are.
+    """
+
+    def __init__(self, subscriptions: SubscriptionState, budget: ByteBudget, convert: Convert | None = None) -> None:
+        self._subscriptions = subscriptions
+        self._budget = budget
+        self._convert = convert
+        self._queue: deque[CompletedFetch] = deque()
+        self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._of: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._frames: dict[int, Frame] = {}  # by the id of their memory, which is there as long as they are
+        self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
+        self._prefetched: tuple[CompletedFetch, int] | None = None
+
+    def __bool__(self) -> bool:
+        """Whether something may be there to hand out or to raise."""
+        return bool(self._queue)
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """Partitions with something buffered."""
+        return set(self._of)
+
+    def add(self, fetch: CompletedFetch) -> None:
+        """A new answer came."""
+        self._of.setdefault(fetch.topic_partition, []).append(fetch)
+        fetch.state.buffered_fetches += 1
+        if fetch.error is not None or fetch.is_damaged:
+            fetch.blocks = fetch.state.fetch_blocked = True
+        self._enter_frame(fetch)
+        self._charge(fetch)
+        if fetch.topic_partition in self._parked:
+            self._put_aside(fetch)
+            self._parked[fetch.topic_partition].append(fetch)
+        else:
+            self._queue.append(fetch)
+
+    def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Drop what lost its meaning; bring back what was put aside for a pause that has ended."""
+        for tp in partitions:
+            fetches = self._of.get(tp)
+            if fetches is None:
+                continue
+            state = self._subscriptions.get(tp)
+            for fetch in [f for f in fetches if state is None or f.state is not state or not f.is_current]:
+                self._drop(fetch)
+            if tp in self._parked and (state is None or state.is_fetchable or tp not in self._of):
+                parked = [f for f in self._parked.pop(tp) if not f.dropped]
+                for fetch in parked:
+                    fetch.parked = False
+                    self._budget.parked -= fetch.charged
+                self._queue.extendleft(reversed(parked))
+
+    def collect(self, max_records: int) -> ConsumerRecords:
+        """Take up to ``max_records`` records and move the positions past them.
+
+        Raises:
+            KafkaError: if there is an error at the head of the queue and nothing was collected before it.
+        """
+        ends: dict[TopicPartition, tuple[int, str, int]] = {}
+        collected = empty_records(ends)
+        self._moved.clear()
+        remaining = max_records
+        convert = self._convert
+        while remaining > 0:
+            fetch = self._head(bool(collected))
+            if fetch is None:
+                break
+            try:
+                records = fetch.take(remaining, convert)
+            except Exception:
+                if collected:
+                    break
+                self._pass_turn(fetch)
+                raise
+            if self._advance(fetch) and records:
+                tp = fetch.topic_partition
+                earlier = collected.get(tp)
+                collected[tp] = records if earlier is None else earlier + records
+                remaining -= len(records)
+        for tp in collected:
+            state = self._subscriptions.get(tp)
+            if state is not None and state.position is not None:
+                ends[tp] = state.position, "", state.offset_epoch
+        return collected
+
+    def next_record(self, ahead: int) -> ConsumerRecord | None:
+        """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
+        self._moved.clear()
+        while (fetch := self._head(False)) is not None:
+            try:
+                record = fetch.take_one(ahead, self._convert)
+            except Exception:
+                self._pass_turn(fetch)
+                raise
+            if self._advance(fetch) and record is not None:
+                return record
+        return None
+
+    def prefetched(self) -> list[ConsumerRecord]:
+        """The records that :meth:`next_record` decoded ahead, the next one last: whoever has it may take from its end.
+
+        :meth:`commit_taken` has to be called before anything else is done here. The list becomes empty when the records are
+        not to be handed out any more.
+        """
+        fetch = self._queue[0] if self._queue else None
+        if fetch is None or not fetch.ready or not fetch.is_current:
+            return []
+        self._prefetched = fetch, len(fetch.ready)
+        return fetch.ready
+
+    def commit_taken(self) -> tuple[TopicPartition, int] | None:
+        """Move the position past what was taken from the lent records: whose, and how many; None if nobody has any."""
+        if self._prefetched is None:
+            return None
+        fetch, count = self._prefetched
+        self._moved.clear()  # all of it has reached the application
+        taken = 0
+        if fetch.is_current:
+            taken = count - len(fetch.ready)
+            state = fetch.state
+            state.position = fetch.next_offset
+            state.offset_epoch = fetch.cursor.last_leader_epoch
+            self._advance(fetch)
+        self._prefetched = None
+        return fetch.topic_partition, taken
+
+    def collect_columns(
+        self, columns: ColumnsBuilder, max_records: int, max_bytes: int
+    ) -> list[tuple[TopicPartition, int]]:
+        """Like :meth:`collect`, but into columns, up to ``max_bytes`` of them or so.
+
+        Returns:
+            Whose rows they are: partitions with numbers of rows, in the order of the rows.
+        """
+        collected: list[tuple[TopicPartition, int]] = []
+        self._moved.clear()
+        first = len(columns)
+        columns.expect(self._waiting_bytes(max_bytes))
+        while len(columns) - first < max_records and columns.weight < max_bytes:
+            fetch = self._head(bool(collected))
+            if fetch is None:
+                break
+            try:
+                count = fetch.take_into(columns, max_records - (len(columns) - first), max_bytes - columns.weight)
+            except Exception:
+                if collected:
+                    break
+                self._pass_turn(fetch)
+                raise
+            # Nobody else's code has run, so the answer still counts.
+            self._advance(fetch)
+            if count:
+                collected.append((fetch.topic_partition, count))
+        return collected
+
+    def _waiting_bytes(self, most: int) -> int:
+        """Size of the record sets in the queue, or ``most`` if that is less."""
+        size = 0
+        for fetch in self._queue:
+            size += fetch.record_set_bytes
+            if size >= most:
+                return most
+        return size
+
+    def note_delivered(self) -> None:
+        """What was collected until now has reached the application: :meth:`roll_back` does not touch it."""
+        self._moved.clear()
+
+    def roll_back(self) -> None:
+        """What the last call collected did not reach the application (Ctrl-C): go back to before it."""
+        for state, position, epoch, leader in reversed(self._moved):
+            tp = state.topic_partition
+            if self._subscriptions.get(tp) is state and state.has_valid_position:
+                self._subscriptions.seek_validated(tp, FetchPosition(position, epoch, leader))
+        self._moved.clear()
+
+    def clear(self) -> None:
+        """Drop everything, and begin to count anew."""
+        for fetches in self._of.values():
+            for fetch in fetches:
+                fetch.drop()
+        self._queue.clear()
+        self._parked.clear()
+        self._of.clear()
+        self._frames.clear()
+        self._budget.held = self._budget.parked = 0
+        for state in self._subscriptions.states():
+            state.buffered_fetches = 0
+            state.fetch_blocked = False
+
+    def _head(self, collected: bool) -> CompletedFetch | None:
+        """The answer with data whose turn it is; None if there is none.
+
+        Raises:
+            KafkaError: what comes before it. If something was ``collected``, that goes first: None is returned.
+        """
+        queue = self._queue
+        while queue:
+            fetch = queue[0]
+            state = fetch.state
+            if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
+                queue.popleft()
+                self._drop(fetch)
+            elif not state.is_fetchable:
+                self._park(fetch.topic_partition)
+            elif fetch.error is None:
+                return fetch
+            elif collected:
+                return None
+            else:
+                self._raise_error(fetch)
+        return None
+
+    def _park(self, tp: TopicPartition) -> None:
+        """Put a partition's answers aside."""
+        self._parked[tp] = self._take_out(tp)
+        for fetch in self._parked[tp]:
+            self._put_aside(fetch)
+
+    def _put_aside(self, fetch: CompletedFetch) -> None:
+        self._detach(fetch)
+        fetch.parked = True
+        self._budget.parked += fetch.charged
+
+    def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
+        """Remove a partition from the queue; its answers in order."""
+        fetches = list(self._of[tp])
+        for fetch in fetches:
+            self._queue.remove(fetch)
+        return fetches
+
+    def _pass_turn(self, fetch: CompletedFetch) -> None:
+        """An answer with data raised: it stays, and the other partitions have their turn before it comes again."""
+        if fetch.dropped:
+            return
+        stay = self._take_out(fetch.topic_partition)
+        for other in stay:
+            self._detach(other)
+        self._queue.extend(stay)
+
+    def _raise_error(self, fetch: CompletedFetch) -> None:
+        """It is the turn of an answer without data: it goes, and what it has to say is raised."""
+        self._queue.popleft()
+        self._drop(fetch)
+        assert fetch.error is not None
+        error = fetch.error()
+        if error is not None:
+            raise error
+
+    def _advance(self, fetch: CompletedFetch) -> bool:
+        """Move the position to where the answer has been taken to; drop the answer when it is at its end.
+
+        Returns False, and moves nothing, if a deserializer of the user's has moved the position meanwhile.
+        """
+        state = fetch.state
+        if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
+            return False
+        cursor = fetch.cursor
+        is_ahead = fetch.ready or fetch.raw
+        offset = fetch.next_offset if is_ahead else cursor.next_offset
+        position = state.position
+        if offset != position:
+            if position is not None:
+                self._moved.append((state, position, state.offset_epoch, state.position_leader))
+            state.position = offset
+            state.offset_epoch = cursor.last_leader_epoch
+        if cursor.exhausted and not is_ahead:
+            self._queue.popleft()
+            self._drop(fetch)
+        elif cursor.decompressed_bytes != fetch.charged_decompressed:
+            self._charge(fetch)
+        return True
+
+    # -- memory ------------------------------------------------------------------------------------------------------
+
+    def _charge(self, fetch: CompletedFetch) -> None:
+        size = fetch.size_bytes
+        fetch.charged_decompressed = fetch.cursor.decompressed_bytes
+        self._budget.held += size - fetch.charged
+        fetch.charged = size
+
+    def _enter_frame(self, fetch: CompletedFetch) -> None:
+        memory = fetch.memory
+        if memory is None:
+            return
+        frame = self._frames.get(id(memory))
+        if frame is None:
+            frame = self._frames[id(memory)] = Frame(len(memory))
+            self._budget.held += frame.size_bytes
+        frame.parts += 1
+        fetch.frame = frame
+
+    def _leave_frame(self, fetch: CompletedFetch) -> None:
+        """Its part is not needed any more."""
+        frame, fetch.frame = fetch.frame, None
+        if frame is None:
+            return
+        frame.parts -= 1
+        if not frame.parts:
+            del self._frames[id(fetch.memory)]
+            self._budget.held -= frame.size_bytes
+
+    def _detach(self, fetch: CompletedFetch) -> None:
+        """It is going to stay: let it have its memory for itself, by a copy if that is only a part of something."""
+        frame = fetch.frame
+        if frame is None:
+            return
+        is_most = frame.parts == 1 and 2 * fetch.record_set_bytes >= frame.size_bytes
+        self._leave_frame(fetch)
+        if not is_most:
+            fetch.detach()
+        self._charge(fetch)
+
+    # ----------------------------------------------------------------------------------------------------------------
+
+    def _drop(self, fetch: CompletedFetch) -> None:
+        if fetch.dropped:
+            return
+        tp = fetch.topic_partition
+        fetches = self._of[tp]
+        fetches.remove(fetch)
+        if not fetches:
+            del self._of[tp]
+        self._budget.held -= fetch.charged
+        if fetch.parked:
+            self._budget.parked -= fetch.charged
+        if fetch.fetch_epoch == fetch.state.fetch_epoch:
+            fetch.state.buffered_fetches -= 1
+            if fetch.blocks:
+                fetch.state.fetch_blocked = False
+        self._leave_frame(fetch)
+        fetch.charged = 0
+        fetch.drop()
+        self._subscriptions.note_changed(tp)
