@@ -1,4 +1,4 @@
-"""``KafkaConsumer``: the public class. It guards, converts times, and runs the generators of :mod:`.delegate` on the selector."""
+"""``KafkaConsumer``: the public class. It guards, converts times, and runs what :mod:`.delegate` yields."""
 
 from __future__ import annotations
 

@@ -107,11 +107,6 @@ class SubscriptionState:
         return self._pattern is not None and self._pattern.fullmatch(topic) is not None
 
     @property
-    def pattern(self) -> re.Pattern[str] | None:
-        """The subscribed pattern."""
-        return self._pattern
-
-    @property
     def has_pattern(self) -> bool:
         return self.type is SubscriptionType.AUTO_PATTERN
 
@@ -219,9 +214,6 @@ class SubscriptionState:
     def assigned_count(self) -> int:
         return len(self._assignment)
 
-    def is_assigned(self, tp: TopicPartition) -> bool:
-        return tp in self._assignment
-
     def get(self, tp: TopicPartition) -> TopicPartitionState | None:
         """State of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
@@ -278,15 +270,7 @@ class SubscriptionState:
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._assignment.items() if state.paused}
 
-    def is_fetchable(self, tp: TopicPartition) -> bool:
-        state = self._assignment.get(tp)
-        return state is not None and state.is_fetchable
-
     # -- positions ---------------------------------------------------------------------------------------------------
-
-    def position(self, tp: TopicPartition) -> FetchPosition | None:
-        """Position of an assigned partition, None while there is none."""
-        return self.state(tp).fetch_position
 
     def advance(self, tp: TopicPartition, offset: int, offset_epoch: int) -> None:
         """Records up to ``offset`` were handed out.
@@ -327,10 +311,6 @@ class SubscriptionState:
             if committable is not None:
                 found[tp] = committable
         return found
-
-    def missing_fetch_positions(self) -> set[TopicPartition]:
-        """Partitions without a position, whatever they wait for."""
-        return {tp for tp, state in self._not_fetching.items() if state.position is None}
 
     def initializing(self) -> list[TopicPartition]:
         """Partitions whose committed offset is to be looked up."""

@@ -58,7 +58,7 @@ class Reader(Member):
     def _read(self) -> None:
         now = self.world.clock.now()
         for tp in self.subscriptions.assigned_list():
-            if self.subscriptions.is_fetchable(tp):
+            if self.subscriptions.state(tp).is_fetchable:
                 self.worst[tp] = max(self.worst.get(tp, 0.0), now - self._last.get(tp, now))
                 self._last[tp] = now
 

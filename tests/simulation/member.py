@@ -354,7 +354,7 @@ class Member(ConsumerRebalanceListener):
         yield from coordinator.close(clock.now() + (self.patience or 3.0), self.leave_group)
 
     def _find_positions(self) -> Steps[None]:
-        wanted = self.subscriptions.missing_fetch_positions()
+        wanted = self.subscriptions.initializing()
         try:
             found = yield from self.coordinator.fetch_committed(sorted(wanted), self.world.clock.now() + 2.0)
         except KafkaTimeoutError:
@@ -362,7 +362,7 @@ class Member(ConsumerRebalanceListener):
         for tp, committed in found.items():
             if committed is not None:
                 self.subscriptions.initialise(tp, committed)
-            elif tp in self.subscriptions.missing_fetch_positions():
+            elif tp in self.subscriptions.initializing():
                 self.subscriptions.seek(tp, FetchPosition(0))
 
     def _read(self) -> None:
@@ -370,8 +370,8 @@ class Member(ConsumerRebalanceListener):
         partitions = self.subscriptions.assigned_list()
         if partitions:
             tp = self.world.random.choice(partitions)
-            position = self.subscriptions.position(tp)
-            if position is not None and self.subscriptions.is_fetchable(tp):
+            position = self.subscriptions.state(tp).fetch_position
+            if position is not None and self.subscriptions.state(tp).is_fetchable:
                 self.world.rules.on_read(self, tp)
                 self.subscriptions.seek(tp, FetchPosition(position.offset + self.world.random.randint(1, 9)))
 

@@ -161,7 +161,7 @@ def undisturbed(group: Group, **kept: str) -> Iterator[None]:
         for name, text in kept.items():
             member = group.members[name]
             wanted = {TopicPartition("t", int(word[1:]) - 1) for word in text.split()}
-            if not wanted <= member.owned or not all(member.subscriptions.is_fetchable(tp) for tp in wanted):
+            if not wanted <= member.owned or not all(member.subscriptions.state(tp).is_fetchable for tp in wanted):
                 world.fail(f"{name} cannot read {text} at the moment: it has {names(member.owned)}")
             generation[name] = member.core.generation.generation_id
         if on[0]:

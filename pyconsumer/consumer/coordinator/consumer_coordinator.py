@@ -170,11 +170,6 @@ class ConsumerCoordinator:
         """Return what happened in the group so far."""
         return self._core.metrics
 
-    @property
-    def in_callback(self) -> bool:
-        """Return whether code of the application runs at the moment."""
-        return self._rebalancer.in_callback
-
     def recover(self) -> None:
         """Ctrl-C interrupted a call: see to it that nothing counts as under way that is not. No I/O happens."""
         self._metadata_seen = -1

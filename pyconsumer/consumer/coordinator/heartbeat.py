@@ -95,10 +95,6 @@ class Heartbeat:
         """The coordinator was found again."""
         self._session_end = now + self.session_timeout
 
-    def time_to_next(self, now: float) -> float:
-        """Seconds until the next heartbeat is due, 0 if it is due now."""
-        return max(0.0, self._next_heartbeat - now)
-
     def is_due(self, now: float) -> bool:
         """Return whether to send a heartbeat now."""
         return not self.in_flight and now >= self._next_heartbeat

@@ -164,7 +164,6 @@ class RebalanceSteps:
         rack_id: ``client_rack``, None for none.
 
     Attributes:
-        in_callback: code of the application is running.
         under_way: the request whose answer the rebalance waits for, or None.
         due_at: when to continue with a step that waits for something else than an answer of the coordinator; -inf: now.
     """
@@ -181,7 +180,6 @@ class RebalanceSteps:
         protocol: RebalanceProtocol,
         rack_id: str | None,
     ) -> None:
-        self.in_callback = False
         self.under_way: RequestFuture[ClientResponse] | None = None
         self.due_at = -math.inf
         self._attempt = -1  # whose request ``under_way`` is
@@ -576,12 +574,8 @@ class RebalanceSteps:
             self._core.metrics.callbacks[what].add(self._link.clock.now() - started)
 
     def _guarded(self, call: Callable[[], T]) -> T:
-        before, self.in_callback = self.in_callback, True
-        try:
-            with self._client.disable_wakeups():
-                return call()
-        finally:
-            self.in_callback = before
+        with self._client.disable_wakeups():
+            return call()
 
     @staticmethod
     def _caught(errors: list[BaseException], call: Callable[[], object]) -> None:

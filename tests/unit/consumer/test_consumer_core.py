@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Generator
 from functools import partial
@@ -674,7 +673,8 @@ def test_without_an_assignor_nothing_can_be_subscribed() -> None:
 def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
     grouped.subscribe(pattern="t-.*")
 
-    assert grouped._subscriptions.pattern == re.compile("t-.*")
+    assert grouped._subscriptions.matches_pattern("t-1")
+    assert not grouped._subscriptions.matches_pattern("t")
     assert grouped._metadata.query(0.0).request.topics is None
 
 

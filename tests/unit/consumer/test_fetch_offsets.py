@@ -159,7 +159,7 @@ def test_the_answer_becomes_the_position() -> None:
     world.reset(T0)[1].answer(listed((T0, 17, 0)))
 
     assert world.state(T0) is FetchState.FETCHING
-    assert world.subscriptions.position(T0) == FetchPosition(17, -1, current_leader(world.metadata, T0))
+    assert world.subscriptions.state(T0).fetch_position == FetchPosition(17, -1, current_leader(world.metadata, T0))
 
 
 @pytest.mark.spec("client:GP-30")

@@ -42,7 +42,7 @@ class World:
     def assign(self, *partitions: TopicPartition, at: int = 0) -> None:
         self.subscriptions.assign_from_user(partitions)
         for tp in partitions:
-            if self.subscriptions.position(tp) is None:
+            if self.subscriptions.state(tp).fetch_position is None:
                 self.subscriptions.seek(tp, FetchPosition(at, -1, self.leaders[tp]))
 
     def plan(self) -> list[PlannedFetch]:

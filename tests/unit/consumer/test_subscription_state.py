@@ -95,7 +95,6 @@ def test_a_pattern_takes_topics_whose_whole_name_matches() -> None:
     pattern = re.compile("a.?")
     subscriptions.subscribe_pattern(pattern)
 
-    assert subscriptions.pattern is pattern
     assert subscriptions.matches_pattern("ab")
     assert not subscriptions.matches_pattern("abc")
     assert subscriptions.subscribe_from_pattern(["ab"])
@@ -163,11 +162,7 @@ def test_unsubscribe_forgets_everything() -> None:
     subscriptions.unsubscribe()
 
     assert subscriptions.has_none
-    assert (subscriptions.pattern, subscriptions.subscription(), subscriptions.metadata_topics()) == (
-        None,
-        set(),
-        set(),
-    )
+    assert subscriptions.subscription() == subscriptions.metadata_topics() == set()
     assert subscriptions.assignment() == set()
     assert subscriptions.assignment_id == before + 1
 
@@ -182,9 +177,8 @@ def test_what_stays_assigned_keeps_its_state_and_what_is_new_starts_anew() -> No
 
     subscriptions.assign_from_subscribed([A0, A1])
 
-    assert subscriptions.position(A0) == FetchPosition(7)
+    assert subscriptions.state(A0).fetch_position == FetchPosition(7)
     assert subscriptions.initializing() == [A1]
-    assert subscriptions.missing_fetch_positions() == {A1}
 
 
 def test_a_partition_that_comes_back_is_in_an_epoch_never_used_before() -> None:
@@ -208,8 +202,8 @@ def test_a_group_cannot_assign_to_one_who_assigns_by_hand() -> None:
 def test_a_state_is_there_for_assigned_partitions_only() -> None:
     subscriptions = assigned(A0)
 
-    assert subscriptions.is_assigned(A0)
-    assert not subscriptions.is_assigned(A1)
+    assert subscriptions.state(A0) is subscriptions.get(A0)
+    assert subscriptions.get(A1) is None
     with pytest.raises(IllegalStateError, match="a-1 is not assigned"):
         subscriptions.state(A1)
 
@@ -217,18 +211,17 @@ def test_a_state_is_there_for_assigned_partitions_only() -> None:
 @pytest.mark.spec("client:SS-37", "client:SS-25", "client:SS-65")
 def test_fetchable_is_assigned_not_paused_and_with_a_valid_position() -> None:
     subscriptions = assigned(A0)
-    assert not subscriptions.is_fetchable(A0)
+    assert not subscriptions.state(A0).is_fetchable
 
     subscriptions.seek(A0, FetchPosition(0))
-    assert subscriptions.is_fetchable(A0)
+    assert subscriptions.state(A0).is_fetchable
 
     subscriptions.pause(A0)
     assert subscriptions.paused() == {A0}
-    assert not subscriptions.is_fetchable(A0)
+    assert not subscriptions.state(A0).is_fetchable
 
     subscriptions.resume(A0)
-    assert subscriptions.is_fetchable(A0)
-    assert not subscriptions.is_fetchable(A1)
+    assert subscriptions.state(A0).is_fetchable
 
 
 def test_what_is_about_to_be_revoked_is_not_fetchable_until_assigned_again() -> None:
@@ -239,11 +232,11 @@ def test_what_is_about_to_be_revoked_is_not_fetchable_until_assigned_again() -> 
         subscriptions.seek(tp, FetchPosition(0))
 
     subscriptions.mark_pending_revocation([A1])
-    assert subscriptions.is_fetchable(A0)
-    assert not subscriptions.is_fetchable(A1)
+    assert subscriptions.state(A0).is_fetchable
+    assert not subscriptions.state(A1).is_fetchable
 
     subscriptions.assign_from_subscribed([A0, A1])
-    assert subscriptions.is_fetchable(A1)
+    assert subscriptions.state(A1).is_fetchable
 
 
 def test_a_pause_keeps_the_fetch_epoch_and_a_seek_does_not() -> None:
@@ -264,7 +257,7 @@ def test_advancing_needs_a_valid_position() -> None:
     subscriptions = fetching(A0, at=3)
 
     subscriptions.advance(A0, 5, 2)
-    assert subscriptions.position(A0) == FetchPosition(5, 2, LEADER)
+    assert subscriptions.state(A0).fetch_position == FetchPosition(5, 2, LEADER)
 
     subscriptions.request_reset(A0)
     with pytest.raises(IllegalStateError, match="no valid position"):
@@ -345,7 +338,7 @@ def test_a_requested_reset_keeps_its_own_policy() -> None:
     assert not subscriptions.complete_reset(A0, LATEST, FetchPosition(50))
 
     assert subscriptions.complete_reset(A0, EARLIEST, FetchPosition(2))
-    assert subscriptions.position(A0) == FetchPosition(2)
+    assert subscriptions.state(A0).fetch_position == FetchPosition(2)
     assert not subscriptions.complete_reset(A0, EARLIEST, FetchPosition(3))
 
 
@@ -442,7 +435,7 @@ def test_a_truncated_log_is_read_from_where_it_diverged() -> None:
 
     assert subscriptions.on_end_of_epoch(A0, position, 3, 6) is None
 
-    assert subscriptions.position(A0) == FetchPosition(6, 3, LEADER)
+    assert subscriptions.state(A0).fetch_position == FetchPosition(6, 3, LEADER)
     assert subscriptions.state(A0).state is FetchState.FETCHING
 
 

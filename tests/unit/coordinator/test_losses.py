@@ -81,7 +81,7 @@ def test_a_loss_is_due_at_once_whatever_the_rebalance_waits_for(waiting: Callabl
     bench = cooperative(T0, enable_auto_commit=True, group_instance_id="i" if told == FENCED_INSTANCE else None)
     bench.read(p0=5)
     waiting(bench)
-    assert bench.subscriptions.is_fetchable(T0), "it is read from meanwhile"
+    assert bench.subscriptions.state(T0).is_fetchable, "it is read from meanwhile"
     assert bench.coordinator.next_due_at > bench.clock.now()
     hear(bench, told)
     assert bench.coordinator.has_user_output, "before the heartbeat thread comes round to saying so"
