@@ -27,13 +27,18 @@ Convert = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], int, Exce
 
 
 class Frame:
-    """Memory that record sets share: its size in bytes, and how many of them are left."""
+    """Memory that the record sets of one response share.
+
+    Attributes:
+        size_bytes: its size.
+        parts: the fetches that are still read from it.
+    """
 
     __slots__ = ("parts", "size_bytes")
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
-        self.parts = 0
+        self.parts: set[CompletedFetch] = set()
 
 
 class CompletedFetch:
@@ -67,7 +72,7 @@ class CompletedFetch:
         "error",
         "fetch_epoch",
         "frame",
-        "parked",
+        "is_set_aside",
         "raw",
         "ready",
         "state",
@@ -93,7 +98,7 @@ class CompletedFetch:
         self.charged_decompressed = 0
         self.dropped = False
         self.blocks = False
-        self.parked = False
+        self.is_set_aside = False
         self._buffer = buffer
         self._check_crcs = check_crcs
         self._aborted = aborted
@@ -189,8 +194,40 @@ class CompletedFetch:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
+    def enter(self, frame: Frame) -> None:
+        """Become a part of the response that the record set is a view of."""
+        self.frame = frame
+        frame.parts.add(self)
+
+    def leave(self) -> Frame | None:
+        """Stop being a part of a response; return it, None if it is no part of one."""
+        frame, self.frame = self.frame, None
+        if frame is not None:
+            frame.parts.discard(self)
+        return frame
+
+    def charge(self) -> int:
+        """Count the memory that it alone holds; return the change in bytes since the last call."""
+        size = self.size_bytes
+        change = size - self.charged
+        self.charged = size
+        self.charged_decompressed = self.cursor.decompressed_bytes
+        return change
+
+    def block(self) -> None:
+        """Let nothing more be fetched before this one has been removed."""
+        self.blocks = True
+
+    def set_aside(self) -> None:
+        """Wait outside the queue while the partition is paused (rule 3)."""
+        self.is_set_aside = True
+
+    def bring_back(self) -> None:
+        """Return to the queue."""
+        self.is_set_aside = False
+
     def detach(self) -> None:
-        """Keep only this partition's bytes of the frame that it came in."""
+        """Copy this partition's bytes of the response that they came in."""
         offset = self.next_offset
         self._buffer = bytes(self._buffer)
         self._restart(offset)
@@ -204,8 +241,10 @@ class CompletedFetch:
         )
 
     def drop(self) -> None:
-        """Let go of all memory."""
+        """Release all memory."""
         self.dropped = True
+        self.charged = 0
+        self.leave()
         self._buffer = b""
         self.raw = []
         self.ready.clear()  # it may be lent

@@ -389,9 +389,9 @@ class ConsumerDelegate:
         """Records behind the end, None while that is not known; then it is asked for."""
         state = self.subscriptions.state(tp)
         lag = self.subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
-        if lag is None and not state.end_offset_asked:
-            state.end_offset_asked = True
-            self.fetcher.offsets.ask_end(tp)
+        if lag is None and not state.end_offset_requested:
+            state.request_end_offset()
+            self.fetcher.offsets.request_end_offset(tp)
         return lag
 
     # -- subscription ------------------------------------------------------------------------------------------------

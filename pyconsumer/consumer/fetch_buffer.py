@@ -49,7 +49,7 @@ class FetchBuffer:
         self._budget = budget
         self._convert = convert
         self._queue: deque[CompletedFetch] = deque()
-        self._parked: dict[TopicPartition, list[CompletedFetch]] = {}
+        self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
         self._frames: dict[int, Frame] = {}  # by the id of their memory, which is there as long as they are
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
@@ -67,14 +67,16 @@ class FetchBuffer:
     def add(self, fetch: CompletedFetch) -> None:
         """A new answer came."""
         self._of.setdefault(fetch.topic_partition, []).append(fetch)
-        fetch.state.buffered_fetches += 1
         if fetch.error is not None or fetch.is_damaged:
-            fetch.blocks = fetch.state.fetch_blocked = True
-        self._enter_frame(fetch)
-        self._charge(fetch)
-        if fetch.topic_partition in self._parked:
-            self._put_aside(fetch)
-            self._parked[fetch.topic_partition].append(fetch)
+            fetch.block()
+        fetch.state.add_buffered(fetch.cursor.end_offset, blocks=fetch.blocks)
+        memory = fetch.memory
+        if memory is not None:
+            fetch.enter(self._frames.get(id(memory)) or self._add_frame(memory))
+        self._budget.hold(fetch.charge())
+        if fetch.topic_partition in self._aside:
+            self._set_aside(fetch)
+            self._aside[fetch.topic_partition].append(fetch)
         else:
             self._queue.append(fetch)
 
@@ -87,12 +89,12 @@ class FetchBuffer:
             state = self._subscriptions.get(tp)
             for fetch in [f for f in fetches if state is None or f.state is not state or not f.is_current]:
                 self._drop(fetch)
-            if tp in self._parked and (state is None or state.is_fetchable or tp not in self._of):
-                parked = [f for f in self._parked.pop(tp) if not f.dropped]
-                for fetch in parked:
-                    fetch.parked = False
-                    self._budget.parked -= fetch.charged
-                self._queue.extendleft(reversed(parked))
+            if tp in self._aside and (state is None or state.is_fetchable or tp not in self._of):
+                back = [f for f in self._aside.pop(tp) if not f.dropped]
+                for fetch in back:
+                    fetch.bring_back()
+                    self._budget.pause(-fetch.charged)
+                self._queue.extendleft(reversed(back))
 
     def collect(self, max_records: int) -> ConsumerRecords:
         """Take up to ``max_records`` records and move the positions past them.
@@ -141,10 +143,10 @@ class FetchBuffer:
         return None
 
     def prefetched(self) -> list[ConsumerRecord]:
-        """The records that :meth:`next_record` decoded ahead, the next one last: whoever has it may take from its end.
+        """Return the records that :meth:`next_record` decoded ahead, the next one last.
 
-        :meth:`commit_taken` has to be called before anything else is done here. The list becomes empty when the records are
-        not to be handed out any more.
+        The caller may take records from the end of this list; :meth:`commit_taken` must be called before any other
+        method. The list becomes empty when its records must not be returned any more.
         """
         fetch = self._queue[0] if self._queue else None
         if fetch is None or not fetch.ready or not fetch.is_current:
@@ -161,9 +163,7 @@ class FetchBuffer:
         taken = 0
         if fetch.is_current:
             taken = count - len(fetch.ready)
-            state = fetch.state
-            state.position = fetch.next_offset
-            state.offset_epoch = fetch.cursor.last_leader_epoch
+            fetch.state.advance(fetch.next_offset, fetch.cursor.last_leader_epoch)
             self._advance(fetch)
         self._prefetched = None
         return fetch.topic_partition, taken
@@ -224,13 +224,12 @@ class FetchBuffer:
             for fetch in fetches:
                 fetch.drop()
         self._queue.clear()
-        self._parked.clear()
+        self._aside.clear()
         self._of.clear()
         self._frames.clear()
-        self._budget.held = self._budget.parked = 0
+        self._budget.release_held()
         for state in self._subscriptions.states():
-            state.buffered_fetches = 0
-            state.fetch_blocked = False
+            state.clear_buffered()
 
     def _head(self, collected: bool) -> CompletedFetch | None:
         """The answer with data whose turn it is; None if there is none.
@@ -246,7 +245,7 @@ class FetchBuffer:
                 queue.popleft()
                 self._drop(fetch)
             elif not state.is_fetchable:
-                self._park(fetch.topic_partition)
+                self._set_partition_aside(fetch.topic_partition)
             elif fetch.error is None:
                 return fetch
             elif collected:
@@ -255,16 +254,16 @@ class FetchBuffer:
                 self._raise_error(fetch)
         return None
 
-    def _park(self, tp: TopicPartition) -> None:
+    def _set_partition_aside(self, tp: TopicPartition) -> None:
         """Put a partition's answers aside."""
-        self._parked[tp] = self._take_out(tp)
-        for fetch in self._parked[tp]:
-            self._put_aside(fetch)
+        self._aside[tp] = self._take_out(tp)
+        for fetch in self._aside[tp]:
+            self._set_aside(fetch)
 
-    def _put_aside(self, fetch: CompletedFetch) -> None:
+    def _set_aside(self, fetch: CompletedFetch) -> None:
         self._detach(fetch)
-        fetch.parked = True
-        self._budget.parked += fetch.charged
+        fetch.set_aside()
+        self._budget.pause(fetch.charged)
 
     def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
         """Remove a partition from the queue; its answers in order."""
@@ -306,54 +305,38 @@ class FetchBuffer:
         if offset != position:
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
-            state.position = offset
-            state.offset_epoch = cursor.last_leader_epoch
+            state.advance(offset, cursor.last_leader_epoch)
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
             self._drop(fetch)
         elif cursor.decompressed_bytes != fetch.charged_decompressed:
-            self._charge(fetch)
+            self._budget.hold(fetch.charge())
         return True
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
-    def _charge(self, fetch: CompletedFetch) -> None:
-        size = fetch.size_bytes
-        fetch.charged_decompressed = fetch.cursor.decompressed_bytes
-        self._budget.held += size - fetch.charged
-        fetch.charged = size
-
-    def _enter_frame(self, fetch: CompletedFetch) -> None:
-        memory = fetch.memory
-        if memory is None:
-            return
-        frame = self._frames.get(id(memory))
-        if frame is None:
-            frame = self._frames[id(memory)] = Frame(len(memory))
-            self._budget.held += frame.size_bytes
-        frame.parts += 1
-        fetch.frame = frame
+    def _add_frame(self, memory: bytearray) -> Frame:
+        frame = self._frames[id(memory)] = Frame(len(memory))
+        self._budget.hold(frame.size_bytes)
+        return frame
 
     def _leave_frame(self, fetch: CompletedFetch) -> None:
         """Its part is not needed any more."""
-        frame, fetch.frame = fetch.frame, None
-        if frame is None:
-            return
-        frame.parts -= 1
-        if not frame.parts:
+        frame = fetch.leave()
+        if frame is not None and not frame.parts:
             del self._frames[id(fetch.memory)]
-            self._budget.held -= frame.size_bytes
+            self._budget.hold(-frame.size_bytes)
 
     def _detach(self, fetch: CompletedFetch) -> None:
         """It is going to stay: let it have its memory for itself, by a copy if that is only a part of something."""
         frame = fetch.frame
         if frame is None:
             return
-        is_most = frame.parts == 1 and 2 * fetch.record_set_bytes >= frame.size_bytes
+        is_most = len(frame.parts) == 1 and 2 * fetch.record_set_bytes >= frame.size_bytes
         self._leave_frame(fetch)
         if not is_most:
             fetch.detach()
-        self._charge(fetch)
+        self._budget.hold(fetch.charge())
 
     # ----------------------------------------------------------------------------------------------------------------
 
@@ -365,14 +348,11 @@ class FetchBuffer:
         fetches.remove(fetch)
         if not fetches:
             del self._of[tp]
-        self._budget.held -= fetch.charged
-        if fetch.parked:
-            self._budget.parked -= fetch.charged
+        self._budget.hold(-fetch.charged)
+        if fetch.is_set_aside:
+            self._budget.pause(-fetch.charged)
         if fetch.fetch_epoch == fetch.state.fetch_epoch:
-            fetch.state.buffered_fetches -= 1
-            if fetch.blocks:
-                fetch.state.fetch_blocked = False
+            fetch.state.remove_buffered(blocks=fetch.blocks)
         self._leave_frame(fetch)
-        fetch.charged = 0
         fetch.drop()
         self._subscriptions.note_changed(tp)

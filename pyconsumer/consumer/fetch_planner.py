@@ -48,17 +48,38 @@ _FULL_PARTITIONS = 8
 
 
 class ByteBudget:
-    """Bytes asked for (``reserved``) and bytes ``held``, some of them for paused partitions (``parked``); one limit."""
+    """Bytes asked for (``reserved``) and bytes ``held``, some of them for paused partitions (``paused``); one limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.held = 0
-        self.parked = 0
+        self.paused = 0
         self.reserved = 0
 
     @property
     def free(self) -> int:
+        """Bytes that are neither held nor reserved."""
         return self.limit - self.held - self.reserved
+
+    def hold(self, size_bytes: int) -> None:
+        """Hold more bytes; fewer if the number is negative."""
+        self.held += size_bytes
+
+    def pause(self, size_bytes: int) -> None:
+        """Count so much of what is held as held for paused partitions; less if the number is negative."""
+        self.paused += size_bytes
+
+    def reserve(self, size_bytes: int) -> None:
+        """Reserve bytes for a response; release them if the number is negative."""
+        self.reserved += size_bytes
+
+    def recount(self, reserved: int) -> None:
+        """Set what is reserved, after an interrupt that may have come between two steps of a count."""
+        self.reserved = reserved
+
+    def release_held(self) -> None:
+        """Hold nothing any more."""
+        self.held = self.paused = 0
 
 
 class PlannedFetch(NamedTuple):
@@ -81,7 +102,25 @@ class _Node:
         self.changed: dict[TopicPartition, None] = {}
         self.in_flight: PlannedFetch | None = None
         self.not_before = 0.0
-        self.idle = 0  # answers in a row that brought nothing
+        self.idle = 0  # responses in a row that brought nothing
+
+    def start(self, planned: PlannedFetch) -> None:
+        """Note the fetch that is in flight now."""
+        self.in_flight = planned
+
+    def finish(self) -> PlannedFetch | None:
+        """Forget the fetch that was in flight, and return it."""
+        planned, self.in_flight = self.in_flight, None
+        return planned
+
+    def on_progress(self) -> None:
+        """Let the next request leave at once."""
+        self.idle, self.not_before = 0, 0.0
+
+    def on_idle(self, now: float, backoff: Backoff, free: int) -> None:
+        """Pause before the next request; not after the first ``free`` responses in a row."""
+        self.idle += 1
+        self.not_before = now + backoff.delay(self.idle - free - 1) if self.idle > free else 0.0
 
 
 class FetchPlanner:
@@ -148,9 +187,9 @@ class FetchPlanner:
         for node_id, node in self._nodes.items():
             node.changed.update(node.wanted)
             if node.in_flight is not None and node_id not in pending:
-                node.in_flight = None
+                node.finish()
                 node.session.on_failure()
-        self.budget.reserved = sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight)
+        self.budget.recount(sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight))
 
     def is_current(self, planned: PlannedFetch) -> bool:
         """Whether it is what the node's next answer is for."""
@@ -160,18 +199,17 @@ class FetchPlanner:
     def on_response(self, node_id: int) -> PlannedFetch | None:
         """The answer of a node came, or its request failed: its reservation is over."""
         node = self._nodes.get(node_id)
-        if node is None or node.in_flight is None:
-            return None
-        self._settled = False
-        planned, node.in_flight = node.in_flight, None
-        self.budget.reserved -= planned.reserved
+        planned = None if node is None else node.finish()
+        if planned is not None:
+            self._settled = False
+            self.budget.reserve(-planned.reserved)
         return planned
 
     def on_progress(self, node_id: int) -> None:
         """A node's answer brought something, or took its time: nothing holds up the next request."""
         node = self._nodes.get(node_id)
         if node is not None:
-            node.idle, node.not_before = 0, 0.0
+            node.on_progress()
 
     def on_idle(self, node_id: int, now: float, *, free: int) -> None:
         """Pause before the next request to a node: its answer brought nothing, or there was none.
@@ -181,8 +219,7 @@ class FetchPlanner:
         """
         node = self._nodes.get(node_id)
         if node is not None:
-            node.idle += 1
-            node.not_before = now + self._backoff.delay(node.idle - free - 1) if node.idle > free else 0.0
+            node.on_idle(now, self._backoff, free)
 
     def session(self, node_id: int) -> FetchSessionHandler | None:
         """The session with a node, None if there is none."""
@@ -197,6 +234,10 @@ class FetchPlanner:
         """Whether a fetch to the node is under way."""
         node = self._nodes.get(node_id)
         return node is not None and node.in_flight is not None
+
+    def metadata_requested(self) -> None:
+        """Clear :attr:`wants_metadata`."""
+        self.wants_metadata = False
 
     # -- output ------------------------------------------------------------------------------------------------------
 
@@ -228,14 +269,14 @@ class FetchPlanner:
             free = self.budget.free
             if free >= min(need, self._max_partition_bytes):
                 limit = max(1, min(share, free))
-            elif self.budget.held - self.budget.parked + self.budget.reserved == 0:
+            elif self.budget.held - self.budget.paused + self.budget.reserved == 0:
                 limit = min(share, self._max_partition_bytes)
             else:
                 without_room.append(node_id)
                 continue
             fetch = PlannedFetch(node_id, self._session_request(node), limit, min(limit, need))
-            node.in_flight = fetch
-            self.budget.reserved += fetch.reserved
+            node.start(fetch)
+            self.budget.reserve(fetch.reserved)
             planned.append(fetch)
         if without_room and planned:
             first = {node_id: self._nodes[node_id] for node_id in without_room}
@@ -302,7 +343,7 @@ class FetchPlanner:
                 self._look_again(tp, state.preferred_until)
                 return state.preferred_replica
             self.wants_metadata |= now < state.preferred_until
-            state.preferred_replica = -1
+            state.forget_preferred_replica()
         leader = self._leader(tp).leader
         if leader < 0:
             self.wants_metadata = True

@@ -141,7 +141,7 @@ class Fetcher:
         self.apply_changes(now)
         planned = self.planner.plan(now)
         if self.planner.wants_metadata:
-            self.planner.wants_metadata = False
+            self.planner.metadata_requested()
             self._metadata.request_update()
         for fetch in planned:
             self._send(fetch)
@@ -197,8 +197,7 @@ class Fetcher:
             request = session.close_request()
             if request is None:
                 continue
-            message = fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS)
-            message.max_wait_ms = message.min_bytes = 0
+            message = fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
             sent.append(self._client.send(session.node_id, FetchRequest, message))
         return sent
 
@@ -214,7 +213,7 @@ class Fetcher:
         self.planner.on_response(planned.node_id)
         if future.exception is not None:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=0)
-            self._metrics.fetch_failures += 1
+            self._metrics.on_fetch_failure()
             session.on_failure()
             self._on_failure(planned.node_id, future.exception)
             return
@@ -289,15 +288,11 @@ class Fetcher:
             return True
         if data.error_code:
             return self._on_error(state, data.error_code, asked.fetch_offset, node_id)
-        if data.high_watermark >= 0:
-            state.high_watermark = data.high_watermark
-        if data.log_start_offset >= 0:
-            state.log_start_offset = data.log_start_offset
-        if data.last_stable_offset >= 0:
-            state.last_stable_offset = data.last_stable_offset
+        state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != node_id:
-            state.preferred_replica = data.preferred_read_replica
-            state.preferred_until = self._clock.now() + self._config.metadata_max_age_ms / 1000
+            state.prefer_replica(
+                data.preferred_read_replica, self._clock.now() + self._config.metadata_max_age_ms / 1000
+            )
             self._subscriptions.note_changed(tp)
         records = data.records
         if records is None or len(records) == 0:
@@ -312,7 +307,6 @@ class Fetcher:
             limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
             self._queue_error(state, no_whole_batch(tp, asked.fetch_offset, records, limit))
             return True
-        state.fetch_offset = fetch.cursor.end_offset
         self.buffer.add(fetch)
         self._subscriptions.note_changed(tp)
         return fetch.cursor.end_offset > asked.fetch_offset
@@ -327,16 +321,16 @@ class Fetcher:
         self._subscriptions.note_changed(tp)
         if action is _Action.RESET:
             if state.preferred_replica == node_id and self._leader(tp).leader != node_id:
-                state.preferred_replica = -1  # a follower may lag; the leader decides
+                state.forget_preferred_replica()  # a follower may lag; the leader decides
                 return False
             self._queue_out_of_range(state, offset)
             return False
         if action is _Action.RAISE:
             self._queue_error(state, error)
         else:
-            state.fetch_not_before = self._clock.now() + self._retry_backoff
+            state.back_off(self._clock.now() + self._retry_backoff)
             if action is _Action.REFRESH:
-                state.preferred_replica = -1
+                state.forget_preferred_replica()
                 self._metadata.request_update()
         return True
 
@@ -380,7 +374,7 @@ class Fetcher:
             self._subscriptions.on_leader(tp, self._leader(tp))
             state = self._subscriptions.get(tp)
             if state is not None:
-                state.fetch_not_before = 0.0
+                state.back_off(0.0)
             self._subscriptions.note_changed(tp)
 
     # -- what the cores ask ------------------------------------------------------------------------------------------
@@ -394,8 +388,10 @@ class Fetcher:
         return self._client.backoff_until(node_id)
 
 
-def fetch_request(config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int) -> FetchRequest:
-    """The message for what a session wants to ask."""
+def fetch_request(
+    config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int, *, wait: bool = True
+) -> FetchRequest:
+    """Return the message of a session's request; the broker answers it at once unless it may ``wait`` for data."""
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     for tp, asked in session.to_send.items():
@@ -420,8 +416,8 @@ def fetch_request(config: ConsumerConfig, session: SessionRequest, max_bytes: in
             forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[])
         forgotten[key].partitions.append(tp.partition)
     return FetchRequest(
-        max_wait_ms=config.fetch_max_wait_ms,
-        min_bytes=config.fetch_min_bytes,
+        max_wait_ms=config.fetch_max_wait_ms if wait else 0,
+        min_bytes=config.fetch_min_bytes if wait else 0,
         max_bytes=max_bytes,
         isolation_level=int(config.read_committed),
         session_id=session.session_id,

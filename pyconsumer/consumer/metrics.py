@@ -112,17 +112,18 @@ class ConsumerMetrics:
         self.throttled_ms_longest = 0
         self.polls = 0
         self.last_poll_at = -1.0
-        self.poll_gaps = Timing()
+        self._gaps = 0  # not a Timing: its method would be one call more for every poll
+        self._gaps_total = self._gaps_longest = 0.0
         self.records_by_topic: dict[str, int] = {}
 
     def on_poll_start(self, now: float) -> None:
         last = self.last_poll_at
         if last >= 0:
-            gaps, gap = self.poll_gaps, now - last
-            gaps.count += 1
-            gaps.total += gap
-            if gap > gaps.longest:
-                gaps.longest = gap
+            gap = now - last
+            self._gaps += 1
+            self._gaps_total += gap
+            if gap > self._gaps_longest:
+                self._gaps_longest = gap
         self.last_poll_at = now
         self.polls += 1
 
@@ -131,6 +132,10 @@ class ConsumerMetrics:
         self.fetch_bytes += size_bytes
         self.throttled_ms += throttle_ms
         self.throttled_ms_longest = max(self.throttled_ms_longest, throttle_ms)
+
+    def on_fetch_failure(self) -> None:
+        """Count a fetch that failed."""
+        self.fetch_failures += 1
 
     def on_records(self, topic: str, count: int) -> None:
         self.records += count
@@ -143,7 +148,6 @@ class ConsumerMetrics:
             group: of a consumer in a group.
         """
         elapsed = max(now - self.started_at, 1e-9)
-        polls = self.poll_gaps
         fetch: dict[str, Any] = {
             "fetch-total": self.fetches.count,
             "fetch-rate": self.fetches.count / elapsed,
@@ -165,8 +169,8 @@ class ConsumerMetrics:
             "consumer-metrics": {
                 "poll-total": self.polls,
                 "last-poll-seconds-ago": _ago(self.last_poll_at, now),
-                "time-between-poll-avg": polls.average_ms(),
-                "time-between-poll-max": polls.longest_ms(),
+                "time-between-poll-avg": self._gaps_total / self._gaps * 1000 if self._gaps else 0.0,
+                "time-between-poll-max": self._gaps_longest * 1000,
             },
         }
         for topic, count in self.records_by_topic.items():

@@ -230,7 +230,7 @@ class OffsetFetcher:
     def _leader(self, tp: TopicPartition) -> LeaderAndEpoch:
         return current_leader(self._metadata, tp)
 
-    def ask_end(self, tp: TopicPartition) -> None:
+    def request_end_offset(self, tp: TopicPartition) -> None:
         """Ask for the end of an assigned partition in the background, so that its lag becomes known."""
         groups, _ = group_by_leader((tp,), self._leader)
         for node_id, group in groups.items():
@@ -241,13 +241,8 @@ class OffsetFetcher:
         state = self._subscriptions.get(tp)
         if state is None:
             return
-        state.end_offset_asked = False
         found = future.value.found.get(tp) if future.succeeded else None
-        if found is not None:
-            if self._read_committed:
-                state.last_stable_offset = max(state.last_stable_offset, found.offset)
-            else:
-                state.high_watermark = max(state.high_watermark, found.offset)
+        state.on_end_offset(None if found is None else found.offset, read_committed=self._read_committed)
 
     # -- resets ------------------------------------------------------------------------------------------------------
 

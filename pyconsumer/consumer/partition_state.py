@@ -29,6 +29,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
+from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["RULES", "FetchState", "StateRule", "next_state"]
@@ -108,7 +109,7 @@ class TopicPartitionState:
     __slots__ = (
         "awaits_leader",
         "buffered_fetches",
-        "end_offset_asked",
+        "end_offset_requested",
         "fetch_blocked",
         "fetch_epoch",
         "fetch_not_before",
@@ -150,7 +151,7 @@ class TopicPartitionState:
         self.fetch_blocked = False
         self.preferred_replica = -1
         self.preferred_until = 0.0
-        self.end_offset_asked = False
+        self.end_offset_requested = False
 
     @property
     def fetch_position(self) -> FetchPosition | None:
@@ -191,7 +192,28 @@ class TopicPartitionState:
             self.position_leader = NO_LEADER
             self.fetch_offset = -1
         self.state = wanted
+        self.retry_at = 0.0  # a pause after an earlier request does not delay the next one
+        self.awaits_leader = False
         return True
+
+    def advance(self, offset: int, offset_epoch: int) -> None:
+        """Move the position past records that were returned to the application.
+
+        Args:
+            offset: the offset after the last of them.
+            offset_epoch: the leader epoch of the last of them, -1 if unknown.
+
+        Raises:
+            IllegalStateError: the partition has no position that records may be returned from.
+        """
+        if self.state is not FetchState.FETCHING:
+            raise IllegalStateError(f"{self.topic_partition} has no valid position to move; it is {self.state.name}")
+        self.position = offset
+        self.offset_epoch = offset_epoch
+
+    def set_leader(self, leader: LeaderAndEpoch) -> None:
+        """Note the leader that the position is valid for."""
+        self.position_leader = leader
 
     def restart_fetching(self, fetch_epoch: int) -> None:
         """Forget what is buffered and under way: fetch from the position again, in a new epoch."""
@@ -200,3 +222,105 @@ class TopicPartitionState:
         self.buffered_fetches = 0
         self.fetch_blocked = False
         self.fetch_not_before = 0.0
+
+    # -- assignment and pausing --------------------------------------------------------------------------------------
+
+    def keep(self) -> None:
+        """Stay assigned: a revocation that was planned is over."""
+        self.pending_revocation = False
+
+    def unassign(self, fetch_epoch: int) -> None:
+        """Make everything that was fetched or requested invalid, as the partition is no longer assigned."""
+        self.pending_revocation = False
+        self.fetch_epoch = fetch_epoch
+
+    def mark_pending_revocation(self) -> None:
+        """Fetch and return nothing more: the partition is about to be revoked."""
+        self.pending_revocation = True
+
+    def pause(self) -> None:
+        """Fetch and return nothing until :meth:`resume`; the position and what is buffered stay."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """End a pause."""
+        self.paused = False
+
+    # -- resets and validation ---------------------------------------------------------------------------------------
+
+    def reset_by(self, policy: ResetPolicy | None) -> None:
+        """Set the policy by which a new position is found; None if none is wanted any more."""
+        self.reset_policy = policy
+
+    def retry_later(self, retry_at: float, *, awaits_leader: bool = False) -> None:
+        """Send no reset or validation before a time (seconds), or before there is a leader if only that is missing."""
+        self.retry_at = retry_at
+        self.awaits_leader = awaits_leader
+
+    def retry_now(self) -> None:
+        """Let a reset or validation be sent at once."""
+        self.retry_at = 0.0
+        self.awaits_leader = False
+
+    # -- fetching ----------------------------------------------------------------------------------------------------
+
+    def add_buffered(self, end_offset: int, *, blocks: bool) -> None:
+        """Count one more buffered fetch, and fetch from its end next.
+
+        Args:
+            end_offset: the offset after its last batch.
+            blocks: nothing more is to be fetched before this one has been removed.
+        """
+        self.fetch_offset = end_offset
+        self.buffered_fetches += 1
+        if blocks:
+            self.fetch_blocked = True
+
+    def remove_buffered(self, *, blocks: bool) -> None:
+        """Count one buffered fetch less; ``blocks`` as it was added with."""
+        self.buffered_fetches -= 1
+        if blocks:
+            self.fetch_blocked = False
+
+    def clear_buffered(self) -> None:
+        """Count no buffered fetch any more."""
+        self.buffered_fetches = 0
+        self.fetch_blocked = False
+
+    def back_off(self, until: float) -> None:
+        """Send no fetch before a time (seconds)."""
+        self.fetch_not_before = until
+
+    def prefer_replica(self, node_id: int, until: float) -> None:
+        """Fetch from a follower until a time (seconds), as the leader proposed (KIP-392)."""
+        self.preferred_replica = node_id
+        self.preferred_until = until
+
+    def forget_preferred_replica(self) -> None:
+        """Fetch from the leader again."""
+        self.preferred_replica = -1
+
+    # -- offsets of the log ------------------------------------------------------------------------------------------
+
+    def update_log_offsets(self, high_watermark: int, last_stable_offset: int, log_start_offset: int) -> None:
+        """Note offsets that a fetch response gave; a negative one is unknown and changes nothing."""
+        if high_watermark >= 0:
+            self.high_watermark = high_watermark
+        if last_stable_offset >= 0:
+            self.last_stable_offset = last_stable_offset
+        if log_start_offset >= 0:
+            self.log_start_offset = log_start_offset
+
+    def request_end_offset(self) -> None:
+        """Note that the end of the log has been requested, so that it is requested once."""
+        self.end_offset_requested = True
+
+    def on_end_offset(self, offset: int | None, *, read_committed: bool) -> None:
+        """Note the end of the log, as the isolation level sees it; None if the request failed."""
+        self.end_offset_requested = False
+        if offset is None:
+            return
+        if read_committed:
+            self.last_stable_offset = max(self.last_stable_offset, offset)
+        else:
+            self.high_watermark = max(self.high_watermark, offset)

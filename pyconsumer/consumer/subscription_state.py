@@ -185,9 +185,10 @@ class SubscriptionState:
             by_topic.setdefault(tp.topic, {})[tp] = state
         self._assignment = {tp: state for group in by_topic.values() for tp, state in group.items()}
         for tp, state in old.items():
-            state.pending_revocation = False
-            if tp not in self._assignment:
-                state.fetch_epoch = next(self._epochs)
+            if tp in self._assignment:
+                state.keep()
+            else:
+                state.unassign(next(self._epochs))
                 self._not_fetching.pop(tp, None)
                 self._changed[tp] = None
         for tp, state in self._assignment.items():
@@ -238,7 +239,7 @@ class SubscriptionState:
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
         """Fetch and hand out no more of these: they are about to be given up."""
         for tp in partitions:
-            self.state(tp).pending_revocation = True
+            self.state(tp).mark_pending_revocation()
             self._changed[tp] = None
 
     def take_changed(self) -> list[TopicPartition]:
@@ -260,29 +261,17 @@ class SubscriptionState:
     # -- pausing -----------------------------------------------------------------------------------------------------
 
     def pause(self, tp: TopicPartition) -> None:
-        self.state(tp).paused = True
+        self.state(tp).pause()
         self._changed[tp] = None
 
     def resume(self, tp: TopicPartition) -> None:
-        self.state(tp).paused = False
+        self.state(tp).resume()
         self._changed[tp] = None
 
     def paused(self) -> set[TopicPartition]:
         return {tp for tp, state in self._assignment.items() if state.paused}
 
     # -- positions ---------------------------------------------------------------------------------------------------
-
-    def advance(self, tp: TopicPartition, offset: int, offset_epoch: int) -> None:
-        """Records up to ``offset`` were handed out.
-
-        Raises:
-            IllegalStateError: it is not assigned or has no valid position.
-        """
-        state = self.state(tp)
-        if not state.has_valid_position:
-            raise IllegalStateError(f"{tp} has no valid position to move from; it is {state.state.name}")
-        state.position = offset
-        state.offset_epoch = offset_epoch
 
     def seek(self, tp: TopicPartition, position: FetchPosition) -> None:
         """Go on from ``position``; it is validated first where its epoch and the leader's are known (KIP-320)."""
@@ -337,15 +326,13 @@ class SubscriptionState:
     def retry_now(self) -> None:
         """Let every reset and validation that is wanted be due."""
         for state in self._not_fetching.values():
-            state.retry_at = 0.0
-            state.awaits_leader = False
+            state.retry_now()
 
     def on_leaders(self, leader: MetadataLookup) -> None:
         """Metadata is new: what waited for a leader alone is due, if it has one now."""
         for tp, state in self._not_fetching.items():
             if state.awaits_leader and leader(tp).leader >= 0:
-                state.retry_at = 0.0
-                state.awaits_leader = False
+                state.retry_now()
 
     def _in(self, wanted: FetchState) -> list[TopicPartition]:
         return [tp for tp, state in self._not_fetching.items() if state.state is wanted]
@@ -362,7 +349,7 @@ class SubscriptionState:
         """Find a new position by ``policy`` (default: ``auto_offset_reset``)."""
         state = self.state(tp)
         if self._move(state, FetchState.AWAIT_RESET):
-            state.reset_policy = policy or self.default_reset
+            state.reset_by(policy or self.default_reset)
 
     def reset_initializing(self, partitions: Iterable[TopicPartition]) -> None:
         """Nothing is committed for these: reset them.
@@ -401,8 +388,7 @@ class SubscriptionState:
         for tp in partitions:
             state = self._assignment.get(tp)
             if state is not None:
-                state.retry_at = retry_at
-                state.awaits_leader = awaits_leader
+                state.retry_later(retry_at, awaits_leader=awaits_leader)
 
     # -- validation (KIP-320) ----------------------------------------------------------------------------------------
 
@@ -425,7 +411,7 @@ class SubscriptionState:
             self._move(state, FetchState.AWAIT_VALIDATION, moved)
             return True
         if position.leader == NO_LEADER and state.state is FetchState.FETCHING:
-            state.position_leader = leader  # the first leader that we hear of: nothing was fetched from another
+            state.set_leader(leader)  # the first known leader: nothing has been fetched from another one
             self._changed[tp] = None
             return False
         self._move(state, FetchState.FETCHING, moved)
@@ -491,8 +477,8 @@ class SubscriptionState:
 
     def _found(self, state: TopicPartitionState, position: FetchPosition) -> None:
         self._move(state, FetchState.FETCHING, position)
-        state.reset_policy = None
-        state.preferred_replica = -1
+        state.reset_by(None)
+        state.forget_preferred_replica()
 
     def _move(self, state: TopicPartitionState, wanted: FetchState, position: FetchPosition | None = None) -> bool:
         """Change the state; whatever the change is, buffered data is worthless afterwards."""
@@ -504,8 +490,6 @@ class SubscriptionState:
         else:
             self._not_fetching[tp] = state
         state.restart_fetching(next(self._epochs))
-        state.retry_at = 0.0  # the pause after an earlier question is not one before the next
-        state.awaits_leader = False
         self._changed[tp] = None
         return True
 

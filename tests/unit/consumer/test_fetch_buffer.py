@@ -295,21 +295,21 @@ def test_the_budget_knows_what_is_put_aside() -> None:
     desk.add(A, batch(10, 10))
     desk.add(B, batch(0, 10))
     desk.subscriptions.pause(A)
-    assert desk.budget.parked == 0
+    assert desk.budget.paused == 0
     assert desk.collect() == {B: list(range(10))}
-    assert desk.budget.parked == desk.budget.held > 0
+    assert desk.budget.paused == desk.budget.held > 0
     desk.add(A, batch(20, 10))  # it had been asked for before
-    assert desk.budget.parked == desk.budget.held
+    assert desk.budget.paused == desk.budget.held
 
     desk.subscriptions.resume(A)
     desk.apply()
-    assert desk.budget.parked == 0 < desk.budget.held
+    assert desk.budget.paused == 0 < desk.budget.held
     desk.subscriptions.pause(A)
     desk.collect()
-    assert desk.budget.parked == desk.budget.held > 0
+    assert desk.budget.paused == desk.budget.held > 0
     desk.subscriptions.seek(A, FetchPosition(5))
     desk.apply()
-    assert desk.budget.parked == desk.budget.held == 0
+    assert desk.budget.paused == desk.budget.held == 0
 
 
 def test_the_budget_holds_what_is_buffered() -> None:
@@ -419,12 +419,12 @@ def test_a_paused_partition_holds_its_own_part_of_an_answer(place: str) -> None:
     desk.collect()
     desk.collect()
 
-    assert (desk.budget.held, desk.budget.parked) == (size, size)
+    assert (desk.budget.held, desk.budget.paused) == (size, size)
     assert is_free(frame)
     desk.subscriptions.resume(A)
     desk.apply()
     assert desk.collect() == {A: list(range(5 if place == "first" else 0, 10))}
-    assert (desk.budget.held, desk.budget.parked) == (0, 0)
+    assert (desk.budget.held, desk.budget.paused) == (0, 0)
 
 
 def test_a_paused_partition_that_is_most_of_an_answer_keeps_it() -> None:
@@ -436,11 +436,11 @@ def test_a_paused_partition_that_is_most_of_an_answer_keeps_it() -> None:
 
     assert desk.collect() == {B: [0]}
     assert desk.collect() == {}
-    assert (desk.budget.held, desk.budget.parked, is_free(frame)) == (len(frame), len(frame), False)
+    assert (desk.budget.held, desk.budget.paused, is_free(frame)) == (len(frame), len(frame), False)
     desk.subscriptions.resume(A)
     desk.apply()
     assert desk.collect() == {A: list(range(20))}
-    assert (desk.budget.held, desk.budget.parked, is_free(frame)) == (0, 0, True)
+    assert (desk.budget.held, desk.budget.paused, is_free(frame)) == (0, 0, True)
 
 
 def test_a_partition_with_a_damaged_batch_does_not_keep_the_others_memory() -> None:

@@ -459,7 +459,7 @@ def test_an_end_asked_for_in_the_background_makes_the_lag_known() -> None:
     world = World(T0)
     world.subscriptions.seek(T0, FetchPosition(4))
 
-    world.offsets.ask_end(T0)
+    world.offsets.request_end_offset(T0)
     world.client.take()[0].answer(listed((T0, 10, 0)))
 
     assert world.subscriptions.partition_lag(T0, read_committed=False) == 6

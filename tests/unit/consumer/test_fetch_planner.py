@@ -347,7 +347,7 @@ def test_what_paused_partitions_hold_does_not_keep_the_others_waiting() -> None:
     world = World(buffer=4 * KIB, max_bytes=4 * KIB)
     world.assign(T0, T1)
     budget = world.planner.budget
-    budget.held = budget.parked = 4 * KIB - 100
+    budget.held = budget.paused = 4 * KIB - 100
     (fetch,) = world.plan()
     assert fetch.max_bytes == KIB
     assert world.plan() == [], "one at a time"

@@ -256,12 +256,12 @@ def test_a_pause_keeps_the_fetch_epoch_and_a_seek_does_not() -> None:
 def test_advancing_needs_a_valid_position() -> None:
     subscriptions = fetching(A0, at=3)
 
-    subscriptions.advance(A0, 5, 2)
+    subscriptions.state(A0).advance(5, 2)
     assert subscriptions.state(A0).fetch_position == FetchPosition(5, 2, LEADER)
 
     subscriptions.request_reset(A0)
     with pytest.raises(IllegalStateError, match="no valid position"):
-        subscriptions.advance(A0, 6, 2)
+        subscriptions.state(A0).advance(6, 2)
 
 
 @pytest.mark.spec("client:SS-53")
@@ -495,7 +495,7 @@ def test_lead_is_from_the_logs_start() -> None:
 
 def test_what_may_be_committed_is_every_position() -> None:
     subscriptions = fetching(A0, A1, B0, at=3)
-    subscriptions.advance(A0, 8, 2)
+    subscriptions.state(A0).advance(8, 2)
     subscriptions.request_reset(B0)
 
     assert subscriptions.all_consumed() == {A0: OffsetAndMetadata(8, "", 2), A1: OffsetAndMetadata(3)}
