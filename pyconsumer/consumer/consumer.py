@@ -1,4 +1,7 @@
-"""``KafkaConsumer``: the public class. It guards, converts times, and runs what :mod:`.delegate` yields."""
+"""``KafkaConsumer``, the public class: access guard, arguments, times.
+
+Each blocking call is a generator of :mod:`.delegate`; the network client runs it on its selector.
+"""
 
 from __future__ import annotations
 
@@ -49,21 +52,22 @@ class KafkaConsumer(Consumer):
     """Reads records from Kafka.
 
     Args:
-        topics: to subscribe to at once; needs a ``group_id``. A mapping among them is taken as settings, so that
-            Kafka's dotted names can be given.
+        topics: names of topics to subscribe to; this needs a ``group_id``. A mapping among them is read as settings,
+            which allows Kafka's dotted names.
         settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
 
     Raises:
-        ConfigurationError: an unknown setting, a wrong value, or a contradiction.
+        ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
 
-    No connection is made before the first call that needs one. One thread at a time may use a consumer, and only in the
-    process that made it; :meth:`wakeup` alone is free. Every blocking call takes ``timeout_ms``; None means
-    ``default_api_timeout_ms``. Used as a context manager it is closed at the end; iterating gives record by record.
+    The first call that needs the cluster connects to it. Only one thread at a time may use a consumer, and only in the
+    process that created it; :meth:`wakeup` may be called from any thread. Every blocking call takes ``timeout_ms``;
+    None means ``default_api_timeout_ms``. As a context manager, the consumer closes itself at the end of the block; as
+    an iterator, it yields one record after the other.
 
     Java: ``org.apache.kafka.clients.consumer.KafkaConsumer``; names and results as in kafka-python.
     """
 
-    _released = True  # nothing to let go of: not opened yet, or closed
+    _released = True  # there is nothing to release: not opened yet, or closed
 
     def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
         names: list[str] = []
@@ -119,23 +123,28 @@ class KafkaConsumer(Consumer):
     # -- records -----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
-        """Get records that have arrived, or wait for some; the positions move past them.
+        """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
-            timeout_ms: longest time to wait if nothing is there; 0 looks once.
-            max_records: at most so many; default ``max_poll_records``.
+            timeout_ms: longest time to wait if no record is there yet; 0 returns at once.
+            max_records: the most records to return; by default ``max_poll_records``.
 
         Returns:
-            Records by partition, empty if none came in time.
+            Records by partition, in offset order; empty if none came in time.
 
         Raises:
-            IllegalStateError: nothing is subscribed or assigned, the consumer is closed, or this is a callback.
+            IllegalStateError: nothing is subscribed or assigned, the consumer is closed, or a callback calls this.
             WakeupError: another thread called :meth:`wakeup`.
-            NoOffsetForPartitionError, OffsetsOutOfRangeError, LogTruncationError: ``auto_offset_reset`` is ``none``.
-            RecordDeserializationError: a record is bad and ``on_record_error`` is ``raise``; the position stays at it.
-            CorruptRecordError: a batch is damaged; the position stays at it, ``seek`` to ``next_offset`` leads past it.
-            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: we may not.
-            KafkaError: what else the group or a rebalance listener raised.
+            NoOffsetForPartitionError: nothing is committed for a partition, and ``auto_offset_reset`` is ``none``.
+            OffsetsOutOfRangeError, LogTruncationError: the log no longer contains the position, and
+                ``auto_offset_reset`` is ``none``.
+            RecordDeserializationError: a record cannot be deserialized, and ``on_record_error`` is ``raise``; the
+                position stays at it.
+            CorruptRecordError: a batch is damaged; the position stays at it, and a ``seek`` to the error's
+                ``next_offset`` skips it.
+            AuthenticationError, TopicAuthorizationFailedError, GroupAuthorizationFailedError: the broker rejected our
+                credentials, or denied access to a topic or to the group.
+            KafkaError: the group failed in another way, or the rebalance listener raised an error.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         self._delegate.note_delivered()
@@ -154,26 +163,26 @@ class KafkaConsumer(Consumer):
         *,
         dictionary_topic: bool = False,
     ) -> pyarrow.RecordBatch:
-        """Like :meth:`poll`, but as columns: all that is buffered, of several partitions, up to 8 MiB or so.
+        """Return records as columns, like :meth:`poll`: all that is buffered, of all partitions, up to about 8 MiB.
 
-        Keys and values are as they were sent: deserializers and interceptors are not applied. Each row costs memory
-        besides its key and value, so that of very small records no more than one for each 16 bytes of the 8 MiB come.
+        Keys and values are bytes as they were sent; deserializers and interceptors are not applied. Rows have a fixed
+        overhead, so a batch holds at most one row per 16 bytes of that limit (524,288 rows).
 
         Args:
-            timeout_ms: longest time to wait if nothing is there; 0 looks once.
-            max_records: at most so many rows; None for no other bound than the 8 MiB.
-            columns: which, in this order, of ``topic``, ``partition``, ``offset``, ``timestamp`` (ms, UTC), ``key``,
-                ``value``, ``headers`` (those are the default), ``timestamp_type`` and ``leader_epoch``. What is left
-                out costs nothing.
-            dictionary_topic: whether the topic is dictionary-encoded.
+            timeout_ms: longest time to wait if no record is there yet; 0 returns at once.
+            max_records: the most rows to return; None for no limit besides the 8 MiB.
+            columns: names of the columns, in the order of the result: ``topic``, ``partition``, ``offset``,
+                ``timestamp`` (ms, UTC), ``key``, ``value``, ``headers`` (the default up to here), ``timestamp_type``,
+                ``leader_epoch``. A column that is left out costs nothing.
+            dictionary_topic: True encodes the topic column as a dictionary.
 
         Returns:
-            Rows partition by partition in the order of offsets; none if no record came in time, with the same schema.
+            Rows partition by partition, in offset order. Without rows, with the same schema, if no record came in time.
 
         Raises:
             ImportError: pyarrow is not installed.
-            ValueError: a column is not known, or named twice.
-            KafkaError: as :meth:`poll`, except that nothing is deserialized.
+            ValueError: a column is unknown, or is named twice.
+            KafkaError: as for :meth:`poll`, but no record is deserialized.
         """
         from pyconsumer.consumer.arrow import MAX_BYTES, arrow_columns
 
@@ -186,7 +195,7 @@ class KafkaConsumer(Consumer):
             return wanted.batch(builder, runs or ())
         except BaseException as error:
             if isinstance(error, MemoryError):
-                self._delegate.fetcher.buffer.roll_back()  # they did not reach the application
+                self._delegate.fetcher.buffer.roll_back()  # the records have not reached the application
             self._delegate.on_interrupt(error)
             raise
 
@@ -213,11 +222,11 @@ class KafkaConsumer(Consumer):
         return self
 
     def __next__(self) -> ConsumerRecord:
-        """The next record. The position is the one after it, so a commit in the loop covers it and no more.
+        """Return the next record and move the position past it: a commit in the loop covers it and no later one.
 
         Raises:
             StopIteration: no record came for ``consumer_timeout_ms``.
-            KafkaError: as :meth:`poll`.
+            KafkaError: as for :meth:`poll`.
         """
         prefetched = self._prefetched
         records = prefetched.records
@@ -255,14 +264,19 @@ class KafkaConsumer(Consumer):
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Let the group assign partitions of some topics, or of all topics whose whole name matches a pattern.
+        """Subscribe to topics by name or by pattern; the group assigns their partitions during later polls.
 
-        It replaces the last subscription; what is assigned changes in later polls. No topics: :meth:`unsubscribe`.
+        A new subscription replaces the one before. An empty list of topics means :meth:`unsubscribe`.
+
+        Args:
+            topics: names of topics.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            listener: is notified when partitions are assigned, revoked or lost.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
-            IllegalStateError: partitions are assigned by hand, or the other kind of subscription is there.
-            TypeError, ValueError: topics are None, not names, or given together with a pattern.
+            IllegalStateError: partitions are assigned by hand, or the other kind of subscription is active.
+            TypeError, ValueError: the topics are None, are not names, or come together with a pattern.
         """
         with self._guard:
             self._delegate.require_group()
@@ -279,23 +293,23 @@ class KafkaConsumer(Consumer):
             self._delegate.subscribe_pattern(pattern, listener)
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Leave the group, or give up the partitions assigned by hand. The listener hears of it before."""
+        """Leave the group, or drop the partitions assigned by hand. The rebalance listener is notified first."""
         with self._guard:
             self._refuse_in_callback("unsubscribe")
             deadline = self._deadline(timeout_ms)
             self._client.run(self._delegate.unsubscribe(deadline), deadline)
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to (for a pattern: those that match); empty with partitions assigned by hand."""
+        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
         with self._guard:
             return self._subscriptions.subscription()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without the group's help. It replaces the last assignment; none: :meth:`unsubscribe`.
+        """Assign partitions by hand, without a group. The list replaces the assignment; empty: :meth:`unsubscribe`.
 
         Raises:
             IllegalStateError: topics or a pattern are subscribed.
-            TypeError, ValueError: not partitions.
+            TypeError, ValueError: the argument is not a list of partitions.
         """
         with self._guard:
             self._refuse_in_callback("assign")
@@ -304,24 +318,24 @@ class KafkaConsumer(Consumer):
             self._run(self._delegate.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions assigned now, by hand or by the group."""
+        """Return the partitions that are assigned now, by hand or by the group."""
         with self._guard:
             return self._subscriptions.assignment()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Let the group rebalance at the next poll, because something changed that only we know of (KIP-568)."""
+        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568)."""
         with self._guard:
             self._delegate.require_group().enforce_rebalance(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are in the group, for a producer's ``send_offsets_to_transaction`` (KIP-447)."""
+        """Return this member's identity in the group, for a producer's ``send_offsets_to_transaction`` (KIP-447)."""
         with self._guard:
             return self._delegate.group_metadata()
 
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on from an offset at the next poll. With a leader epoch it is validated first (KIP-320).
+        """Continue from an offset at the next poll. An offset with a leader epoch is validated first (KIP-320).
 
         Raises:
             IllegalStateError: the partition is not assigned.
@@ -331,20 +345,28 @@ class KafkaConsumer(Consumer):
             self._delegate.seek(as_partition(partition), offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on from the log's start; without partitions: of all that are assigned. Found at poll or position."""
+        """Continue from the start of the log; without arguments, in all assigned partitions.
+
+        The offset is looked up by the next :meth:`poll` or :meth:`position`.
+        """
         with self._guard:
             self._delegate.seek_to([as_partition(tp) for tp in partitions], end=False)
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on from the log's end (``read_committed``: its last stable offset); as :meth:`seek_to_beginning`."""
+        """Continue from the end of the log (with ``read_committed``: from its last stable offset).
+
+        Arguments and lookup as in :meth:`seek_to_beginning`.
+        """
         with self._guard:
             self._delegate.seek_to([as_partition(tp) for tp in partitions], end=True)
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Offset of the next record of an assigned partition. It waits while that is being found.
+        """Return the offset of the next record of an assigned partition; wait until there is a position.
 
         Raises:
-            IllegalStateError: not assigned. NoOffsetForPartitionError: nothing to begin from. KafkaTimeoutError.
+            IllegalStateError: the partition is not assigned.
+            NoOffsetForPartitionError: nothing is committed, and ``auto_offset_reset`` is ``none``.
+            KafkaTimeoutError: no position was found in time.
         """
         with self._guard:
             tp = as_partition(partition)
@@ -353,29 +375,32 @@ class KafkaConsumer(Consumer):
             return self._client.run(self._delegate.position(tp, deadline), deadline)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out no more of these until :meth:`resume`. What is fetched already is kept. Membership goes on."""
+        """Return no records of these partitions until :meth:`resume`; they stay assigned, fetched records are kept."""
         with self._guard:
             for tp in partitions:
                 self._subscriptions.pause(as_partition(tp))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """End :meth:`pause`."""
+        """Return records of these partitions again, see :meth:`pause`."""
         with self._guard:
             for tp in partitions:
                 self._subscriptions.resume(as_partition(tp))
 
     def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
+        """Return the paused partitions."""
         with self._guard:
             return self._subscriptions.paused()
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Records between position and end (by isolation level) as last heard of, None if unknown (KIP-695)."""
+        """Return how many records follow the position, as of the last fetch; None if unknown (KIP-695).
+
+        The end is that of the isolation level: high watermark, or last stable offset.
+        """
         with self._guard:
             return self._delegate.current_lag(as_partition(partition))
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """High watermark of an assigned partition as of its last fetch, None if unknown."""
+        """Return the high watermark of an assigned partition as of its last fetch, None if unknown."""
         with self._guard:
             found = self._subscriptions.state(as_partition(partition)).high_watermark
             return None if found < 0 else found
@@ -385,16 +410,17 @@ class KafkaConsumer(Consumer):
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
     ) -> None:
-        """Commit offsets and wait until the broker has them; by default all positions.
+        """Commit offsets, by default all positions, and wait for the broker's response.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
 
         Raises:
-            CommitFailedError: we are no longer a member of the group's generation.
-            RebalanceInProgressError: a rebalance is under way: poll, then commit again.
+            CommitFailedError: this consumer no longer belongs to the group's generation; its partitions may have
+                another owner.
+            RebalanceInProgressError: the group is rebalancing; call :meth:`poll`, then commit again.
             InvalidGroupIdError: there is no ``group_id``.
-            KafkaTimeoutError: no answer in time; whether it was committed is not known.
+            KafkaTimeoutError: no response came in time; the offsets may or may not be committed.
         """
         with self._guard:
             deadline = self._deadline(timeout_ms)
@@ -405,7 +431,7 @@ class KafkaConsumer(Consumer):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> RequestFuture[Any]:
-        """Commit offsets without waiting. ``callback(offsets, error or None)`` runs inside a later call."""
+        """Commit offsets without waiting; a later call of this consumer runs ``callback(offsets, error or None)``."""
         with self._guard:
             return self._delegate.commit_async(offsets, callback)
 
@@ -423,17 +449,19 @@ class KafkaConsumer(Consumer):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Any:
-        """What the group has committed.
+        """Return the offsets that the group has committed.
 
         Args:
             partition: one partition, or several.
-            metadata: give :class:`OffsetAndMetadata` instead of the bare offset.
+            metadata: True returns :class:`OffsetAndMetadata` instead of bare offsets.
 
         Returns:
-            The offset or None; for several partitions a dict of them.
+            The offset, or None if there is none; for several partitions a dict of these.
 
         Raises:
-            InvalidGroupIdError: there is no ``group_id``. KafkaTimeoutError. GroupAuthorizationFailedError.
+            InvalidGroupIdError: there is no ``group_id``.
+            GroupAuthorizationFailedError: the broker denied access to the group.
+            KafkaTimeoutError: no response came in time.
         """
         with self._guard:
             single = is_partition(partition)
@@ -448,10 +476,12 @@ class KafkaConsumer(Consumer):
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset of each partition whose record is as old as a time (ms) or younger; None if there is none.
+        """Return the first offset of each partition whose timestamp is at or after a time (ms); None if there is none.
 
         Raises:
-            ValueError: a time is negative. KafkaTimeoutError: not all leaders answered. TopicAuthorizationFailedError.
+            ValueError: a time is negative.
+            TopicAuthorizationFailedError: the broker denied access to a topic.
+            KafkaTimeoutError: not all partition leaders answered in time.
         """
         with self._guard:
             deadline = self._deadline(timeout_ms)
@@ -461,13 +491,13 @@ class KafkaConsumer(Consumer):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each log. Errors as :meth:`offsets_for_times`."""
+        """Return the first offset of each log. Raises as :meth:`offsets_for_times`."""
         return self._ends(partitions, timeout_ms, end=False)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last readable record: high watermark, with ``read_committed`` last stable offset."""
+        """Return the offset after the last readable record: the high watermark, or the last stable offset."""
         return self._ends(partitions, timeout_ms, end=True)
 
     def _ends(
@@ -479,13 +509,13 @@ class KafkaConsumer(Consumer):
             return self._client.run(self._delegate.end_or_beginning(wanted, deadline, end=end), deadline)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, None if there is no such topic."""
         with self._guard:
             deadline = self._deadline(timeout_ms)
             return self._client.run(self._delegate.partitions_for(topic, deadline), deadline)
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Names of all topics that we may see; internal ones only with ``exclude_internal_topics=False``."""
+        """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``."""
         with self._guard:
             deadline = self._deadline(timeout_ms)
             return self._client.run(self._delegate.topics(deadline), deadline)
@@ -493,33 +523,36 @@ class KafkaConsumer(Consumer):
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
-        """Counters by group and name, with the names of Kafka's metrics; times in ms.
+        """Return counters by group and name, with the names of Kafka's metrics; times in ms.
 
         Args:
-            raw: accepted for kafka-python's sake; there is only one form.
+            raw: accepted for compatibility with kafka-python; there is only one form.
         """
         with self._guard:
             return describe_consumer(self._delegate)
 
     def wakeup(self) -> None:
-        """Let the blocking call under way, or the next one, raise ``WakeupError``. From any thread."""
+        """Make the current blocking call, or the next one, raise ``WakeupError``. Safe in any thread."""
         self._client.wakeup()
         self._prefetched.stop()
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """Commit if that is automatic, tell the listener, leave the group, close all connections.
+        """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
+
+        A second call does nothing.
 
         Args:
-            timeout_ms: longest time for all of it, default 30 s; connections are closed in any case.
-            leave_group: True or False to leave the group or stay in it whatever kind of member this is; None leaves
-                unless ``group_instance_id`` is set (KIP-1092).
+            timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
+            leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
+                (KIP-1092).
 
         Raises:
-            KafkaError: what commit or listener raised; the consumer is closed all the same. A second call does nothing.
-            KeyboardInterrupt: Ctrl-C ends the wait at once; the consumer is closed, and the group may have to notice.
+            KafkaError: the commit or the listener failed; the consumer is closed nevertheless.
+            KeyboardInterrupt: Ctrl-C ended the wait; the consumer is closed, but may not have left the group, which
+                then waits for ``session_timeout_ms``.
         """
         if self._guard.closed:
-            if not self._released and not self._guard.forked:  # Ctrl-C fell into the first call
+            if not self._released and not self._guard.forked:  # the first call was interrupted by Ctrl-C
                 self._release()
             return
         with self._guard:
@@ -538,7 +571,7 @@ class KafkaConsumer(Consumer):
             self._release()
 
     def _release(self) -> None:
-        """Let go of threads and sockets; a second call is harmless."""
+        """Release threads and sockets; a second call is harmless."""
         self._delegate.abandon("the consumer was closed")
         self._client.close()
         self._delegate.fetcher.buffer.clear()
@@ -546,7 +579,7 @@ class KafkaConsumer(Consumer):
         self._released = True
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one.
+        # The garbage collector may run this in any thread that holds any lock: nothing here waits or takes a lock.
         if self._released or self._guard.forked:
             return
         self._released = True

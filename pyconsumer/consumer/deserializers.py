@@ -1,17 +1,18 @@
-"""From the bytes of a record to what the application wants, and what happens when that fails (KIP-1036).
+"""Deserialization: from the bytes of a record to objects of the application, and the policy for errors (KIP-1036).
 
 Rules
 
-1. A deserializer is a function of the bytes, or an object with ``deserialize(topic, headers, data)``. A key or value
-   that the record does not have stays None and is not shown to it (as in Java).
-2. What it raises becomes a ``RecordDeserializationError`` with the raw record; the original is the ``__cause__``.
-3. The policy decides: ``raise``; ``skip``; a function of the error that answers ``"raise"`` or ``"skip"`` (None:
-   skip); or a dead-letter sink with ``send(error)``, after which the record is skipped. What policy or sink raise
-   themselves stops at the same record.
-4. Good records before a bad one are delivered first. Each new attempt starts at the bad record.
+1. A deserializer is a function of the bytes, or an object with ``deserialize(topic, headers, data)``. It is not called
+   for a key or value that is None (as in Java).
+2. An exception of a deserializer is wrapped in a ``RecordDeserializationError``, which has the raw record; the original
+   is its ``__cause__``.
+3. The policy decides: ``raise``; ``skip``; a function of the error that returns ``"raise"`` or ``"skip"`` (None:
+   skip); or a dead-letter sink with ``send(error)``, after which the record is skipped. An exception from the policy or
+   the sink also leaves the position at that record.
+4. Good records before a bad one are returned first. The next attempt starts at the bad record.
 
-They are applied to a batch at a time, by the decoder's ``convert``. ``bytes.decode`` and ``json.loads`` are known and
-take a shorter way to the same result.
+The decoder's ``convert`` applies deserializers to a batch at a time, with a fast path for ``bytes.decode`` and
+``json.loads``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 
 def _json_loads(json: ModuleType) -> Converter:
-    """``json.loads`` for what it mostly gets: an object or array in UTF-8, without space round it."""
+    """Return a faster ``json.loads`` for the usual input: an object or array in UTF-8, without surrounding space."""
     read = json.JSONDecoder().raw_decode
 
     def loads(data: bytes) -> Any:
@@ -43,30 +44,30 @@ def _json_loads(json: ModuleType) -> Converter:
                     return found
             except ValueError:
                 pass
-        return json.loads(data)  # what else there may be, and all errors
+        return json.loads(data)  # any other input, and all errors
 
     return loads
 
 
 def as_converter(deserializer: Any) -> Converter:
-    """A user's deserializer as ``convert`` takes it; None if there is none."""
+    """Return a user's deserializer in the form that ``convert`` takes; None if there is none."""
     if deserializer is None:
         return None
     deserialize = getattr(deserializer, "deserialize", None)
     if deserialize is not None:
         return lambda record, data: deserialize(record.topic, record.headers, data), True
-    json = sys.modules.get("json")  # who has a function of it has imported it
+    json = sys.modules.get("json")  # if the user passes json.loads, json has been imported
     if json is not None and deserializer is json.loads:
         return _json_loads(json)
     return deserializer  # type: ignore[no-any-return]
 
 
 class Deserialization:
-    """Applies deserializers to records as the decoder makes them.
+    """Applies deserializers to the records of the decoder.
 
     Args:
         key, value: the user's deserializers, None to keep bytes.
-        on_error: ``"raise"``, ``"skip"``, a function or a sink, see the module's rules.
+        on_error: ``"raise"``, ``"skip"``, a function or a sink: rule 3.
 
     Attributes:
         skipped: how many records were skipped so far.
@@ -80,14 +81,14 @@ class Deserialization:
 
     @property
     def needed(self) -> bool:
-        """Whether there is anything to do."""
+        """True if there is a deserializer for keys or values."""
         return self._key is not None or self._value is not None
 
     def __call__(self, raw: list[ConsumerRecord]) -> tuple[list[ConsumerRecord], int, Exception | None]:
-        """Convert records in order, up to the first that stops it.
+        """Convert records in order, up to the first one whose error must be raised.
 
         Returns:
-            The good records, how many raw ones are dealt with, and what stopped it.
+            The converted records, the number of raw records used up (skipped ones included), and the error, or None.
         """
         good: list[ConsumerRecord] = []
         used = 0
@@ -105,7 +106,7 @@ class Deserialization:
             used += 1
 
     def _decide(self, failure: RecordDeserializationError) -> Exception | None:
-        """What stops at this record, None to skip it."""
+        """Apply the policy: return the error to raise at this record, None to skip it."""
         policy = self._on_error
         if policy == "raise":
             return failure

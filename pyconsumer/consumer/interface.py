@@ -1,9 +1,10 @@
-"""``Consumer``: what a program may expect of a consumer, whichever it is given.
+"""The interfaces between an application and a consumer: ``Consumer`` and ``ConsumerRebalanceListener``.
 
-:class:`pyconsumer.KafkaConsumer` is one; :class:`pyconsumer.testing.MockConsumer` is one without a cluster. A program
-that takes a ``Consumer`` can be tested with the latter. Keys and values have the types that deserializers give them.
+The application calls a :class:`Consumer`: :class:`pyconsumer.KafkaConsumer`, or
+:class:`pyconsumer.testing.MockConsumer`, which needs no cluster. A program that takes a ``Consumer`` can be tested with
+the latter. Keys and values have the types that the deserializers return.
 
-What an application may be told about its assignment. Only the interface; the coordinator calls it.
+The consumer calls the application's :class:`ConsumerRebalanceListener`.
 """
 
 from __future__ import annotations
@@ -17,56 +18,53 @@ from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
-__all__ = ["ConsumerRebalanceListener"]
+__all__ = ["Consumer", "ConsumerRebalanceListener"]
+
+_Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 class ConsumerRebalanceListener:
-    """Told when partitions come and go. Derive from it and override what you need; the methods do nothing.
+    """Notified when partitions are assigned, revoked or lost. Override the methods that you need; they do nothing.
 
-    All calls happen in the thread that uses the consumer, inside ``poll``, ``close``, ``unsubscribe`` or
-    ``enforce_rebalance``, never at another time. Inside them ``commit``, ``commit_async``, ``seek*``, ``position``,
-    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup`` may be called; ``poll``, ``subscribe``,
-    ``unsubscribe``, ``assign`` and ``close`` raise ``IllegalStateError``. What a method raises comes out of the call
-    that it runs in.
+    The consumer calls these methods in the application's thread, inside ``poll``, ``close``, ``unsubscribe`` or
+    ``enforce_rebalance``, and at no other time. They may call ``commit``, ``commit_async``, ``seek*``, ``position``,
+    ``committed``, ``pause``, ``resume``, ``assignment`` and ``wakeup``; ``poll``, ``subscribe``, ``unsubscribe``,
+    ``assign`` and ``close`` raise ``IllegalStateError``. An exception of a listener is raised by the call in which the
+    listener runs.
 
     Java: ``org.apache.kafka.clients.consumer.ConsumerRebalanceListener``; cooperative rebalancing: KIP-429.
     """
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """These partitions are about to be given up; nobody else has them yet. Commit what was processed.
+        """Commit what has been processed: these partitions are about to be revoked, and no one else has them yet.
 
-        With an eager assignor it is called with all partitions before each rebalance; with a cooperative one only
-        with those that really go, and not at all if there are none.
+        An eager assignor revokes all partitions before each rebalance. A cooperative one revokes only those that move
+        to another member; if there are none, this is not called.
         """
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """A rebalance has finished and these partitions are new; a ``seek`` here decides where they begin.
+        """Prepare for new partitions, after a rebalance; a ``seek`` here sets where reading starts.
 
-        It is called once for each finished rebalance, with an empty collection too.
+        Called once for each completed rebalance, with an empty collection if nothing is new.
         """
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """These partitions are gone without a chance to commit: somebody else may read them already.
+        """Discard the state of partitions that are lost: another member may own them already, and commits fail.
 
-        By default the same as :meth:`on_partitions_revoked`.
+        By default calls :meth:`on_partitions_revoked`.
         """
         self.on_partitions_revoked(lost)
 
 
-__all__ = ["Consumer"]
-
-_Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
-
-
 @runtime_checkable
 class Consumer(Protocol):
-    """The methods of a consumer; :class:`pyconsumer.KafkaConsumer` says what each of them does.
+    """The methods of a consumer; :class:`pyconsumer.KafkaConsumer` documents each of them.
 
     Java: ``org.apache.kafka.clients.consumer.Consumer``.
     """
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
-        """Records that have come, or that come in time."""
+        """Return records that have arrived, or wait for some."""
         ...
 
     def __iter__(self) -> Iterator[ConsumerRecord]: ...
@@ -79,63 +77,63 @@ class Consumer(Protocol):
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Let the group assign partitions."""
+        """Subscribe to topics, whose partitions the group assigns."""
         ...
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
-        """Give up what is subscribed or assigned."""
+        """Drop the subscription and the assignment."""
         ...
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to."""
+        """Return the subscribed topics."""
         ...
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, without a group's help."""
+        """Assign partitions by hand, without a group."""
         ...
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions assigned now."""
+        """Return the assigned partitions."""
         ...
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Let the group rebalance at the next poll."""
+        """Make the group rebalance at the next poll."""
         ...
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who we are in the group."""
+        """Return this member's identity in the group."""
         ...
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on from an offset."""
+        """Continue from an offset."""
         ...
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go on from the log's start."""
+        """Continue from the start of the log."""
         ...
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go on from the log's end."""
+        """Continue from the end of the log."""
         ...
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Offset of the next record."""
+        """Return the offset of the next record."""
         ...
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out no more of these."""
+        """Return no records of these partitions for now."""
         ...
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """End :meth:`pause`."""
+        """Return records of these partitions again."""
         ...
 
     def paused(self) -> set[TopicPartition]:
-        """The paused partitions."""
+        """Return the paused partitions."""
         ...
 
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """Records between position and end, None if unknown."""
+        """Return how many records follow the position, None if unknown."""
         ...
 
     def commit(self, offsets: _Offsets | None = None, timeout_ms: float | None = None) -> None:
@@ -147,45 +145,45 @@ class Consumer(Protocol):
         ...
 
     def committed(self, partition: Any, metadata: bool = False, timeout_ms: float | None = None) -> Any:
-        """What is committed for one partition, or for several."""
+        """Return the committed offset of one partition, or of several."""
         ...
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first offset at or after a time."""
+        """Return the first offset at or after a time."""
         ...
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each log."""
+        """Return the first offset of each log."""
         ...
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset after the last readable record."""
+        """Return the offset after the last readable record."""
         ...
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, None if there is no such topic."""
         ...
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Names of all topics."""
+        """Return the names of all topics."""
         ...
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
-        """Counters by group and name."""
+        """Return counters by group and name."""
         ...
 
     def wakeup(self) -> None:
-        """Let the blocking call under way, or the next one, raise."""
+        """Make the current blocking call, or the next one, raise ``WakeupError``."""
         ...
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        """End it."""
+        """Commit if commits are automatic, leave the group, close all connections."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -1,4 +1,4 @@
-"""What a poll returns."""
+"""``ConsumerRecords``, the result of a poll."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 __all__ = ["ConsumerRecords", "NextOffsets", "empty_records"]
 
 NextOffsets = Mapping[TopicPartition, tuple[int, str, int]]
-"""Offset, metadata and leader epoch of each partition, such as an :class:`OffsetAndMetadata`."""
+"""Offset, metadata and leader epoch of each partition: the fields of an :class:`OffsetAndMetadata`."""
 
 
 class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
     """Records by partition, in offset order: a ``dict`` of :class:`TopicPartition` to lists, none of them empty.
 
-    It is false if there are no records. ``len`` counts partitions, :meth:`count` records. Java: ``ConsumerRecords``.
+    False if there are no records. ``len()`` counts partitions, :meth:`count` counts records. Java: ``ConsumerRecords``.
     """
 
     __slots__ = ("_next_offsets",)
@@ -31,7 +31,7 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
         self._next_offsets = next_offsets
 
     def records(self, of: TopicPartition | str | None = None) -> Iterator[ConsumerRecord]:
-        """All records one after the other, or those of one partition or one topic."""
+        """Iterate over all records, or over those of one partition or of one topic."""
         if of is None:
             return chain.from_iterable(self.values())
         if isinstance(of, str):
@@ -39,23 +39,23 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
         return iter(self.get(of, ()))
 
     def partitions(self) -> set[TopicPartition]:
-        """The partitions that there are records of."""
+        """Return the partitions that have records here."""
         return set(self)
 
     def count(self) -> int:
-        """Number of records."""
+        """Return the number of records."""
         return sum(map(len, self.values()))
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no records."""
+        """True if there are no records."""
         return not self
 
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit once these records are processed (KIP-1094).
+        """Return the offsets to commit once these records have been processed (KIP-1094).
 
-        For each partition the position after its records, with the leader epoch. It may lie further than the last
-        offset plus 1, where transaction markers or compacted records follow.
+        These are the positions after the records of each partition, with leader epochs. They may be higher than the
+        last offset plus 1, if transaction markers or compacted records follow.
         """
         if self._next_offsets is not None:
             return {tp: OffsetAndMetadata(*found) for tp, found in self._next_offsets.items()}
@@ -67,7 +67,7 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
 
 
 def empty_records(next_offsets: NextOffsets) -> ConsumerRecords:
-    """None yet: to be filled, and ``next_offsets`` with it. Each poll needs one, and the constructor takes its time."""
+    """Return an empty ``ConsumerRecords`` to fill in place. Bypasses ``__init__``, which is too slow for every poll."""
     made = ConsumerRecords.__new__(ConsumerRecords)
     made._next_offsets = next_offsets
     return made
