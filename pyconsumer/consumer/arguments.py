@@ -1,4 +1,4 @@
-"""Arguments of the public methods, as users give them."""
+"""Checks for the arguments of public methods."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["as_partition", "as_partitions", "by_partition", "check_max_records",
 
 
 def check_max_records(max_records: int) -> int:
-    """The number itself.
+    """Return the number.
 
     Raises:
-        ValueError: it is less than 1.
+        ValueError: the number is less than 1.
     """
     if max_records < 1:
         raise ValueError(f"max_records must be at least 1, not {max_records}")
@@ -22,15 +22,15 @@ def check_max_records(max_records: int) -> int:
 
 
 def is_partition(value: Any) -> bool:
-    """Whether something is a partition, or a pair of topic and number."""
+    """Return whether a value is a partition, or a pair of topic and number."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
 
 
 def as_partition(value: Any) -> TopicPartition:
-    """A partition.
+    """Return a value as a partition.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the value is no partition.
     """
     if is_partition(value) and isinstance(value[1], int) and not isinstance(value[1], bool):
         return value if isinstance(value, TopicPartition) else TopicPartition(*value)
@@ -38,10 +38,10 @@ def as_partition(value: Any) -> TopicPartition:
 
 
 def as_partitions(values: Any) -> list[TopicPartition]:
-    """A list of partitions.
+    """Return values as a list of partitions.
 
     Raises:
-        TypeError: it is none, such as a single partition or the name of a topic.
+        TypeError: the values are no list of partitions, but for example a single one or the name of a topic.
     """
     if isinstance(values, str) or is_partition(values) or not isinstance(values, Iterable):
         raise TypeError(f"a list of TopicPartition is needed, not {values!r}")
@@ -49,10 +49,10 @@ def as_partitions(values: Any) -> list[TopicPartition]:
 
 
 def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
-    """A dictionary whose keys are partitions; ``what`` its values are, for the message.
+    """Return values as a dictionary by partition; ``what`` names the values in messages.
 
     Raises:
-        TypeError: it is none.
+        TypeError: the values are no dictionary by partition.
     """
     if not isinstance(values, Mapping):
         raise TypeError(f"a dictionary of TopicPartition to {what} is needed, not {values!r}")

@@ -1,4 +1,4 @@
-"""``KafkaConsumer.poll_arrow``: which columns are wanted, and the batch made of them. Only here is pyarrow imported."""
+"""``KafkaConsumer.poll_arrow``: selects columns and builds the record batch. Only this module imports pyarrow."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_COLUMNS", "MAX_BYTES", "ArrowColumns", "arrow_columns"]
 
-#: Keys, values and headers of one batch have so many bytes, or a record more.
+#: Limit (bytes) of keys, values and headers in one batch; the last record may exceed it.
 MAX_BYTES: Final = 8 * 1024 * 1024
 
 DEFAULT_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _COLUMNS: Final = (*DEFAULT_COLUMNS, "timestamp_type", "leader_epoch")
 
 Runs = Sequence[tuple[TopicPartition, int]]
-"""Whose rows they are: partitions with numbers of rows, in the order of the rows."""
+"""Partitions with numbers of rows, in the order of the rows."""
 
 
 def arrow_columns(names: Iterable[str] | None, dictionary_topic: bool) -> ArrowColumns:
-    """:class:`ArrowColumns` as each poll wants them: those of a few wishes are kept, as a schema takes time to make."""
+    """Return the :class:`ArrowColumns` of a column selection; cached, because building a schema is slow."""
     wanted = names if names is None or isinstance(names, str) else tuple(names)
     return _arrow_columns(wanted, dictionary_topic)
 
@@ -38,14 +38,14 @@ def _arrow_columns(names: tuple[str, ...] | str | None, dictionary_topic: bool) 
 
 
 class ArrowColumns:
-    """Some columns, in an order, and their Arrow types.
+    """A selection of columns and their Arrow types.
 
     Args:
-        names: of the columns, :data:`DEFAULT_COLUMNS` by default.
-        dictionary_topic: whether topics are dictionary-encoded.
+        names: names of the columns, in order; by default :data:`DEFAULT_COLUMNS`.
+        dictionary_topic: True encodes the topic column as a dictionary.
 
     Raises:
-        ValueError: there is no such column, or one is named twice.
+        ValueError: a column is unknown, or is named twice.
         ImportError: pyarrow is not installed.
     """
 
@@ -81,13 +81,13 @@ class ArrowColumns:
         )
 
     def builder(self) -> ColumnsBuilder:
-        """What collects the rows."""
+        """Return an empty builder that collects the rows."""
         return ColumnsBuilder(
             with_keys="key" in self._names, with_values="value" in self._names, with_headers="headers" in self._names
         )
 
     def batch(self, builder: ColumnsBuilder, runs: Runs) -> pyarrow.RecordBatch:
-        """The rows collected, as one batch; the columns share the builder's memory."""
+        """Return the collected rows as one batch, whose columns share the builder's memory."""
         columns = builder.build()
         arrays = [self._array(field.name, field.type, columns, runs) for field in self.schema]
         return self._pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -121,6 +121,6 @@ class ArrowColumns:
         return topics if pa.types.is_dictionary(kind) else topics.cast(kind)
 
     def _repeated(self, runs: Iterable[tuple[int, int]]) -> Any:
-        """Each number so many times. Not by ``pyarrow.repeat``: the first scalar made would import pandas."""
+        """Return an array of repeated numbers. Not by ``pyarrow.repeat``: the first scalar would import pandas."""
         numbers = b"".join([number.to_bytes(4, sys.byteorder, signed=True) * count for number, count in runs])
         return number_array(self._pa, memoryview(numbers).cast("i"), self._pa.int32())

@@ -1,4 +1,4 @@
-"""Where to begin when there is no valid position: the values of ``auto_offset_reset``."""
+"""Reset policies: the values of ``auto_offset_reset``, for partitions without a valid position."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class ResetPolicy(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ResetPolicy:
-        """From a setting's value, such as ``latest`` or ``by_duration:P7DT12H`` (ISO 8601, days to seconds).
+        """Parse a setting's value, such as ``latest`` or ``by_duration:P7DT12H`` (ISO 8601, days to seconds).
 
         Raises:
-            ValueError: it is none of the policies.
+            ValueError: the text is none of the policies.
         """
         word = text.strip().lower()
         if word in ("earliest", "latest", "none"):
@@ -48,7 +48,7 @@ class ResetPolicy(NamedTuple):
         raise ValueError(f"it must be earliest, latest, none or by_duration:PnDTnHnMnS, not {text!r}")
 
     def timestamp(self, wall_ms: int) -> int:
-        """What ListOffsets has to ask for, where ``wall_ms`` is the time now."""
+        """Return the timestamp to request with ListOffsets, if it is ``wall_ms`` now."""
         if self.name == "earliest":
             return EARLIEST_TIMESTAMP
         if self.name == "latest":

@@ -23,7 +23,7 @@ __all__ = ["CompletedFetch", "Convert", "Frame"]
 
 Buffer = bytes | bytearray | memoryview
 Convert = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], int, Exception | None]]
-"""Turns raw records into the user's: those that are good, how many raw ones they took, and what stopped it."""
+"""Deserializes raw records: returns the good ones, the number of raw ones used up, and the error that stopped it."""
 
 
 class Frame:
@@ -42,22 +42,24 @@ class Frame:
 
 
 class CompletedFetch:
-    """One partition's record set, or the error that came in its place.
+    """One partition's record set, or the error that came instead.
 
     Args:
         state: the partition.
-        buffer: the record set, a view into the answer's frame; empty with an error.
-        fetch_offset: the offset asked for.
-        check_crcs: whether to check each batch's checksum.
-        aborted: of the answer, for ``read_committed``; None otherwise.
-        error: called at this answer's turn: returns what to raise, or None if there is nothing to raise any more.
+        buffer: the record set, a view into the frame of the response; empty with an error.
+        fetch_offset: the offset that was requested.
+        check_crcs: True to check each batch's checksum.
+        aborted: aborted transactions (producer id, first offset), for ``read_committed``; None otherwise.
+        error: called at the turn of this fetch: returns the error to raise, None if it is obsolete.
 
     Attributes:
-        frame: what its record set is a part of, while it is in a :class:`FetchBuffer`; None if that is all its own.
-        blocks: whether nothing more is to be fetched before it is gone.
-        parked: whether it was put aside (rule 3).
-        raw: records decoded and not converted yet.
-        ready: records decoded ahead for iteration, the next one last.
+        frame: the response that the record set is a part of, while it is in a ``FetchBuffer``; None if it has its own
+            memory.
+        charged, charged_decompressed: bytes counted at the last :meth:`charge`, in all and decompressed.
+        blocks: True if nothing more is to be fetched before this one has been removed.
+        is_set_aside: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
+        raw: records that are decoded and not deserialized yet.
+        ready: records that were decoded ahead for iteration, the next one last.
     """
 
     __slots__ = (
@@ -110,12 +112,12 @@ class CompletedFetch:
 
     @property
     def is_current(self) -> bool:
-        """Whether it still counts (rule 2)."""
+        """True while this fetch is valid (rule 2)."""
         return not self.dropped and self.fetch_epoch == self.state.fetch_epoch
 
     @property
     def next_offset(self) -> int:
-        """The offset that follows what was taken."""
+        """The offset after everything that was taken."""
         if self.ready:
             return self.ready[-1].offset
         if self.raw:
@@ -124,12 +126,12 @@ class CompletedFetch:
 
     @property
     def memory(self) -> bytearray | None:
-        """The frame's memory, of which its record set is a view; None if it is no view."""
+        """The memory of the frame that the record set is a view of; None if it is no view."""
         return self._buffer.obj if isinstance(self._buffer, memoryview) else None  # type: ignore[return-value]
 
     @property
     def size_bytes(self) -> int:
-        """Memory that it alone holds: its record set, if that is not a part of a ``frame``, and the open batch."""
+        """Memory (bytes) of this fetch alone: its open batch, and its record set unless that is a part of ``frame``."""
         if self.dropped:
             return 0
         own = 0 if self.frame is not None else len(self.memory or self._buffer)
@@ -137,24 +139,24 @@ class CompletedFetch:
 
     @property
     def record_set_bytes(self) -> int:
-        """Size of its record set."""
+        """Size of the record set."""
         return len(self._buffer)
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left in it."""
+        """True if nothing is left."""
         return not self.ready and not self.raw and self.cursor.exhausted
 
     @property
     def is_damaged(self) -> bool:
-        """Whether the next fetch cannot go on after it: a batch's header makes no sense."""
+        """True if the next fetch cannot continue after it, because the header of a batch is damaged."""
         return not self.cursor.has_incomplete_batch and self.cursor.size_bytes < len(self._buffer)
 
     def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord]:
-        """Up to ``count`` records, made what the user wants by ``convert``.
+        """Take up to ``count`` records, deserialized by ``convert``.
 
         Raises:
-            KafkaError: of the decoder or of ``convert``, if there is no good record before it. It comes again.
+            KafkaError: the first record cannot be decoded or deserialized; the next call raises the same again.
         """
         if self.ready:
             records = self.ready[: -count - 1 : -1]
@@ -170,7 +172,7 @@ class CompletedFetch:
         try:
             records, used, error = convert(raw)
         except BaseException:
-            self._restart(offset)  # Ctrl-C in a deserializer: none of them is delivered
+            self._restart(offset)  # Ctrl-C in a deserializer: none of them is returned
             raise
         if used < len(raw):
             self.raw[:0] = raw[used:]
@@ -179,7 +181,7 @@ class CompletedFetch:
         return records
 
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord | None:
-        """One record, for iteration: up to ``ahead`` are decoded at a time. None if none is left; raises as take."""
+        """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""
         if not self.ready:
             ready = self.take(ahead, convert)
             if not ready:
@@ -189,7 +191,7 @@ class CompletedFetch:
         return self.ready.pop()
 
     def take_into(self, columns: ColumnsBuilder, max_records: int, max_bytes: int) -> int:
-        """Append records to columns; how many. Raises as take."""
+        """Append records to columns; return how many. Raises as :meth:`take`."""
         if self.ready or self.raw:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
@@ -200,7 +202,7 @@ class CompletedFetch:
         frame.parts.add(self)
 
     def leave(self) -> Frame | None:
-        """Stop being a part of a response; return it, None if it is no part of one."""
+        """Leave the response that the record set was a part of; return it, or None."""
         frame, self.frame = self.frame, None
         if frame is not None:
             frame.parts.discard(self)
@@ -233,9 +235,9 @@ class CompletedFetch:
         self._restart(offset)
 
     def _restart(self, offset: int) -> None:
-        """Begin again at an offset; records decoded ahead are dropped."""
+        """Read again from an offset; records that were decoded ahead are dropped."""
         self.raw = []
-        self.ready.clear()  # it may be lent
+        self.ready.clear()  # iteration may hold this list
         self.cursor = Cursor(
             self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
         )
@@ -247,5 +249,5 @@ class CompletedFetch:
         self.leave()
         self._buffer = b""
         self.raw = []
-        self.ready.clear()  # it may be lent
+        self.ready.clear()  # iteration may hold this list
         self.cursor.close()

@@ -63,7 +63,7 @@ class _Interceptor(Kind):
 
 
 class ConsumerConfig(ClientConfig):
-    """What a consumer is told; see :data:`CONSUMER_SETTINGS`."""
+    """The settings of a consumer; see :data:`CONSUMER_SETTINGS`."""
 
     group_id: str | None
     group_instance_id: str | None
@@ -96,7 +96,7 @@ class ConsumerConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """Whether records of open and aborted transactions are hidden."""
+        """True if records of open and aborted transactions are hidden."""
         return self.isolation_level == "read_committed"
 
     @classmethod
@@ -153,7 +153,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_id",
             None,
             Text(nullable=True),
-            "The consumer group: needed to subscribe and to commit. Without it partitions are assigned by hand.",
+            "The consumer group; needed to subscribe and to commit. Without it, assign partitions by hand.",
         ),
         Setting(
             "group_instance_id",
@@ -165,26 +165,26 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_protocol",
             "classic",
             Choice("classic", "consumer"),
-            "How the group is run: `classic`: its members compute the assignment. `consumer`, where the broker does"
-            " (KIP-848), is not built yet and refused.",
+            "Group protocol. `classic`: the members compute the assignment. `consumer` (the broker computes it,"
+            " KIP-848) is not supported yet.",
         ),
         Setting(
             "session_timeout_ms",
             45_000,
             Duration(1, 0x7FFFFFFF),
-            "How long the group waits for a heartbeat before it takes the partitions away.",
+            "Time without a heartbeat after which the coordinator removes this member and reassigns its partitions.",
         ),
         Setting(
             "heartbeat_interval_ms",
             3_000,
             Duration(1, 0x7FFFFFFF),
-            "How often to send a heartbeat; at most a third of `session_timeout_ms`.",
+            "Time between heartbeats; at most a third of `session_timeout_ms`.",
         ),
         Setting(
             "max_poll_interval_ms",
             300_000,
             Duration(1, 0x7FFFFFFF),
-            "Longest time between two polls before this consumer leaves the group by itself.",
+            "Longest time between two polls; after that this consumer leaves the group.",
         ),
         Setting(
             "partition_assignment_strategy",
@@ -197,51 +197,62 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "rebalance_delay_ms",
             None,
             Duration(0, 0x7FFFFFFF, nullable=True),
-            "With the assignor `cooperative-sticky-delayed` only: how long the partitions of a member that vanished"
-            " wait for it to come back; by default 5 minutes, 0 for not at all. Kafka Connect's setting, for a consumer"
-            " group (KIP-415).",
+            "Only with the assignor `cooperative-sticky-delayed`: time for which the partitions of a member that has"
+            " disappeared wait for its return; by default 5 minutes, 0: no wait. Kafka Connect's setting (KIP-415), for"
+            " a consumer group.",
             ("scheduled.rebalance.max.delay.ms", "scheduled_rebalance_max_delay_ms"),
         ),
         Setting(
             "enable_auto_commit",
             True,
             Flag(),
-            "Commit, from time to time and at the end, what earlier polls returned. Off without a `group_id`.",
+            "Commit positions automatically, every `auto_commit_interval_ms` and on close. Off without a `group_id`.",
         ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(
             "auto_offset_reset",
             ResetPolicy("latest"),
             _Reset(),
-            "Where to begin without a valid position: `latest`, `earliest`, `none` (raise) or `by_duration:P1DT12H`"
-            " (that long ago, KIP-1106).",
+            "Start of a partition without a valid position: `latest`, `earliest`, `none` (raise) or"
+            " `by_duration:P1DT12H` (that long ago, KIP-1106).",
         ),
-        Setting("client_rack", "", Text(blank=True), "Our rack, to fetch from a replica in the same one (KIP-392)."),
-        Setting("fetch_min_bytes", 1, Integer(0), "The broker waits for this much data, up to `fetch_max_wait_ms`."),
+        Setting(
+            "client_rack",
+            "",
+            Text(blank=True),
+            "Rack of this client, to fetch from a replica in the same rack (KIP-392).",
+        ),
+        Setting(
+            "fetch_min_bytes",
+            1,
+            Integer(0),
+            "The broker delays a response until it has this much data, or until `fetch_max_wait_ms` is over.",
+        ),
         Setting(
             "fetch_max_bytes",
             52_428_800,
             Integer(0),
-            "Most bytes in one answer; a single larger first batch is returned all the same. No more than 8 MiB, or"
-            " eight times `max_partition_fetch_bytes`, are asked for at once.",
+            "Most bytes in one response; a larger first batch is returned nevertheless. One request asks for no more"
+            " than 8 MiB, or eight times `max_partition_fetch_bytes`.",
         ),
         Setting(
             "fetch_max_wait_ms",
             500,
             Duration(0, 0x7FFFFFFF),
-            "Longest time that the broker holds a fetch that has less than `fetch_min_bytes`.",
+            "Longest time for which the broker delays a response that has less than `fetch_min_bytes`.",
         ),
         Setting(
             "max_partition_fetch_bytes",
             1_048_576,
             Integer(0),
-            "Most bytes of one partition in one answer; a single larger first batch is returned all the same.",
+            "Most bytes of one partition in one response; a larger first batch is returned nevertheless.",
         ),
         Setting(
             "fetch_buffer_bytes",
             None,
             Integer(1, 0x7FFFFFFFFFFFFFFF, nullable=True),
-            "Bound for everything fetched and not handed out, in bytes; by default twice `fetch_max_bytes`.",
+            "Limit of the memory for records that are fetched and not returned, in bytes; by default twice"
+            " `fetch_max_bytes`.",
         ),
         Setting("max_poll_records", 500, Integer(1), "Most records that one poll returns."),
         Setting("check_crcs", True, Flag(), "Check each batch's checksum."),
@@ -255,25 +266,25 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "enable_incremental_fetch_sessions",
             True,
             Flag(),
-            "Tell brokers only what changed between two fetches (KIP-227).",
+            "Send only changes to brokers from one fetch to the next (KIP-227).",
         ),
         Setting(
             "key_deserializer",
             None,
             Function("deserialize", nullable=True),
-            "Makes keys: a function of the bytes, or an object with `deserialize(topic, headers, data)`.",
+            "Deserializes keys: a function of the bytes, or an object with `deserialize(topic, headers, data)`.",
         ),
         Setting(
             "value_deserializer",
             None,
             Function("deserialize", nullable=True),
-            "Makes values: a function of the bytes, or an object with `deserialize(topic, headers, data)`.",
+            "Deserializes values: a function of the bytes, or an object with `deserialize(topic, headers, data)`.",
         ),
         Setting(
             "on_record_error",
             "raise",
             _RecordErrorPolicy(),
-            "What to do with a record that cannot be deserialized: `raise`, `skip`, a function of the"
+            "Policy for a record that cannot be deserialized: `raise`, `skip`, a function of the"
             " RecordDeserializationError that returns `'raise'` or `'skip'` (or None, to skip), or a dead-letter sink:"
             " an object with a method `send(error)`. A damaged batch is always raised, as CorruptRecordError.",
         ),
@@ -288,13 +299,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "exclude_internal_topics",
             True,
             Flag(),
-            "A pattern does not take Kafka's internal topics, such as `__consumer_offsets`.",
+            "Hide Kafka's internal topics, such as `__consumer_offsets`, from patterns and from `topics()`.",
         ),
         Setting(
             "allow_auto_create_topics",
             True,
             Flag(),
-            "Asking for a topic may create it, where the broker allows that.",
+            "Allow the broker to create a topic that this consumer requests, if the broker is configured to.",
         ),
         Setting(
             "consumer_timeout_ms",
@@ -310,7 +321,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
         "auto_commit_enable": "it is called enable_auto_commit",
         "metric_reporters": "leave it out; see KafkaConsumer.metrics()",
         "legacy_iterator": "leave it out, there is one iterator",
-        "max_in_flight_requests_per_connection": "leave it out, one fetch is under way per node",
+        "max_in_flight_requests_per_connection": "leave it out, one fetch is in flight per node",
     },
 )
 """All settings of :class:`pyconsumer.KafkaConsumer`."""

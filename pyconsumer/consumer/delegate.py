@@ -1,17 +1,17 @@
-"""The order of steps of the consumer's blocking calls, each written once, as a generator that neither sleeps nor reads.
+"""The consumer's blocking calls as generators, which neither sleep nor do I/O.
 
 :class:`pyconsumer.KafkaConsumer` runs them on its selector; any other driver of
-:class:`~pyconsumer.network.futures.Wait` can. Arguments are checked here, not by the facades.
+:class:`~pyconsumer.network.futures.Wait` can do the same. Arguments are checked here, not by the facades.
 
-What must stay true in ``poll``
+Rules of ``poll``
 
-* Nothing raises between the moment a position moves and the return of the records.
-* There is one wait, and it ends at the earliest of: the call's deadline, the coordinator's next duty, a retry of a
-  reset or validation, the end of a node's backoff. What it waits for besides is anything that arrives.
-* Committed offsets are looked up in the background: partitions that have a position are fetched meanwhile.
-* A call that finds records reads no socket, except while the group waits for an answer (a rebalance or a commit is
-  under way): then there is one look without waiting in each call, as in Java, or the group would wait for us until
-  everything that is buffered has been handed out.
+1. Nothing raises between the move of a position and the return of the records.
+2. There is one wait. It ends when something arrives, or at the earliest of: the call's deadline, the coordinator's next
+   task, the retry of a reset or validation, the end of a node's backoff.
+3. Committed offsets are fetched in the background; partitions that have a position are fetched from concurrently.
+4. A call that finds records does not read the sockets, except while a rebalance or a commit waits for a response: then
+   each call checks the sockets once without waiting, as in Java. Otherwise the group would wait for this member until
+   everything buffered has been returned.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ _log = logging.getLogger("pyconsumer.consumer")
 
 T = TypeVar("T")
 
-#: Iteration takes records that are decoded for so long (seconds) without a look at anything else.
-LOOK_AROUND_S: Final = 0.01
-#: While the group awaits an answer, polls that have records look for it so often (seconds): a look costs as much as to
-#: decode some hundred records.
-_LOOK_FOR_ANSWER_S: Final = 0.002
+#: For this long (seconds) iteration takes decoded records without checking anything else.
+PREFETCH_LIFETIME_S: Final = 0.01
+#: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
+#: as much as decoding some hundred records.
+_CHECK_RESPONSE_S: Final = 0.002
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 
 class ConsumerDelegate:
-    """What a consumer does, without the waiting.
+    """A consumer without the waiting: fetches, positions, subscription, commits.
 
     Args:
         context: settings, client, metadata, subscriptions and clock of the consumer; each is an attribute, too.
@@ -84,28 +84,28 @@ class ConsumerDelegate:
         self.metrics = metrics
         self.fetcher = Fetcher(context, metrics)
         self._topics = TopicMetadataFetcher(context)
-        self._lookup: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
-        #: To be called before a call may take records: those of the call before have reached the application.
+        self._committed_call: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
+        #: Call this before a call may take records: those of the previous call have reached the application.
         self.note_delivered = self.fetcher.buffer.note_delivered
-        self._looked_up: frozenset[TopicPartition] = frozenset()
-        self._looked_up_for = -1  # the assignment
-        self._lookup_not_before = 0.0
-        self._look_at = 0.0
+        self._committed_partitions: frozenset[TopicPartition] = frozenset()
+        self._committed_assignment = -1  # the assignment
+        self._committed_not_before = 0.0
+        self._check_response_at = 0.0
         self._interrupted = False
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
-    # Records come in three forms, by three functions that take them out of the buffer: those of a poll, those of
-    # poll_arrow, and one for iteration. None is nothing.
+    # Records are returned in three forms. Each has a function that takes them out of the buffer (`take`), and returns
+    # None if there is nothing: take_records for poll, take_columns for poll_arrow, take_one for iteration.
 
     def buffered(self, now: float, take: Callable[[], T | None]) -> T | None:
-        """What is buffered, if nothing else is due; None if :meth:`fetched` has to be run. No system call is made."""
+        """Take what is buffered, without a system call; None if :meth:`fetched` must run instead."""
         coordinator = self.coordinator
         if coordinator is not None:
             coordinator.note_poll(now)
             if now >= coordinator.next_due_at or coordinator.has_user_output:
                 return None
-            if now >= self._look_at and coordinator.awaits_answer:
+            if now >= self._check_response_at and coordinator.awaits_answer:
                 return None
         fetcher = self.fetcher
         if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
@@ -115,7 +115,7 @@ class ConsumerDelegate:
         return take()
 
     def fetched(self, deadline: float, take: Callable[[], T | None]) -> Steps[T | None]:
-        """What there is, or None at the deadline.
+        """Take records as soon as there are some; None at the deadline.
 
         Raises:
             IllegalStateError: nothing is subscribed or assigned.
@@ -125,7 +125,7 @@ class ConsumerDelegate:
         self._check_subscribed()
         if self._interrupted:
             self.recover()
-        looked = False
+        checked = False
         try:
             while True:
                 self._interrupted = True  # until this round is over; an error of ours is no interrupt
@@ -133,21 +133,21 @@ class ConsumerDelegate:
                 fetcher.raise_error()
                 sent = fetcher.send_fetches()
                 if self.coordinator is not None and self.coordinator.awaits_answer:
-                    if not looked:
-                        looked = True
+                    if not checked:
+                        checked = True
                         self._interrupted = False
                         yield Wait(None, self.clock.now())
-                        self._look_at = self.clock.now() + _LOOK_FOR_ANSWER_S
+                        self._check_response_at = self.clock.now() + _CHECK_RESPONSE_S
                         continue
                     sent = True
                 if sent:
                     self.client.flush()
                 found = take()
                 now = self.clock.now()
-                if found is not None or (looked and now >= deadline):
+                if found is not None or (checked and now >= deadline):
                     self._interrupted = False
                     return found
-                looked = True
+                checked = True
                 wait = self._wait(now, deadline)
                 self._interrupted = False
                 with fetcher.awaited():
@@ -157,8 +157,8 @@ class ConsumerDelegate:
             raise
 
     def prefetched(self) -> tuple[list[ConsumerRecord], float]:
-        """What iteration may hand out by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
-        until = self.clock.now() + LOOK_AROUND_S
+        """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
+        until = self.clock.now() + PREFETCH_LIFETIME_S
         if self.has_user_output:
             return [], until
         if self.coordinator is not None:
@@ -169,24 +169,24 @@ class ConsumerDelegate:
 
     @property
     def has_user_output(self) -> bool:
-        """Whether the application has to hear something of its group before it is handed more."""
+        """True if the application must be notified of a change in its group before it gets more records."""
         return self.coordinator is not None and self.coordinator.has_user_output
 
     def commit_taken(self) -> None:
-        """Take note of what iteration handed out by itself."""
+        """Move the position past the records that iteration took by itself, and count them."""
         taken = self.fetcher.buffer.commit_taken()
         if taken is not None and taken[1]:
             self.metrics.on_records(taken[0].topic, taken[1])
 
     def on_interrupt(self, error: BaseException) -> None:
-        """A poll did not come to its end. If that was Ctrl-C or its like, records may have been on their way out."""
+        """Recover from a poll that raised. After Ctrl-C, records that did not reach the application are put back."""
         if not isinstance(error, Exception):
             self._interrupted = True
             self.fetcher.buffer.roll_back()
             self.recover()
 
     def recover(self) -> None:
-        """Ctrl-C fell into a call: see to it that nothing counts as under way that is not. No I/O happens."""
+        """Reset everything that an interrupted call may have left in an unknown state. No I/O happens."""
         self._interrupted = True  # until this has come to its end
         self.fetcher.recover()
         if self.coordinator is not None:
@@ -194,7 +194,7 @@ class ConsumerDelegate:
         self._interrupted = False
 
     def take_one(self) -> ConsumerRecord | None:
-        """Move one record out of the buffer, for iteration. None if there is none."""
+        """Take one record out of the buffer, for iteration; None if there is none."""
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)
             if record is None:
@@ -211,7 +211,7 @@ class ConsumerDelegate:
     def take_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]] | None:
-        """Move what is buffered into columns, for ``poll_arrow``. Whose rows they are, None if there are none."""
+        """Move buffered records into columns, for ``poll_arrow``; return partitions with numbers of rows, or None."""
         found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
         if not found:
             return None
@@ -222,11 +222,11 @@ class ConsumerDelegate:
         return found
 
     def take_records(self, max_records: int) -> ConsumerRecords | None:
-        """Move what is buffered out, for ``poll``. None if there is nothing."""
+        """Take records out of the buffer, for ``poll``; None if there are none."""
         found = self.fetcher.buffer.collect(max_records)
         if not found:
             return None
-        # Positions have moved: the next fetches leave while these records are processed. Nothing may raise.
+        # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
         for tp, records in found.items():
@@ -238,20 +238,20 @@ class ConsumerDelegate:
             if self.fetcher.send_fetches():
                 self.client.flush()
         except KafkaError as error:
-            # Records are about to be returned, so it must not be raised now; what persists comes again.
+            # Records are about to be returned, so this must not raise; an error that persists will be raised later.
             _log.warning("the next fetches could not be sent: %s", error)
 
     def _wait(self, now: float, deadline: float) -> Wait:
-        """Nothing is there: see that everything needed is under way, and say how long to wait at most."""
+        """Send everything that is needed to get records, and return how long to wait for it."""
         self._update_positions(now)
         self.fetcher.send_fetches()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
         if self.coordinator is not None:
             until = min(until, self.coordinator.next_due_at)
-        if self._lookup is not None:
-            until = min(until, self._lookup.due_at)
-        elif self._lookup_not_before > now:
-            until = min(until, self._lookup_not_before)
+        if self._committed_call is not None:
+            until = min(until, self._committed_call.due_at)
+        elif self._committed_not_before > now:
+            until = min(until, self._committed_not_before)
         return Wait(None, until)
 
     def _check_subscribed(self) -> None:
@@ -259,7 +259,7 @@ class ConsumerDelegate:
             raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
 
     def _coordinate(self) -> Steps[None]:
-        """Group duties, then positions. Waits for nothing."""
+        """Do the due work of the group, then update positions. Waits for nothing."""
         if self.coordinator is not None:
             self.coordinator.note_poll(self.clock.now())
             yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)
@@ -268,31 +268,31 @@ class ConsumerDelegate:
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def _update_positions(self, now: float) -> None:
-        """See that every partition is on its way to a valid position. Waits for nothing."""
+        """Move every partition closer to a valid position. Waits for nothing."""
         self.fetcher.apply_changes(now)
-        if self._lookup is not None:
-            self._check_lookup()
+        if self._committed_call is not None:
+            self._check_committed_call()
         if self.subscriptions.has_all_fetch_positions:
             return
         self.fetcher.offsets.validate_positions(now)
         self._initialise(now)
         self.fetcher.offsets.reset_positions(now)
 
-    def _check_lookup(self) -> None:
-        """Give the lookup up if nobody waits for it any more, or if partitions were assigned since it began.
+    def _check_committed_call(self) -> None:
+        """Abandon the fetch of committed offsets if they are no longer needed, or if the assignment has changed.
 
-        One of them may have had another owner meanwhile, who went on from what that answer says.
+        A partition of the new assignment may have had another owner since, who has committed more.
         """
-        if self._looked_up_for != self.subscriptions.assignment_id or not self.subscriptions.initializing():
-            self._end_lookup()
+        if self._committed_assignment != self.subscriptions.assignment_id or not self.subscriptions.initializing():
+            self._end_committed_call()
 
-    def _end_lookup(self) -> None:
-        if self._lookup is not None:
-            self._lookup.close()
-            self._lookup = None
+    def _end_committed_call(self) -> None:
+        if self._committed_call is not None:
+            self._committed_call.close()
+            self._committed_call = None
 
     def _initialise(self, now: float) -> None:
-        """Look up committed offsets for partitions that are new; without a group they are reset."""
+        """Fetch the committed offsets of new partitions; without a group, reset these."""
         waiting = self.subscriptions.initializing()
         if not waiting:
             return
@@ -300,28 +300,30 @@ class ConsumerDelegate:
         if coordinator is None:
             self.subscriptions.reset_initializing(waiting)
             return
-        if self._lookup is None:
-            if now < self._lookup_not_before:
+        if self._committed_call is None:
+            if now < self._committed_not_before:
                 return
             deadline = now + self.config.default_api_timeout_ms / 1000
-            self._looked_up = frozenset(waiting)
-            self._looked_up_for = self.subscriptions.assignment_id
-            self._lookup = ResumableCall(coordinator.fetch_committed(self._looked_up, deadline), deadline)
-        lookup = self._lookup
-        if not lookup.advance(now):
+            self._committed_partitions = frozenset(waiting)
+            self._committed_assignment = self.subscriptions.assignment_id
+            self._committed_call = ResumableCall(
+                coordinator.fetch_committed(self._committed_partitions, deadline), deadline
+            )
+        call = self._committed_call
+        if not call.advance(now):
             return
-        self._lookup = None
-        if lookup.error is not None:
-            self._lookup_not_before = now + self.config.retry_backoff_ms / 1000
-            if not lookup.error.retriable:
-                raise lookup.error
-            _log.debug("committed offsets could not be looked up: %s", lookup.error)
+        self._committed_call = None
+        if call.error is not None:
+            self._committed_not_before = now + self.config.retry_backoff_ms / 1000
+            if not call.error.retriable:
+                raise call.error
+            _log.debug("could not fetch committed offsets, trying again: %s", call.error)
             return
-        self._take_committed(lookup.result or {})
+        self._apply_committed(call.result or {})
 
-    def _take_committed(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+    def _apply_committed(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         without = []
-        for tp in self._looked_up:
+        for tp in self._committed_partitions:
             found = committed.get(tp)
             if found is None:
                 without.append(tp)
@@ -332,7 +334,7 @@ class ConsumerDelegate:
         self.subscriptions.reset_initializing(without)
 
     def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
-        """Offset of the next record of an assigned partition; waits until there is one."""
+        """Return the offset of the next record of an assigned partition; wait until there is one."""
         try:
             while True:
                 state = self.subscriptions.state(tp)
@@ -348,7 +350,7 @@ class ConsumerDelegate:
             raise none_in_time(f"position for {tp}", cause) from error
 
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on from an offset. With a leader epoch it is validated first (KIP-320)."""
+        """Continue from an offset; one with a leader epoch is validated first (KIP-320)."""
         epoch = -1
         if isinstance(offset, OffsetAndMetadata):
             epoch = offset.leader_epoch
@@ -363,7 +365,7 @@ class ConsumerDelegate:
         self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
 
     def seek_to(self, partitions: Collection[TopicPartition], *, end: bool) -> None:
-        """Go on from the log's start or end, found when it is needed."""
+        """Continue from the start or the end of the log, whose offset is looked up when it is needed."""
         for tp in partitions or self.subscriptions.assigned_list():
             self.subscriptions.request_reset(tp, LATEST if end else EARLIEST)
 
@@ -375,18 +377,18 @@ class ConsumerDelegate:
                 raise TypeError(f"the time for {tp} must be whole milliseconds, not {timestamp!r}")
             if timestamp < 0:
                 raise ValueError(f"the time for {tp} must not be negative: {timestamp}")
-        found = yield from self.fetcher.offsets.lookup(timestamps, deadline)
+        found = yield from self.fetcher.offsets.fetch_offsets(timestamps, deadline)
         return {tp: found.get(tp) for tp in timestamps}
 
     def end_or_beginning(
         self, partitions: Collection[TopicPartition], deadline: float, *, end: bool
     ) -> Steps[dict[TopicPartition, int]]:
         at = LATEST_TIMESTAMP if end else EARLIEST_TIMESTAMP
-        found = yield from self.fetcher.offsets.lookup(dict.fromkeys(partitions, at), deadline)
+        found = yield from self.fetcher.offsets.fetch_offsets(dict.fromkeys(partitions, at), deadline)
         return {tp: offset.offset for tp, offset in found.items() if offset is not None}
 
     def current_lag(self, tp: TopicPartition) -> int | None:
-        """Records behind the end, None while that is not known; then it is asked for."""
+        """Return how many records follow the position; None if unknown, and then request the end of the log."""
         state = self.subscriptions.state(tp)
         lag = self.subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
         if lag is None and not state.end_offset_requested:
@@ -397,7 +399,7 @@ class ConsumerDelegate:
     # -- subscription ------------------------------------------------------------------------------------------------
 
     def require_group(self) -> ConsumerCoordinator:
-        """The coordinator.
+        """Return the coordinator.
 
         Raises:
             InvalidGroupIdError: there is no ``group_id``.
@@ -464,11 +466,11 @@ class ConsumerDelegate:
         self.fetcher.apply_changes(self.clock.now())
 
     def unsubscribe(self, deadline: float) -> Steps[None]:
-        """Give up everything: buffers, membership, assignment."""
+        """Leave the group and drop subscription, assignment and buffers."""
         try:
             if self.coordinator is not None and self.subscriptions.has_auto_assigned:
                 yield from self.coordinator.on_unsubscribe(deadline)
-        finally:  # the member has left, whatever its listener raised
+        finally:  # the member has left, even if its listener raised
             self.subscriptions.unsubscribe()
             self.metadata.set_all_topics(False)
             self.metadata.set_topics(())
@@ -480,7 +482,7 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a user wants committed, checked; by default all positions."""
+        """Check the offsets that a user wants to commit; by default return all positions."""
         if offsets is None:
             return self.subscriptions.all_consumed()
         checked = {}
@@ -520,28 +522,28 @@ class ConsumerDelegate:
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
-        """Numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, None if there is no such topic."""
         return self._topics.partitions_for(topic, deadline)
 
     def topics(self, deadline: float) -> Steps[set[str]]:
-        """Names of all topics that we may see."""
+        """Return the names of all topics that the broker lets us see."""
         return self._topics.names(deadline)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
 
     def default_deadline(self) -> float:
-        """Deadline of a call that was given none."""
+        """Return the deadline of a call without a timeout."""
         return self.clock.now() + self.config.default_api_timeout_ms / 1000
 
     def abandon(self, reason: str) -> None:
-        """Let the heartbeat thread end; see :meth:`ConsumerCoordinator.abandon`."""
+        """Stop the heartbeat thread without waiting; see :meth:`ConsumerCoordinator.abandon`."""
         if self.coordinator is not None:
             self.coordinator.abandon(reason)
 
     def close(self, deadline: float, *, leave_group: bool | None) -> Steps[None]:
-        """Commit if that is automatic, leave the group, tell brokers that fetch sessions end. Waits for little."""
-        self._end_lookup()
+        """Commit if commits are automatic, leave the group, close the fetch sessions. Waits as little as possible."""
+        self._end_committed_call()
         if self.coordinator is not None:
             yield from self.coordinator.close(deadline, leave_group)
         if self.fetcher.close_sessions():

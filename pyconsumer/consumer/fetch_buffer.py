@@ -36,12 +36,12 @@ __all__ = ["FetchBuffer"]
 
 
 class FetchBuffer:
-    """Answers that wait to be handed out.
+    """Fetches that wait to be returned to the application.
 
     Args:
-        subscriptions: positions are moved there.
-        budget: charged with what is held.
-        convert: see :data:`Convert`; None if records are handed out as they are.
+        subscriptions: the partitions' states, whose positions move.
+        budget: charged with the memory that is held.
+        convert: see :data:`Convert`; None to return records as they are.
     """
 
     def __init__(self, subscriptions: SubscriptionState, budget: ByteBudget, convert: Convert | None = None) -> None:
@@ -51,12 +51,12 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
-        self._frames: dict[int, Frame] = {}  # by the id of their memory, which is there as long as they are
+        self._frames: dict[int, Frame] = {}  # by the id of their memory, which lives as long as they do
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._prefetched: tuple[CompletedFetch, int] | None = None
 
     def __bool__(self) -> bool:
-        """Whether something may be there to hand out or to raise."""
+        """Return whether there may be something to return or to raise."""
         return bool(self._queue)
 
     @property
@@ -65,7 +65,7 @@ class FetchBuffer:
         return set(self._of)
 
     def add(self, fetch: CompletedFetch) -> None:
-        """A new answer came."""
+        """Add a fetch that has just arrived."""
         self._of.setdefault(fetch.topic_partition, []).append(fetch)
         if fetch.error is not None or fetch.is_damaged:
             fetch.block()
@@ -81,7 +81,7 @@ class FetchBuffer:
             self._queue.append(fetch)
 
     def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop what lost its meaning; bring back what was put aside for a pause that has ended."""
+        """Drop fetches that have become invalid; bring back those of partitions whose pause has ended."""
         for tp in partitions:
             fetches = self._of.get(tp)
             if fetches is None:
@@ -155,11 +155,11 @@ class FetchBuffer:
         return fetch.ready
 
     def commit_taken(self) -> tuple[TopicPartition, int] | None:
-        """Move the position past what was taken from the lent records: whose, and how many; None if nobody has any."""
+        """Move the position past the records taken from :meth:`prefetched`; return their partition and count."""
         if self._prefetched is None:
             return None
         fetch, count = self._prefetched
-        self._moved.clear()  # all of it has reached the application
+        self._moved.clear()  # all of these records have reached the application
         taken = 0
         if fetch.is_current:
             taken = count - len(fetch.ready)
@@ -171,10 +171,10 @@ class FetchBuffer:
     def collect_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]]:
-        """Like :meth:`collect`, but into columns, up to ``max_bytes`` of them or so.
+        """Append records to columns, like :meth:`collect`, up to about ``max_bytes``.
 
         Returns:
-            Whose rows they are: partitions with numbers of rows, in the order of the rows.
+            Partitions with numbers of rows, in the order of the rows.
         """
         collected: list[tuple[TopicPartition, int]] = []
         self._moved.clear()
@@ -191,14 +191,14 @@ class FetchBuffer:
                     break
                 self._pass_turn(fetch)
                 raise
-            # Nobody else's code has run, so the answer still counts.
+            # No code of the application has run, so the fetch is still valid.
             self._advance(fetch)
             if count:
                 collected.append((fetch.topic_partition, count))
         return collected
 
     def _waiting_bytes(self, most: int) -> int:
-        """Size of the record sets in the queue, or ``most`` if that is less."""
+        """Return the size of the record sets in the queue, at most ``most``."""
         size = 0
         for fetch in self._queue:
             size += fetch.record_set_bytes
@@ -207,11 +207,11 @@ class FetchBuffer:
         return size
 
     def note_delivered(self) -> None:
-        """What was collected until now has reached the application: :meth:`roll_back` does not touch it."""
+        """Note that all records collected so far have reached the application: :meth:`roll_back` keeps their moves."""
         self._moved.clear()
 
     def roll_back(self) -> None:
-        """What the last call collected did not reach the application (Ctrl-C): go back to before it."""
+        """Revert the moves of the last call: its records have not reached the application (Ctrl-C)."""
         for state, position, epoch, leader in reversed(self._moved):
             tp = state.topic_partition
             if self._subscriptions.get(tp) is state and state.has_valid_position:
@@ -219,7 +219,7 @@ class FetchBuffer:
         self._moved.clear()
 
     def clear(self) -> None:
-        """Drop everything, and begin to count anew."""
+        """Drop everything and reset all counts."""
         for fetches in self._of.values():
             for fetch in fetches:
                 fetch.drop()
@@ -232,10 +232,11 @@ class FetchBuffer:
             state.clear_buffered()
 
     def _head(self, collected: bool) -> CompletedFetch | None:
-        """The answer with data whose turn it is; None if there is none.
+        """Return the fetch with data whose turn it is; None if there is none.
 
         Raises:
-            KafkaError: what comes before it. If something was ``collected``, that goes first: None is returned.
+            KafkaError: an error is before it in the queue. If records have been ``collected``, these are returned
+                first: the result is None.
         """
         queue = self._queue
         while queue:
@@ -255,7 +256,7 @@ class FetchBuffer:
         return None
 
     def _set_partition_aside(self, tp: TopicPartition) -> None:
-        """Put a partition's answers aside."""
+        """Set the fetches of a partition aside."""
         self._aside[tp] = self._take_out(tp)
         for fetch in self._aside[tp]:
             self._set_aside(fetch)
@@ -266,14 +267,14 @@ class FetchBuffer:
         self._budget.pause(fetch.charged)
 
     def _take_out(self, tp: TopicPartition) -> list[CompletedFetch]:
-        """Remove a partition from the queue; its answers in order."""
+        """Remove a partition from the queue; return its fetches in order."""
         fetches = list(self._of[tp])
         for fetch in fetches:
             self._queue.remove(fetch)
         return fetches
 
     def _pass_turn(self, fetch: CompletedFetch) -> None:
-        """An answer with data raised: it stays, and the other partitions have their turn before it comes again."""
+        """Move a fetch whose records raised an error behind those of the other partitions."""
         if fetch.dropped:
             return
         stay = self._take_out(fetch.topic_partition)
@@ -282,7 +283,7 @@ class FetchBuffer:
         self._queue.extend(stay)
 
     def _raise_error(self, fetch: CompletedFetch) -> None:
-        """It is the turn of an answer without data: it goes, and what it has to say is raised."""
+        """Remove a fetch without data, at its turn, and raise its error."""
         self._queue.popleft()
         self._drop(fetch)
         assert fetch.error is not None
@@ -291,9 +292,10 @@ class FetchBuffer:
             raise error
 
     def _advance(self, fetch: CompletedFetch) -> bool:
-        """Move the position to where the answer has been taken to; drop the answer when it is at its end.
+        """Move the position past everything taken from a fetch, and drop the fetch when it is exhausted.
 
-        Returns False, and moves nothing, if a deserializer of the user's has moved the position meanwhile.
+        Returns:
+            False, and nothing moves, if a deserializer of the application has moved the position itself.
         """
         state = fetch.state
         if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
@@ -321,14 +323,14 @@ class FetchBuffer:
         return frame
 
     def _leave_frame(self, fetch: CompletedFetch) -> None:
-        """Its part is not needed any more."""
+        """Release the part of a fetch in its response, and the response after its last part."""
         frame = fetch.leave()
         if frame is not None and not frame.parts:
             del self._frames[id(fetch.memory)]
             self._budget.hold(-frame.size_bytes)
 
     def _detach(self, fetch: CompletedFetch) -> None:
-        """It is going to stay: let it have its memory for itself, by a copy if that is only a part of something."""
+        """Give a fetch that stays its own memory, by a copy unless it is most of its response."""
         frame = fetch.frame
         if frame is None:
             return

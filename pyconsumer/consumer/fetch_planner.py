@@ -1,27 +1,28 @@
-"""Which partitions to fetch from which node, and how many bytes of memory that may take. A core: it sends nothing.
+"""Plans fetches: which partitions from which node, with how many bytes of memory. A core: it sends nothing.
 
 Rules
 
 1. A partition may be fetched if it is fetchable (assigned, FETCHING, not paused, not about to be revoked), has fewer
-   than two answers waiting, no error waiting, and its pause after an error has passed.
+   than two buffered fetches and no pending error, and its backoff after an error is over.
 2. It is fetched from its preferred read replica while that is valid (KIP-392), else from its leader. Without a leader,
-   metadata is wanted.
-3. One fetch is under way per node. The next one is planned from the *fetch offset*, the end of the last batch received,
-   so it can leave before those records are decoded.
-4. ``fetch_buffer_bytes`` bounds what is asked for and what is held together: sending reserves the request's limit, an
-   answer turns the reservation into what really came, draining releases that. Each node's limit is its share, so that
-   no node starves; nodes that found no room come first next time. An oversized first batch may exceed the bound, alone.
-   A request for very many partitions is not for all that fits: answers of 8 MiB were read faster than such of 50 MiB
-   (a fifth less processor time for 1,000 partitions), as their memory is used again, and they take a third of it.
-   What paused partitions hold counts, but does not keep the others waiting for ever: where nothing else is held, one
-   request for a partition's share may leave.
-5. Only partitions that changed are looked at (the journal of ``SubscriptionState``), so planning costs what changed and
-   not what is assigned. A partition that may not be fetched leaves the request, and so the session.
-6. A node whose answers in a row bring nothing, each before its wait is over, is asked again after a pause that grows
-   (KIP-580): a broker that is broken must not keep the client busy. The first such answers are free, as a healthy
-   broker has reasons for one or two: a session that it forgot, a preferred replica, a log that begins later.
-7. A plan that has nothing to wait for but answers and changes is not made again before one of them comes: a poll asks
-   several times.
+   metadata is requested.
+3. One fetch is in flight per node. The next one is planned from the *fetch offset*, the end of the last batch received,
+   so it can be sent before those records are decoded.
+4. ``fetch_buffer_bytes`` bounds what is requested and what is held, together: sending reserves the request's limit, a
+   response replaces the reservation by its actual size, and returning the records releases that. Each node's limit is
+   its share, so that no node starves; nodes that found no room come first next time. An oversized first batch may
+   exceed the bound, alone.
+   Requests for many partitions are capped at 8 MiB: such responses were read faster than 50 MiB ones (a fifth less
+   processor time for 1,000 partitions), because their memory is reused, and they need a third of the memory.
+   What paused partitions hold counts, but does not block the others for ever: if nothing else is held, one request for
+   a partition's share may be sent.
+5. Only partitions that changed are planned again (the journal of ``SubscriptionState``), so planning costs what changed
+   and not what is assigned. A partition that may not be fetched leaves the request, and so the session.
+6. If several responses of a node in a row bring nothing, each before its wait is over, the next request is delayed by
+   an increasing backoff (KIP-580): a broken broker must not keep the client busy. The first ones are not counted, as a
+   healthy broker has reasons for one or two: an evicted session, a preferred replica, a log that starts later.
+7. A plan that can only change by a response or by the journal is not made again before one of these arrives, because a
+   poll plans several times.
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
 
 MAX_BUFFERED_FETCHES = 2
-"""Answers of one partition that may wait; with more it is left out of requests."""
+"""The most buffered fetches of one partition; a partition that has them is left out of requests."""
 
-_LARGEST_ANSWER = 8 << 20
-"""A request asks for no more bytes however many partitions it names, unless eight of them may bring more."""
+_LARGEST_RESPONSE = 8 << 20
+"""Limit (bytes) of a request, however many partitions it names; higher if eight full partitions are more."""
 
 _FULL_PARTITIONS = 8
 
 
 class ByteBudget:
-    """Bytes asked for (``reserved``) and bytes ``held``, some of them for paused partitions (``paused``); one limit."""
+    """Bytes ``reserved`` for responses and bytes ``held``, of these ``paused`` for paused partitions; one limit."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -66,7 +67,7 @@ class ByteBudget:
         self.held += size_bytes
 
     def pause(self, size_bytes: int) -> None:
-        """Count so much of what is held as held for paused partitions; less if the number is negative."""
+        """Count held bytes as those of paused partitions; no longer if the number is negative."""
         self.paused += size_bytes
 
     def reserve(self, size_bytes: int) -> None:
@@ -83,7 +84,7 @@ class ByteBudget:
 
 
 class PlannedFetch(NamedTuple):
-    """One request to be sent: to whom, what, its limit in bytes, and what of that is reserved."""
+    """A request to send: node, content, limit in bytes, and how many of these are reserved."""
 
     node_id: int
     session: SessionRequest
@@ -92,7 +93,7 @@ class PlannedFetch(NamedTuple):
 
 
 class _Node:
-    """What is to be fetched from one node, and what has changed since its last request."""
+    """A node to fetch from: its partitions, and those that changed since its last request."""
 
     __slots__ = ("changed", "idle", "in_flight", "not_before", "session", "wanted")
 
@@ -128,18 +129,18 @@ class FetchPlanner:
 
     Args:
         subscriptions: the partitions' states; the planner reads them.
-        leader: metadata's answer for a partition.
-        topic_id: metadata's topic id, 16 zero bytes if unknown.
-        unavailable_until: time before which a node cannot be talked to (0.0 if it can).
+        leader: returns a partition's leader according to metadata.
+        topic_id: returns a topic's id according to metadata, 16 zero bytes if unknown.
+        unavailable_until: returns the time (seconds) until which a node is in backoff, 0.0 if it is not.
         max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
         buffer_bytes: ``fetch_buffer_bytes``.
-        incremental: whether sessions are used.
-        backoff: of a node whose answers bring nothing.
+        incremental: True to use fetch sessions.
+        backoff: delays requests to a node whose responses bring nothing.
 
     Attributes:
         budget: the memory in use.
-        wants_metadata: a partition has no leader, or its preferred replica vanished; whoever asks for metadata
-            clears it.
+        wants_metadata: True if a partition has no leader, or its preferred replica is gone;
+            :meth:`metadata_requested` clears it.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class FetchPlanner:
         self._unavailable_until = unavailable_until
         self._max_partition_bytes = max_partition_bytes
         self._max_bytes = max_bytes
-        self._largest = max(_LARGEST_ANSWER, _FULL_PARTITIONS * max_partition_bytes)
+        self._largest = max(_LARGEST_RESPONSE, _FULL_PARTITIONS * max_partition_bytes)
         self._incremental = incremental
         self._backoff = backoff or Backoff(0.1, 1.0)
         self._nodes: dict[int, _Node] = {}
@@ -176,13 +177,13 @@ class FetchPlanner:
     # -- inputs ------------------------------------------------------------------------------------------------------
 
     def on_changed(self, partitions: Iterable[TopicPartition], now: float) -> None:
-        """Look at these partitions again."""
+        """Plan these partitions again."""
         self._settled = False
         for tp in partitions:
             self._place(tp, now)
 
     def recover(self, pending: Collection[int]) -> None:
-        """Ctrl-C fell into something: what is under way is what has a request, to the ``pending`` nodes."""
+        """Recover from an interrupt: only the ``pending`` nodes have a request, so only they have a fetch in flight."""
         self._settled = False
         for node_id, node in self._nodes.items():
             node.changed.update(node.wanted)
@@ -192,12 +193,12 @@ class FetchPlanner:
         self.budget.recount(sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight))
 
     def is_current(self, planned: PlannedFetch) -> bool:
-        """Whether it is what the node's next answer is for."""
+        """Return whether this is the fetch that the node's next response belongs to."""
         node = self._nodes.get(planned.node_id)
         return node is None or node.in_flight is planned
 
     def on_response(self, node_id: int) -> PlannedFetch | None:
-        """The answer of a node came, or its request failed: its reservation is over."""
+        """End a node's fetch, whose response has arrived or which has failed, and release its reservation."""
         node = self._nodes.get(node_id)
         planned = None if node is None else node.finish()
         if planned is not None:
@@ -206,32 +207,32 @@ class FetchPlanner:
         return planned
 
     def on_progress(self, node_id: int) -> None:
-        """A node's answer brought something, or took its time: nothing holds up the next request."""
+        """Let the next request to a node leave at once: its response brought something, or waited for data."""
         node = self._nodes.get(node_id)
         if node is not None:
             node.on_progress()
 
     def on_idle(self, node_id: int, now: float, *, free: int) -> None:
-        """Pause before the next request to a node: its answer brought nothing, or there was none.
+        """Delay the next request to a node: its response brought nothing, or its request failed.
 
         Args:
-            free: answers in a row, of any such kind, that need no pause.
+            free: this many such responses in a row cause no delay.
         """
         node = self._nodes.get(node_id)
         if node is not None:
             node.on_idle(now, self._backoff, free)
 
     def session(self, node_id: int) -> FetchSessionHandler | None:
-        """The session with a node, None if there is none."""
+        """Return the session with a node, None if there is none."""
         node = self._nodes.get(node_id)
         return None if node is None else node.session
 
     def sessions(self) -> list[FetchSessionHandler]:
-        """All sessions."""
+        """Return all sessions."""
         return [node.session for node in self._nodes.values()]
 
     def in_flight(self, node_id: int) -> bool:
-        """Whether a fetch to the node is under way."""
+        """Return whether a fetch from the node is in flight."""
         node = self._nodes.get(node_id)
         return node is not None and node.in_flight is not None
 
@@ -242,11 +243,11 @@ class FetchPlanner:
     # -- output ------------------------------------------------------------------------------------------------------
 
     def next_due_at(self) -> float:
-        """When :meth:`plan` may find something that no event announces: a pause that ends."""
+        """Return when a backoff ends, so that :meth:`plan` may find something without an event."""
         return min(self._delayed[0][0] if self._delayed else float("inf"), self._retry_nodes_at)
 
     def plan(self, now: float) -> list[PlannedFetch]:
-        """The requests to send now. Each must be answered by :meth:`on_response` in the end."""
+        """Return the requests to send now. Each of them must be ended by :meth:`on_response`."""
         if self._settled and not (self._delayed and self._delayed[0][0] <= now):
             return []
         while self._delayed and self._delayed[0][0] <= now:
@@ -281,12 +282,12 @@ class FetchPlanner:
         if without_room and planned:
             first = {node_id: self._nodes[node_id] for node_id in without_room}
             self._nodes = first | self._nodes
-        # Room comes back and a node's pause ends without a word to us.
+        # No event announces that memory is free again, or that a node's backoff is over.
         self._settled = not without_room and self._retry_nodes_at == float("inf")
         return planned
 
     def _share(self) -> int:
-        """Limit of one request: what leaves room for one more of each node's to be held meanwhile, and not too much."""
+        """Return the limit of one request: it leaves room to hold one more response of every node."""
         active = sum(1 for node in self._nodes.values() if node.wanted) or 1
         share = max(self.budget.limit // (2 * active), self._max_partition_bytes)
         return min(self._max_bytes, share, self._largest)
@@ -312,7 +313,7 @@ class FetchPlanner:
     # -- placing -----------------------------------------------------------------------------------------------------
 
     def _place(self, tp: TopicPartition, now: float) -> None:
-        """Find the node that a partition is to be fetched from, if it is to be fetched now."""
+        """Assign a partition to the node to fetch it from, or to none if it may not be fetched now."""
         state = self._subscriptions.get(tp)
         target = self._target(state, now) if state is not None else None
         old = self._node_of.get(tp)
@@ -336,11 +337,11 @@ class FetchPlanner:
         if not state.is_fetchable or state.fetch_blocked or state.buffered_fetches >= MAX_BUFFERED_FETCHES:
             return None
         if state.fetch_not_before > now:
-            self._look_again(tp, state.fetch_not_before)
+            self._plan_again_at(tp, state.fetch_not_before)
             return None
         if state.preferred_replica >= 0:
             if now < state.preferred_until and self._unavailable_until(state.preferred_replica) <= now:
-                self._look_again(tp, state.preferred_until)
+                self._plan_again_at(tp, state.preferred_until)
                 return state.preferred_replica
             self.wants_metadata |= now < state.preferred_until
             state.forget_preferred_replica()
@@ -350,7 +351,7 @@ class FetchPlanner:
             return None
         return leader
 
-    def _look_again(self, tp: TopicPartition, at: float) -> None:
+    def _plan_again_at(self, tp: TopicPartition, at: float) -> None:
         if self._delayed_until.get(tp) != at:
             self._delayed_until[tp] = at
             heapq.heappush(self._delayed, (at, tp))

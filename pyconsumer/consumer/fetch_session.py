@@ -1,19 +1,19 @@
-"""A fetch session with one broker (KIP-227, topic ids KIP-516): what has to be said again, and what is remembered.
+"""A fetch session with one broker (KIP-227, topic ids KIP-516).
 
-A core: it plans the content of requests and judges answers; it sends nothing and knows neither clock nor positions.
+A core: it plans the content of requests and checks responses; it sends nothing and knows neither clock nor positions.
 
 Rules
 
-1. A session is (id, epoch). (0, 0) asks for everything and for a new session; (id, n > 0) tells only what changed;
+1. A session is (id, epoch). (0, 0) requests everything and a new session; (id, n > 0) sends only what changed;
    (id, 0) closes the session ``id`` and opens a new one; epoch -1 closes it and opens none.
-2. After an accepted full answer with a session id the next epoch is 1; then 2, 3, ... and 1 again after 2147483647.
-   An accepted answer with id 0 means that the broker keeps no session: back to (0, 0).
-3. FETCH_SESSION_ID_NOT_FOUND: the broker forgot us, (0, 0). Any other error, an answer that does not fit what was
-   asked, or a lost connection: (id, 0). Such an answer is rejected as a whole.
-4. A full answer holds exactly the partitions asked for; an incremental one only partitions of the session. An empty
-   full answer with a throttle time is a throttle signal.
-5. Topic ids are used when each topic of the session has one; when that changes, the session is opened anew. A topic
-   that was deleted and created again has another id: the old one is forgotten and the new one added in one request.
+2. After an accepted full response with a session id the next epoch is 1; then 2, 3, ... and 1 again after 2147483647.
+   An accepted response with id 0 means that the broker keeps no session: back to (0, 0).
+3. FETCH_SESSION_ID_NOT_FOUND: the broker evicted the session, (0, 0). Any other error, a response that does not match
+   the request, or a lost connection: (id, 0). Such a response is rejected as a whole.
+4. A full response contains exactly the requested partitions; an incremental one only partitions of the session. An
+   empty full response with a throttle time is a throttle signal.
+5. Topic ids are used if every topic of the session has one; when that changes, a new session is opened. A topic that
+   was deleted and created again has another id: one request forgets the old id and adds the new one.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from pyconsumer.errors import Errors, error_name
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FetchSessionHandler", "SessionAnswer", "SessionPartition", "SessionRequest"]
 
-_FETCH_SESSION_ID_NOT_FOUND: Final = 70
 _MAX_EPOCH: Final = 0x7FFFFFFF
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
 class SessionPartition(NamedTuple):
-    """What is asked for one partition; ``fetch_epoch`` is ours and never sent (see ``PartitionState``)."""
+    """The request for one partition; ``fetch_epoch`` is ours and never sent (see ``TopicPartitionState``)."""
 
     topic_id: bytes
     fetch_offset: int
@@ -42,12 +42,12 @@ class SessionPartition(NamedTuple):
     fetch_epoch: int
 
     def same_request(self, other: SessionPartition) -> bool:
-        """Whether the broker would be told the same."""
+        """Return whether both send the same to the broker."""
         return self[:4] == other[:4]
 
 
 class SessionRequest(NamedTuple):
-    """Content of a fetch request: partitions to send and to forget, and the session that they belong to."""
+    """Content of a fetch request: partitions to send and to forget, and their session."""
 
     session_id: int
     epoch: int
@@ -61,7 +61,7 @@ class SessionRequest(NamedTuple):
 
 
 class SessionAnswer(NamedTuple):
-    """A judged answer: the partitions with what was asked for each, or what is wrong with the whole."""
+    """A checked response: its partitions with the request for each, or the problem with the whole."""
 
     partitions: list[tuple[TopicPartition, PartitionData, SessionPartition]]
     problem: str | None = None
@@ -77,10 +77,10 @@ class FetchSessionHandler:
 
     Args:
         node_id: the broker.
-        incremental: False asks for everything every time and lets the broker keep no session.
+        incremental: False requests everything every time, without a session at the broker.
 
     Attributes:
-        partitions: all partitions of the session with what the broker knows of them, or will after the next request.
+        partitions: all partitions of the session, as the broker knows them after the next request.
     """
 
     def __init__(self, node_id: int, *, incremental: bool = True) -> None:
@@ -96,7 +96,7 @@ class FetchSessionHandler:
     def plan(
         self, changed: Mapping[TopicPartition, SessionPartition], removed: Iterable[TopicPartition]
     ) -> SessionRequest:
-        """The next request.
+        """Plan the next request.
 
         Args:
             changed: partitions that join the session or may have changed since the last request.
@@ -132,7 +132,7 @@ class FetchSessionHandler:
         return SessionRequest(self.session_id, self.next_epoch, to_send, to_forget, use_topic_ids)
 
     def close_request(self) -> SessionRequest | None:
-        """The request that closes the session at the broker; None if there is none."""
+        """Return the request that closes the session at the broker; None if there is no session."""
         if self.session_id == 0:
             return None
         request = SessionRequest(self.session_id, -1, {}, [], self._used_topic_ids)
@@ -140,21 +140,21 @@ class FetchSessionHandler:
         return request
 
     def on_response(self, response: FetchResponse, api_version: int) -> SessionAnswer:
-        """Judge an answer; what follows for the next request is in :attr:`session_id` and :attr:`next_epoch`."""
+        """Check a response, and set :attr:`session_id` and :attr:`next_epoch` for the next request."""
         was_full = self.next_epoch <= 0
         if response.error_code:
-            if response.error_code == _FETCH_SESSION_ID_NOT_FOUND:
+            if response.error_code == Errors.FETCH_SESSION_ID_NOT_FOUND:
                 self.session_id, self.next_epoch = 0, self._first_epoch
             else:
                 self.on_failure()
-            return SessionAnswer([], f"error code {response.error_code}")
+            return SessionAnswer([], error_name(response.error_code))
         found, problem = self._resolve(response, api_version)
         if was_full and not found and problem is None and response.throttle_time_ms > 0:
             self.session_id, self.next_epoch = 0, self._first_epoch
             return SessionAnswer([], "throttled", throttled=True)
         if problem is None and was_full and len(found) != len(self.partitions):
             missing = self.partitions.keys() - {tp for tp, _, _ in found}
-            problem = f"a full answer lacks {', '.join(map(str, sorted(missing)))}"
+            problem = f"a full response lacks {', '.join(map(str, sorted(missing)))}"
         if problem is not None:
             if was_full:
                 self.session_id, self.next_epoch = 0, self._first_epoch
@@ -170,7 +170,7 @@ class FetchSessionHandler:
         return SessionAnswer(found)
 
     def on_failure(self) -> None:
-        """The request failed, or its answer was no good: close the session and open a new one."""
+        """Open a new session with the next request: this one failed, or its response was rejected."""
         self.next_epoch = self._first_epoch
 
     @property
@@ -180,19 +180,19 @@ class FetchSessionHandler:
     def _resolve(
         self, response: FetchResponse, api_version: int
     ) -> tuple[list[tuple[TopicPartition, PartitionData, SessionPartition]], str | None]:
-        """Match the answer's partitions with those of the session; the second value is what does not fit."""
+        """Match the partitions of a response with those of the session; the second value is a mismatch, or None."""
         found: list[tuple[TopicPartition, PartitionData, SessionPartition]] = []
         seen: set[TopicPartition] = set()
         by_id = api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         for topic in response.responses:
             name = self._names.get(topic.topic_id) if by_id else topic.topic
             if name is None:
-                return [], f"topic id {uuid_to_str(topic.topic_id)} was not asked for"
+                return [], f"topic id {uuid_to_str(topic.topic_id)} was not requested"
             for data in topic.partitions:
                 tp = TopicPartition(name, data.partition_index)
                 asked = self.partitions.get(tp)
                 if asked is None or (by_id and asked.topic_id != topic.topic_id):
-                    return [], f"{tp} was not asked for"
+                    return [], f"{tp} was not requested"
                 if tp in seen:
                     return [], f"{tp} comes twice"
                 seen.add(tp)

@@ -1,11 +1,11 @@
-"""Fetching: sends what the planner plans, judges what comes back, and hands records out. A thin driver round cores.
+"""Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
 
-The journey of a record set: :class:`FetchPlanner` says what to ask of which node; the answer passes its
-:class:`FetchSession`; each partition's part is matched with the partition's fetch epoch, its batch headers are scanned
-and it joins the :class:`FetchBuffer`; the next fetch leaves; then, and only for records that a poll returns, batches
-are checked, decompressed and decoded.
+The journey of a record set: :class:`FetchPlanner` decides what to request from which node; the node's
+:class:`FetchSessionHandler` checks the response; each partition's part is matched with the partition's fetch epoch, its
+batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and only for records
+that a poll returns, batches are checked, decompressed and decoded.
 
-What each error code of a partition leads to is the table ``_ACTIONS``.
+The table ``_ERROR_ACTIONS`` says what each error code of a partition leads to.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
-from pyconsumer.errors import KafkaError, OffsetsOutOfRangeError
+from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.messages.fetch import (
@@ -44,56 +44,71 @@ from pyconsumer.structs import BrokerMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
 
-__all__ = ["Fetcher", "fetch_request"]
+__all__ = ["ErrorAction", "Fetcher", "action_for", "fetch_request"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
 
-class _Action(Enum):
-    """What an error code of a partition leads to."""
+class ErrorAction(Enum):
+    """Reaction of the fetcher to an error code of a partition."""
 
-    REFRESH = "ask for metadata, forget the preferred replica, try again after the backoff"
+    REFRESH = "request metadata, forget the preferred replica, try again after the backoff"
     RETRY = "try again after the backoff"
-    RESET = "reset the position, or raise if there is no policy"
+    RESET = "reset the position, or raise if there is no reset policy"
     RAISE = "raise at the partition's turn"
 
 
-_ACTIONS: Final[dict[int, _Action]] = {
-    1: _Action.RESET,  # OFFSET_OUT_OF_RANGE
-    2: _Action.RAISE,  # CORRUPT_MESSAGE
-    3: _Action.REFRESH,  # UNKNOWN_TOPIC_OR_PARTITION
-    5: _Action.REFRESH,  # LEADER_NOT_AVAILABLE
-    6: _Action.REFRESH,  # NOT_LEADER_OR_FOLLOWER
-    9: _Action.REFRESH,  # REPLICA_NOT_AVAILABLE
-    29: _Action.RAISE,  # TOPIC_AUTHORIZATION_FAILED
-    56: _Action.REFRESH,  # KAFKA_STORAGE_ERROR
-    74: _Action.REFRESH,  # FENCED_LEADER_EPOCH
-    75: _Action.RETRY,  # UNKNOWN_LEADER_EPOCH: the broker is behind us
-    78: _Action.REFRESH,  # OFFSET_NOT_AVAILABLE
-    100: _Action.REFRESH,  # UNKNOWN_TOPIC_ID
-    103: _Action.REFRESH,  # INCONSISTENT_TOPIC_ID
-    -1: _Action.RETRY,  # UNKNOWN_SERVER_ERROR
+_ERROR_ACTIONS: Final[dict[int, ErrorAction]] = {
+    Errors.UNKNOWN_SERVER_ERROR: ErrorAction.RETRY,
+    Errors.OFFSET_OUT_OF_RANGE: ErrorAction.RESET,
+    Errors.CORRUPT_MESSAGE: ErrorAction.RAISE,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: ErrorAction.REFRESH,
+    Errors.LEADER_NOT_AVAILABLE: ErrorAction.REFRESH,
+    Errors.NOT_LEADER_OR_FOLLOWER: ErrorAction.REFRESH,
+    Errors.REPLICA_NOT_AVAILABLE: ErrorAction.REFRESH,
+    Errors.TOPIC_AUTHORIZATION_FAILED: ErrorAction.RAISE,
+    Errors.KAFKA_STORAGE_ERROR: ErrorAction.REFRESH,
+    Errors.FENCED_LEADER_EPOCH: ErrorAction.REFRESH,
+    Errors.UNKNOWN_LEADER_EPOCH: ErrorAction.RETRY,  # the broker's metadata is older than ours
+    Errors.OFFSET_NOT_AVAILABLE: ErrorAction.REFRESH,
+    Errors.UNKNOWN_TOPIC_ID: ErrorAction.REFRESH,
+    Errors.INCONSISTENT_TOPIC_ID: ErrorAction.REFRESH,
 }
-_WARN: Final = frozenset((3, -1, 100, 103))
-_SESSION_ERRORS: Final = frozenset((70, 71, 106))
-"""FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+
+
+def action_for(code: int, *, retriable: bool) -> ErrorAction:
+    """Return what to do about an error code of a partition; ``retriable`` decides about codes of newer brokers."""
+    return _ERROR_ACTIONS.get(code) or (ErrorAction.REFRESH if retriable else ErrorAction.RAISE)
+
+
+_WARN: Final = frozenset(
+    (
+        Errors.UNKNOWN_SERVER_ERROR,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        Errors.UNKNOWN_TOPIC_ID,
+        Errors.INCONSISTENT_TOPIC_ID,
+    )
+)
+_SESSION_ERRORS: Final = frozenset(
+    (Errors.FETCH_SESSION_ID_NOT_FOUND, Errors.INVALID_FETCH_SESSION_EPOCH, Errors.FETCH_SESSION_TOPIC_ID_ERROR)
+)
 _FREE_SESSION_ERRORS: Final = 1
-"""Errors of a session in a row after which a new one is opened at once: a broker forgets sessions when it has many."""
-_FREE_EMPTY_ANSWERS: Final = 2
-"""Answers in a row, with nothing and before their wait is over, that are followed by the next fetch at once."""
+"""After this many session errors in a row a new session is still opened at once: a busy broker evicts sessions."""
+_FREE_EMPTY_RESPONSES: Final = 2
+"""This many responses in a row may be empty and early before the next fetch is delayed."""
 
 
 class Fetcher:
-    """Gets records.
+    """Fetches records into the buffer.
 
     Args:
         context: settings, client, metadata, subscriptions and clock of the consumer.
         metrics: the consumer's counters.
 
     Attributes:
-        buffer: what is fetched and not handed out.
-        planner: what is asked for.
-        offsets: resets, validation and lookups.
+        buffer: the records that have been fetched and not returned.
+        planner: plans the requests.
+        offsets: resets and validates positions, and finds offsets by time.
     """
 
     def __init__(
@@ -107,13 +122,14 @@ class Fetcher:
         self._subscriptions = subscriptions
         self._metrics = metrics
         self._retry_backoff = config.retry_backoff_ms / 1000
-        # Half of its wait: clocks differ by a little, and a loop at that pace costs nothing.
+        # A response is early if it comes in less than half of its wait. Half, because clocks differ a little, and a
+        # loop at that pace costs nothing.
         self._early = config.fetch_max_wait_ms / 1000 / 2
         self._seen_update = -1
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
         self._is_awaited = False
-        self._queued = 0  # fetches that nobody was told of
+        self._queued = 0  # fetches sent since the last call of send_fetches
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
@@ -136,7 +152,7 @@ class Fetcher:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send_fetches(self) -> int:
-        """Queue a fetch to every node that should have one; how many since the last call. No I/O happens here."""
+        """Queue a fetch for every node that should have one, without I/O; return how many since the last call."""
         now = self._clock.now()
         self.apply_changes(now)
         planned = self.planner.plan(now)
@@ -149,14 +165,14 @@ class Fetcher:
         return queued
 
     def apply_changes(self, now: float) -> None:
-        """Let metadata and the journal of the subscription take effect on positions, buffers and plans."""
+        """Apply new metadata and the journal of the subscription to positions, buffers and plans."""
         if self._metadata.update_count != self._seen_update:
             self._seen_update = self._metadata.update_count
             for state in list(self._subscriptions.states()):
                 self._subscriptions.on_leader(state.topic_partition, self._leader(state.topic_partition))
                 self._subscriptions.note_changed(state.topic_partition)
             self._subscriptions.on_leaders(self._leader)
-        # Dropping a buffered answer is itself a change: twice is enough, as the second round drops nothing.
+        # Dropping a buffered fetch is itself a change. Two rounds are enough: the second one drops nothing.
         for _ in range(2):
             changed = self._subscriptions.take_changed()
             if not changed:
@@ -176,7 +192,7 @@ class Fetcher:
         self._requests[planned.node_id] = future
 
     def recover(self) -> None:
-        """Ctrl-C fell into something, so that nobody knows how far it got: fetch again from the positions."""
+        """Fetch again from the positions, after Ctrl-C has interrupted an operation at an unknown point."""
         self._is_awaited = False
         self._seen_update = -1
         self.buffer.clear()
@@ -185,10 +201,10 @@ class Fetcher:
         self._subscriptions.retry_now()
 
     def close_sessions(self) -> list[RequestFuture[ClientResponse]]:
-        """Queue requests that close our sessions, at brokers that can answer at once.
+        """Queue requests that close our sessions, at brokers that can respond at once.
 
-        One that holds a fetch of ours does not read the next request before it has answered that; it closes the
-        session by itself in time.
+        A broker that holds one of our fetches reads no further request before it has answered that one. Its session
+        is evicted in time.
         """
         sent = []
         for session in self.planner.sessions():
@@ -201,15 +217,15 @@ class Fetcher:
             sent.append(self._client.send(session.node_id, FetchRequest, message))
         return sent
 
-    # -- answers -----------------------------------------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------------------------------
 
     def _on_done(self, planned: PlannedFetch, future: RequestFuture[ClientResponse]) -> None:
         session = self.planner.session(planned.node_id)
         if session is None:
-            _log.error("a fetch answer of node %d came without a session; it is ignored", planned.node_id)
+            _log.error("ignored a fetch response of node %d without a session", planned.node_id)
             return
         if not self.planner.is_current(planned):
-            return  # given up, see recover
+            return  # abandoned by recover()
         self.planner.on_response(planned.node_id)
         if future.exception is not None:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=0)
@@ -220,32 +236,32 @@ class Fetcher:
         response = future.value
         message = response.message
         assert isinstance(message, FetchResponse)
-        answer = session.on_response(message, response.api_version)
-        if not answer.accepted:
+        result = session.on_response(message, response.api_version)
+        if not result.accepted:
             free = _FREE_SESSION_ERRORS if message.error_code in _SESSION_ERRORS else 0
             self.planner.on_idle(planned.node_id, self._clock.now(), free=free)
-            if not answer.throttled:
-                _log.info("fetch session with node %d starts anew: %s", planned.node_id, answer.problem)
+            if not result.throttled:
+                _log.info("the fetch session with node %d is opened again: %s", planned.node_id, result.problem)
             return
         size = 0
         progress = response.latency >= self._early
-        for tp, data, asked in answer.partitions:
+        for tp, data, asked in result.partitions:
             size += len(data.records or b"")
             progress |= self._on_partition(tp, data, asked, planned.node_id)
         if progress:
             self.planner.on_progress(planned.node_id)
         else:
-            self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_ANSWERS)
-        self._take_leader_hints(message, answer.partitions)
+            self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
+        self._apply_leader_hints(message, result.partitions)
         self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
         if self._is_awaited:
             self._queued = self.send_fetches()
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """While a poll waits for records, each answer is followed by the next request at once.
+        """Send the next request as soon as a response has arrived, while a poll waits for records.
 
-        Otherwise that would leave a moment later, in which the broker has nothing to do.
+        Otherwise the next poll would send it, and the broker would have nothing to do until then.
         """
         self._is_awaited = True
         try:
@@ -254,7 +270,7 @@ class Fetcher:
             self._is_awaited = False
 
     def _on_failure(self, node_id: int, error: KafkaError) -> None:
-        """A request got no answer. Positions stay; a later plan fetches again."""
+        """Handle a request that failed. Positions stay; a later plan fetches again."""
         if error.retriable:
             _log.debug("fetch from node %d failed: %s", node_id, error)
             if error.invalid_metadata:
@@ -264,7 +280,7 @@ class Fetcher:
             self._error = error
 
     def raise_error(self) -> None:
-        """Raise what no retry can help: a refused login, or a broker too old. Once."""
+        """Raise an error that no retry can help, once: credentials that were rejected, or a broker that is too old."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -272,19 +288,19 @@ class Fetcher:
 
     @property
     def has_error(self) -> bool:
-        """Whether :meth:`raise_error` would raise."""
+        """True if :meth:`raise_error` would raise."""
         return self._error is not None or self.offsets.has_error
 
     def _on_partition(self, tp: TopicPartition, data: PartitionData, asked: SessionPartition, node_id: int) -> bool:
-        """Take a partition's part of an answer.
+        """Handle a partition's part of a response.
 
         Returns:
-            Whether that is a step forward: records, or an error that the partition waits for or raises. If not, the
-            next fetch would ask the same.
+            True if it is progress: records, or an error that the partition backs off for or raises. If False, the next
+            fetch would request the same again.
         """
         state = self._subscriptions.get(tp)
         if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
-            _log.debug("%s: an answer for offset %d is stale and ignored", tp, asked.fetch_offset)
+            _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
             return True
         if data.error_code:
             return self._on_error(state, data.error_code, asked.fetch_offset, node_id)
@@ -312,30 +328,30 @@ class Fetcher:
         return fetch.cursor.end_offset > asked.fetch_offset
 
     def _on_error(self, state: TopicPartitionState, code: int, offset: int, node_id: int) -> bool:
-        """Do what an error asks for; whether the partition is not fetched again at once. Arguments as of the caller."""
+        """Handle a partition's error; return False if the partition may be fetched again at once."""
         tp = state.topic_partition
         error = errors.for_code(code, f"fetch of {tp} at offset {offset} from node {node_id}")
-        action = _ACTIONS.get(code) or (_Action.REFRESH if error.retriable else _Action.RAISE)
+        action = action_for(code, retriable=error.retriable)
         _log.log(logging.WARNING if code in _WARN else logging.DEBUG, "%s", error)
         self._subscriptions.move_to_end(tp)
         self._subscriptions.note_changed(tp)
-        if action is _Action.RESET:
+        if action is ErrorAction.RESET:
             if state.preferred_replica == node_id and self._leader(tp).leader != node_id:
                 state.forget_preferred_replica()  # a follower may lag; the leader decides
                 return False
             self._queue_out_of_range(state, offset)
             return False
-        if action is _Action.RAISE:
+        if action is ErrorAction.RAISE:
             self._queue_error(state, error)
         else:
             state.back_off(self._clock.now() + self._retry_backoff)
-            if action is _Action.REFRESH:
+            if action is ErrorAction.REFRESH:
                 state.forget_preferred_replica()
                 self._metadata.request_update()
         return True
 
     def _queue_error(self, state: TopicPartitionState, error: Exception) -> None:
-        """Raise an error at the partition's turn: what was fetched before is handed out first."""
+        """Raise an error at the partition's turn: records that were fetched before it are returned first."""
         self.buffer.add(CompletedFetch(state, fetch_offset=state.fetch_offset, error=lambda: error))
 
     def _queue_out_of_range(self, state: TopicPartitionState, offset: int) -> None:
@@ -343,11 +359,13 @@ class Fetcher:
 
         def on_turn() -> Exception | None:
             if state.position != offset:
-                _log.debug("%s: offset %d was out of range, but the position is %s now", tp, offset, state.position)
+                _log.debug(
+                    "%s: offset %d was out of range, but the position has moved to %s", tp, offset, state.position
+                )
                 return None
             policy = self._subscriptions.default_reset
             if policy.name != "none":
-                _log.info("%s: offset %d is out of range, resetting (%s)", tp, offset, policy)
+                _log.info("%s: offset %d is out of range, resetting the position (%s)", tp, offset, policy)
                 self._subscriptions.request_reset(tp)
                 return None
             return OffsetsOutOfRangeError(
@@ -358,10 +376,10 @@ class Fetcher:
 
         self.buffer.add(CompletedFetch(state, fetch_offset=offset, error=on_turn))
 
-    def _take_leader_hints(
+    def _apply_leader_hints(
         self, message: FetchResponse, partitions: Iterable[tuple[TopicPartition, PartitionData, SessionPartition]]
     ) -> None:
-        """Use the leaders that the answer names beside errors (KIP-951)."""
+        """Apply the leaders that the response names beside errors (KIP-951)."""
         leaders = {
             tp: (data.current_leader.leader_id, data.current_leader.leader_epoch)
             for tp, data, _ in partitions
@@ -377,7 +395,7 @@ class Fetcher:
                 state.back_off(0.0)
             self._subscriptions.note_changed(tp)
 
-    # -- what the cores ask ------------------------------------------------------------------------------------------
+    # -- used by the cores -------------------------------------------------------------------------------------------
 
     def _leader(self, tp: TopicPartition) -> LeaderAndEpoch:
         return current_leader(self._metadata, tp)
@@ -391,7 +409,7 @@ class Fetcher:
 def fetch_request(
     config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int, *, wait: bool = True
 ) -> FetchRequest:
-    """Return the message of a session's request; the broker answers it at once unless it may ``wait`` for data."""
+    """Return the message for a session's request. Without ``wait`` the broker responds at once."""
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics: dict[tuple[str, bytes], FetchTopic] = {}
     for tp, asked in session.to_send.items():
@@ -410,7 +428,7 @@ def fetch_request(
     forgotten: dict[tuple[str, bytes], ForgottenTopic] = {}
     for tp, topic_id in session.to_forget:
         if not by_id and tp in session.to_send:
-            continue  # by name, a topic made anew is the same topic
+            continue  # by name, a topic that was created again is the same topic
         key = (tp.topic, topic_id)
         if key not in forgotten:
             forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[])

@@ -1,4 +1,4 @@
-"""One thread at a time, in the process that made the consumer. A guard, not a lock: it refuses, it never waits."""
+"""``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ class AccessGuard:
         finally:
             guard.release()
 
-    with ``acquire`` inside ``try``: Ctrl-C may come between its taking the guard and its return. Who is inside is
-    written in the step that claims the guard (``dict.setdefault``), so an interrupted thread finds itself, not a
-    stranger. Ctrl-C may also come just before a release, which then never happens. So a call that seems to be nested
-    looks at the stack whether the outer one is really there.
+    with ``acquire`` inside ``try``, because Ctrl-C may come after the guard is acquired and before ``acquire`` returns.
+    The owner is stored by the same atomic operation that acquires the guard (``dict.setdefault``), so an interrupted
+    thread finds itself and not a stranger. Ctrl-C may also come just before a release, which then never happens. So a
+    call that seems to be nested checks the stack for the outer one.
 
-    No system call is made: a fork is noticed by a count that each child process raises.
+    No system call is made: each child process increases a counter after a fork, which is compared.
 
     Args:
-        user: the object whose methods are guarded; by default nested calls are believed.
+        user: the object whose methods are guarded; without one, nested calls are not checked.
         name: its name in messages.
         on_interrupt: called when Ctrl-C, or another exception that is no ``Exception``, has left a call.
     """
@@ -72,7 +72,7 @@ class AccessGuard:
     ) -> None:
         self._user = None if user is None else weakref.ref(user)
         self._owner: dict[None, int] = {}
-        #: How many calls are nested now.
+        #: Number of calls that are nested now.
         self.depth = 0
         self._pid = os.getpid()
         self._forks = _forks
@@ -84,16 +84,16 @@ class AccessGuard:
 
     @property
     def forked(self) -> bool:
-        """Whether this is another process than the one that made the consumer."""
+        """True in a process that was forked from the one that created the consumer."""
         return self._forks != _forks
 
     @property
     def owner(self) -> int:
-        """Id of the thread inside, :data:`NO_THREAD` if there is none."""
+        """Id of the thread that holds the guard, :data:`NO_THREAD` if none does."""
         return self._owner.get(None, NO_THREAD)
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
-        """Call a function at the beginning of each call from now on, to end what runs without calls; None: no more."""
+        """Set a function to call at the start of each call; None for none."""
         self._on_enter = callback
 
     def close(self) -> None:
@@ -104,11 +104,13 @@ class AccessGuard:
         """Enter a call. ``release`` must follow, also when this raises.
 
         Raises:
-            ConcurrentAccessError: another thread is inside one, or this is another process after a fork.
-            IllegalStateError: it is closed.
+            ConcurrentAccessError: another thread is inside a call, or this is a forked process.
+            IllegalStateError: the guard is closed.
         """
         if self._forks != _forks:
-            raise ConcurrentAccessError(f"this {self._name} belongs to process {self._pid}; make a new one after fork")
+            raise ConcurrentAccessError(
+                f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
+            )
         me = get_ident()
         owner = self._owner.setdefault(None, me)
         if owner != me:
@@ -125,7 +127,7 @@ class AccessGuard:
             raise IllegalStateError(f"this {self._name} is closed")
 
     def release(self) -> None:
-        """Leave a call; nothing happens in a thread that is not inside."""
+        """Leave a call. Does nothing in a thread that is not inside one."""
         if self._owner.get(None) != get_ident():
             return
         self.depth -= 1
@@ -134,7 +136,7 @@ class AccessGuard:
             self._owner.clear()
 
     def _is_nested(self) -> bool:
-        """Whether a method of the user is on the stack besides the one that is being entered and its own helpers."""
+        """Return whether the stack has a method of the user besides the one being entered and its helpers."""
         user = None if self._user is None else self._user()
         if user is None:
             return True

@@ -1,4 +1,4 @@
-"""The chain of interceptors (KIP-42): looks at records before they are returned, and at commits that succeeded."""
+"""The chain of interceptors (KIP-42): sees records before they are returned, and commits that succeeded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 class Interceptors:
     """Calls each interceptor in the configured order.
 
-    What a hook raises is logged and does not reach the caller; the next one goes on with what the one before it made.
+    An exception of a hook is logged and not raised; the next hook gets the result of the previous one.
 
     Args:
         interceptors: objects with ``on_consume(records) -> records``, ``on_commit(offsets)`` and ``close()``, each
@@ -31,11 +31,11 @@ class Interceptors:
 
     @property
     def consumes(self) -> bool:
-        """Whether records have to be shown to anybody."""
+        """True if an interceptor wants to see records."""
         return bool(self._consume)
 
     def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-        """Show records before ``poll`` returns them; what comes back is returned instead."""
+        """Pass records through all hooks, and return the result of the last one."""
         for hook in self._consume:
             try:
                 changed = hook(records)
@@ -46,7 +46,7 @@ class Interceptors:
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Tell of a commit that the broker confirmed. It can only be looked at."""
+        """Show a commit that the broker has confirmed."""
         for hook in self._commit:
             try:
                 hook(dict(offsets))
@@ -54,7 +54,7 @@ class Interceptors:
                 _log.exception("an interceptor's on_commit failed")
 
     def close(self) -> None:
-        """Close all."""
+        """Close all interceptors."""
         for interceptor in self._interceptors:
             close = getattr(interceptor, "close", None)
             if close is None:

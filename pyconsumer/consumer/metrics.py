@@ -1,4 +1,4 @@
-"""Counters of one consumer. Plain numbers, added to where it happens; :meth:`ConsumerMetrics.snapshot` names them."""
+"""Counters of one consumer: plain numbers, to which :meth:`ConsumerMetrics.snapshot` gives Kafka's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ConsumerMetrics", "GroupMetrics", "Timing", "describe_consumer"]
 
 
 class Timing:
-    """How often something happened and how long it took, in seconds."""
+    """Number and durations (seconds) of one kind of event."""
 
     __slots__ = ("count", "longest", "total")
 
@@ -34,12 +34,12 @@ class Timing:
 
 
 class GroupMetrics:
-    """What a member of a group counts. Times come in as seconds.
+    """Counters of a group member. Durations are given in seconds.
 
     Attributes:
-        heartbeats, joins, syncs, commits: time from request to answer. Of joins and syncs those that succeeded.
-        rebalances: time from the beginning of the preparation until the assignment was taken over.
-        failed_rebalances: joins and syncs that came to nothing; being told a member id is no failure.
+        heartbeats, joins, syncs, commits: time from request to response; of joins and syncs only those that succeeded.
+        rebalances: time from the start of the preparation until the assignment was adopted.
+        failed_rebalances: joins and syncs that failed; getting a member id (MEMBER_ID_REQUIRED) is no failure.
         callbacks: time spent in the rebalance listener, by ``revoked``, ``assigned`` and ``lost``.
     """
 
@@ -63,7 +63,7 @@ class GroupMetrics:
         self._last_rebalance_at = now
 
     def snapshot(self, now: float, elapsed: float) -> dict[str, Any]:
-        """All values by Kafka's names; rates are over ``elapsed`` seconds. What never happened was -1 seconds ago."""
+        """Return all values by Kafka's names; rates are over ``elapsed`` seconds; "ago" is -1 before the first."""
         found: dict[str, Any] = {}
         for name, timing in (("heartbeat", self.heartbeats), ("join", self.joins), ("sync", self.syncs)):
             found[f"{name}-total"] = timing.count
@@ -96,10 +96,10 @@ def _ago(then: float, now: float) -> float:
 
 
 class ConsumerMetrics:
-    """What a consumer counts.
+    """Counters of a consumer.
 
     Attributes:
-        started_at: monotonic seconds when it was made; rates are since then.
+        started_at: monotonic seconds at construction; rates are since then.
     """
 
     def __init__(self, now: float) -> None:
@@ -142,10 +142,10 @@ class ConsumerMetrics:
         self.records_by_topic[topic] = self.records_by_topic.get(topic, 0) + count
 
     def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, Any]]:
-        """All values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).
+        """Return all values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).
 
         Args:
-            group: of a consumer in a group.
+            group: counters of the group member, None without a group.
         """
         elapsed = max(now - self.started_at, 1e-9)
         fetch: dict[str, Any] = {
@@ -182,7 +182,7 @@ class ConsumerMetrics:
 
 
 def describe_consumer(delegate: ConsumerDelegate) -> dict[str, dict[str, Any]]:
-    """Return all metrics of a consumer: what it counts, its buffer, the lag and lead of each partition."""
+    """Return all metrics of a consumer: its counters, its buffer, the lag and lead of each partition."""
     group, fetcher, subscriptions = delegate.coordinator, delegate.fetcher, delegate.subscriptions
     found = delegate.metrics.snapshot(delegate.clock.now(), None if group is None else group.metrics)
     budget = fetcher.planner.budget

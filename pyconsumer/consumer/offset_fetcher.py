@@ -1,14 +1,14 @@
-"""Offsets that leaders know: by time, the log's ends, resets of positions, and where a leader epoch ends (KIP-320).
+"""Offsets from partition leaders: by time, the ends of logs, resets of positions, ends of leader epochs (KIP-320).
 
-The functions at the top are pure: grouping by leader, reading answers. :class:`OffsetFetcher` sends requests and puts
-what comes back into :class:`SubscriptionState`; its lookups for the user are generators.
+The functions at the top are pure: they group by leader and read responses. :class:`OffsetFetcher` sends requests and
+applies the responses to :class:`SubscriptionState`; calls of the user are generators.
 
 Rules
 
 1. A reset or validation that was sent is not sent again before ``request_timeout_ms``; one that failed is retried after
    ``retry_backoff_ms``, with new metadata.
-2. An answer counts only if it is still wanted: same policy, same position.
-3. An error that no retry can help is kept, the first one wins, and the next ``poll`` raises it.
+2. A response counts only if policy or position are still those of the request.
+3. The first error that no retry can help is kept, and the next ``poll`` raises it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pyconsumer import errors
 from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, ResetPolicy
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
-from pyconsumer.errors import KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, UnsupportedVersionError
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.list_offsets import (
@@ -45,18 +45,24 @@ __all__ = ["ListedOffsets", "OffsetFetcher", "current_leader", "group_by_leader"
 
 _log = logging.getLogger("pyconsumer.consumer")
 
-_NOT_SUPPORTED_BY_FORMAT: Final = 43
-_TOPIC_AUTHORIZATION_FAILED: Final = 29
-_UNKNOWN_TOPIC_OR_PARTITION: Final = 3
-_PASSING: Final = frozenset((5, 6, 9, 56, 74, 75, 78))
-"""LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, FENCED_LEADER_EPOCH,
-UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE: metadata is stale or the broker not ready."""
+_EXPECTED: Final = frozenset(
+    (
+        Errors.LEADER_NOT_AVAILABLE,
+        Errors.NOT_LEADER_OR_FOLLOWER,
+        Errors.REPLICA_NOT_AVAILABLE,
+        Errors.KAFKA_STORAGE_ERROR,
+        Errors.FENCED_LEADER_EPOCH,
+        Errors.UNKNOWN_LEADER_EPOCH,
+        Errors.OFFSET_NOT_AVAILABLE,
+    )
+)
+"""Errors that are retried without a warning: our metadata is stale, or the broker is not ready."""
 _FIRST_EPOCH_VERSION: Final = 3
-"""OffsetForLeaderEpoch before this version needs rights on the cluster that consumers don't have."""
+"""Older versions of OffsetForLeaderEpoch need permissions on the cluster that consumers do not have."""
 
 
 class ListedOffsets(NamedTuple):
-    """What an answer to ListOffsets says: what was found, partitions to ask for again, topics we may not read."""
+    """A ListOffsets response: offsets found, partitions to request again, topics that the broker denied access to."""
 
     found: dict[TopicPartition, OffsetAndTimestamp | None]
     retry: set[TopicPartition]
@@ -64,7 +70,7 @@ class ListedOffsets(NamedTuple):
 
 
 def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
-    """A partition's leader by metadata, :data:`NO_LEADER` if it has none that may be asked."""
+    """Return a partition's leader according to metadata, :data:`NO_LEADER` if none is known."""
     found = metadata.leader(tp)
     return NO_LEADER if found is None else LeaderAndEpoch(found.leader, found.leader_epoch)
 
@@ -72,7 +78,7 @@ def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
 def group_by_leader(
     partitions: Iterable[TopicPartition], leader: Callable[[TopicPartition], LeaderAndEpoch]
 ) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
-    """Partitions by the node that leads them, each with its leader epoch; and those without a leader."""
+    """Group partitions by leader, each with its leader epoch; return the groups and the leaderless partitions."""
     groups: dict[int, dict[TopicPartition, int]] = {}
     leaderless: set[TopicPartition] = set()
     for tp in partitions:
@@ -87,7 +93,7 @@ def group_by_leader(
 def list_offsets_request(
     partitions: Mapping[TopicPartition, int], timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> ListOffsetsRequest:
-    """A request for the offsets of some times; ``partitions`` gives the leader epoch of each."""
+    """Return a request for offsets by time; ``partitions`` has the leader epoch of each partition."""
     topics: dict[str, ListOffsetsTopic] = {}
     for tp, epoch in partitions.items():
         topic = topics.get(tp.topic)
@@ -100,31 +106,31 @@ def list_offsets_request(
 
 
 def read_listed_offsets(response: ListOffsetsResponse) -> ListedOffsets:
-    """Sort an answer's partitions by what is to be done. An offset that does not exist is found as None."""
+    """Read a response. An offset that does not exist is found as None."""
     result = ListedOffsets({}, set(), set())
     for topic in response.topics:
         for partition in topic.partitions:
             tp = TopicPartition(topic.name, partition.partition_index)
             code = partition.error_code
-            if code == 0:
+            if code == Errors.NONE:
                 result.found[tp] = (
                     OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
                     if partition.offset >= 0
                     else None
                 )
-            elif code == _NOT_SUPPORTED_BY_FORMAT:
+            elif code == Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
                 result.found[tp] = None
-            elif code == _TOPIC_AUTHORIZATION_FAILED:
+            elif code == Errors.TOPIC_AUTHORIZATION_FAILED:
                 result.unauthorized.add(topic.name)
             else:
-                if code not in _PASSING:
+                if code not in _EXPECTED:
                     _log.warning("ListOffsets for %s: %s", tp, errors.for_code(code))
                 result.retry.add(tp)
     return result
 
 
 class OffsetFetcher:
-    """Asks leaders for offsets.
+    """Requests offsets from partition leaders.
 
     Args:
         context: settings, client, metadata, subscriptions and clock of the consumer.
@@ -138,28 +144,28 @@ class OffsetFetcher:
         self._error: KafkaError | None = None
 
     def raise_error(self) -> None:
-        """Raise what a reset or validation in the background failed with, once."""
+        """Raise the error of a reset or validation in the background, once."""
         error, self._error = self._error, None
         if error is not None:
             raise error
 
     @property
     def has_error(self) -> bool:
-        """Whether :meth:`raise_error` would raise."""
+        """True if :meth:`raise_error` would raise."""
         return self._error is not None
 
-    # -- lookups for the user ----------------------------------------------------------------------------------------
+    # -- offsets by time ---------------------------------------------------------------------------------------------
 
-    def lookup(
+    def fetch_offsets(
         self, timestamps: Mapping[TopicPartition, int], deadline: float
     ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-        """Find offsets by time in ms (-2: the log's start, -1: its end).
+        """Find offsets by time in ms (-2: the start of the log, -1: its end).
 
         Returns:
-            For each partition what was found, None if there is no such record.
+            The offset and timestamp found for each partition, None if there is no such record.
 
         Raises:
-            TopicAuthorizationFailedError: of one of the topics.
+            TopicAuthorizationFailedError: the broker denied access to a topic.
             KafkaTimeoutError: not all leaders answered by the deadline (monotonic seconds).
         """
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -168,7 +174,7 @@ class OffsetFetcher:
         self._metadata.add_transient_topics({tp.topic for tp in missing})
         try:
             while missing:
-                yield from self._lookup_round(missing, found, deadline, causes)
+                yield from self._fetch_offsets_once(missing, found, deadline, causes)
                 missing = {tp: at for tp, at in missing.items() if tp not in found}
         except KafkaTimeoutError as error:
             names = ", ".join(map(str, sorted(missing)))
@@ -178,14 +184,14 @@ class OffsetFetcher:
             self._metadata.clear_transient_topics()
         return found
 
-    def _lookup_round(
+    def _fetch_offsets_once(
         self,
         missing: Mapping[TopicPartition, int],
         found: dict[TopicPartition, OffsetAndTimestamp | None],
         deadline: float,
         causes: list[KafkaError],
     ) -> Steps[None]:
-        """Ask every leader once; ``causes`` collects errors that may pass."""
+        """Send one request to every leader; ``causes`` collects the retriable errors."""
         groups, leaderless = group_by_leader(missing, self._leader)
         futures = [self._send_list_offsets(node_id, group, missing) for node_id, group in groups.items()]
         retry: set[TopicPartition] = set()
@@ -204,7 +210,7 @@ class OffsetFetcher:
             retry |= listed.retry
             unauthorized |= listed.unauthorized
         if unauthorized:
-            raise errors.for_code(_TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized)))
+            raise errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized)))
         error = self._metadata.take_topic_error(lambda topic: any(tp.topic == topic for tp in missing))
         if error is not None:
             raise error
@@ -212,7 +218,7 @@ class OffsetFetcher:
             yield from self._await_update(deadline, self._retry_backoff if retry else 0.0)
 
     def _await_update(self, deadline: float, backoff: float) -> Steps[None]:
-        """Wait for new metadata, and at least for the backoff (seconds)."""
+        """Wait for new metadata, and for no less than the backoff (seconds)."""
         count = self._metadata.request_update()
         earliest = min(self._clock.now() + backoff, deadline)
         while self._clock.now() < earliest:
@@ -231,13 +237,13 @@ class OffsetFetcher:
         return current_leader(self._metadata, tp)
 
     def request_end_offset(self, tp: TopicPartition) -> None:
-        """Ask for the end of an assigned partition in the background, so that its lag becomes known."""
+        """Request the end of an assigned partition in the background, so that its lag becomes known."""
         groups, _ = group_by_leader((tp,), self._leader)
         for node_id, group in groups.items():
             future = self._send_list_offsets(node_id, group, {tp: LATEST_TIMESTAMP})
-            future.add_callback(lambda done: self._on_end(done, tp))
+            future.add_callback(lambda done: self._on_end_offset(done, tp))
 
-    def _on_end(self, future: RequestFuture[ListedOffsets], tp: TopicPartition) -> None:
+    def _on_end_offset(self, future: RequestFuture[ListedOffsets], tp: TopicPartition) -> None:
         state = self._subscriptions.get(tp)
         if state is None:
             return
@@ -269,7 +275,7 @@ class OffsetFetcher:
         policies: Mapping[TopicPartition, ResetPolicy],
     ) -> None:
         if future.exception is not None:
-            self._failed(asked, future.exception)
+            self._on_failure(asked, future.exception)
             return
         listed = future.value
         for tp, found in listed.found.items():
@@ -278,7 +284,7 @@ class OffsetFetcher:
                 continue
             if found is None:
                 if policy != LATEST and policy.name == "by_duration":
-                    # No record is that young: the log's end is what that asks for.
+                    # No record is that recent, so the policy means the end of the log.
                     self._fall_back_to_latest(tp, policy)
                 continue
             self._metadata.see_epoch(tp, found.leader_epoch)
@@ -288,7 +294,7 @@ class OffsetFetcher:
         if listed.retry:
             self._postpone(listed.retry, self._clock.now())
         if listed.unauthorized:
-            self._keep_error(errors.for_code(_TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(listed.unauthorized))))
+            self._keep_error(errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(listed.unauthorized))))
             self._postpone((tp for tp in asked if tp.topic in listed.unauthorized), self._clock.now())
 
     def _fall_back_to_latest(self, tp: TopicPartition, policy: ResetPolicy) -> None:
@@ -299,7 +305,7 @@ class OffsetFetcher:
     # -- validation --------------------------------------------------------------------------------------------------
 
     def validate_positions(self, now: float) -> None:
-        """Ask leaders whether their logs still contain the positions that wait for it and are due. Returns at once."""
+        """Send OffsetForLeaderEpoch for the positions that wait for validation and are due. Returns at once."""
         positions: dict[int, dict[TopicPartition, FetchPosition]] = {}
         leaderless: set[TopicPartition] = set()
         for state in self._subscriptions.needing_validation(now):
@@ -322,36 +328,36 @@ class OffsetFetcher:
         self, future: RequestFuture[ClientResponse], asked: Mapping[TopicPartition, FetchPosition]
     ) -> None:
         if isinstance(future.exception, UnsupportedVersionError):
-            # The broker is too old to tell, so nobody can: go on as before KIP-320.
+            # The broker is too old for this: continue without validation, as before KIP-320.
             for tp in asked:
                 self._subscriptions.complete_validation(tp)
             return
         if future.exception is not None:
-            self._failed(asked, future.exception)
+            self._on_failure(asked, future.exception)
             return
         response = future.value.message
         assert isinstance(response, OffsetForLeaderEpochResponse)
         retry: set[TopicPartition] = set()
         unauthorized: set[str] = set()
         for topic in response.topics:
-            for answer in topic.partitions:
-                tp = TopicPartition(topic.topic, answer.partition)
+            for found in topic.partitions:
+                tp = TopicPartition(topic.topic, found.partition)
                 position = asked.get(tp)
                 if position is None:
                     continue
-                if answer.error_code == _TOPIC_AUTHORIZATION_FAILED:
+                if found.error_code == Errors.TOPIC_AUTHORIZATION_FAILED:
                     unauthorized.add(topic.topic)
                     retry.add(tp)
-                elif answer.error_code:
-                    if answer.error_code not in _PASSING | {_UNKNOWN_TOPIC_OR_PARTITION}:
-                        _log.warning("OffsetForLeaderEpoch for %s: %s", tp, errors.for_code(answer.error_code))
+                elif found.error_code:
+                    if found.error_code not in _EXPECTED | {Errors.UNKNOWN_TOPIC_OR_PARTITION}:
+                        _log.warning("OffsetForLeaderEpoch for %s: %s", tp, errors.for_code(found.error_code))
                     retry.add(tp)
                 else:
-                    self._on_end_of_epoch(tp, position, answer.leader_epoch, answer.end_offset)
+                    self._on_end_of_epoch(tp, position, found.leader_epoch, found.end_offset)
         if retry:
             self._postpone(retry, self._clock.now())
         if unauthorized:
-            self._keep_error(errors.for_code(_TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized))))
+            self._keep_error(errors.for_code(Errors.TOPIC_AUTHORIZATION_FAILED, ", ".join(sorted(unauthorized))))
 
     def _on_end_of_epoch(self, tp: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int) -> None:
         error = self._subscriptions.on_end_of_epoch(tp, asked, epoch, end_offset)
@@ -362,13 +368,13 @@ class OffsetFetcher:
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
-    def _failed(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
+    def _on_failure(self, partitions: Collection[TopicPartition], error: KafkaError) -> None:
         self._postpone(partitions, self._clock.now())
         if not error.retriable:
             self._keep_error(error)
 
     def _postpone(self, partitions: Iterable[TopicPartition], now: float, *, awaits_leader: bool = False) -> None:
-        """Retry after the backoff, with new metadata; as soon as these name a leader if that is all that is missing."""
+        """Retry after the backoff with new metadata, or as soon as these have a leader if only that is missing."""
         postponed = list(partitions)
         if postponed:
             self._subscriptions.retry_later(postponed, now + self._retry_backoff, awaits_leader=awaits_leader)

@@ -1,20 +1,20 @@
-"""What a consumer knows of one assigned partition. A core: no I/O, no clock; :mod:`.subscription_state` keeps them.
+"""One assigned partition: its fetch state, its position, and what is known of its log. A core: no I/O, no clock.
 
-The fetch states of a partition and the legal ways between them. Nothing else: no position, no clock.
+:mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each assigned partition.
 
-Rules
+Rules of the fetch states, and the table ``RULES``
 
-1. A partition that was just assigned is INITIALIZING: it has no position, and its committed offset is looked up.
-2. AWAIT_RESET: it has no position and waits for the log's start, end or an offset by time (ListOffsets).
-3. AWAIT_VALIDATION: it has a position, and the leader is asked whether the log still contains it (KIP-320).
-4. FETCHING: its position may be fetched from. No other state's may.
-5. A move that the table does not have changes nothing, and is no error: the event came too late to matter. So there is
-   no way from INITIALIZING or AWAIT_VALIDATION back to INITIALIZING, and none from AWAIT_RESET to AWAIT_VALIDATION: a
-   reset first finds a position (FETCHING), which may then need validation.
-6. Entering a state that needs no position drops the one there was. Entering one that needs a position without having
-   one is a mistake of ours and raises.
+1. A partition that has just been assigned is INITIALIZING: it has no position, and its committed offset is fetched.
+2. AWAIT_RESET: it has no position and waits for the start or end of the log, or an offset by time (ListOffsets).
+3. AWAIT_VALIDATION: it has a position, and the leader must confirm that the log still contains it (KIP-320).
+4. FETCHING: records may be fetched from its position and returned. In no other state may they.
+5. A move that the table does not contain changes nothing and is no error: the event came too late to matter. So nothing
+   leads from INITIALIZING or AWAIT_VALIDATION back to INITIALIZING, nor from AWAIT_RESET to AWAIT_VALIDATION: a reset
+   first finds a position (FETCHING), which may then need validation.
+6. Entering a state that needs no position drops the position. Entering one that needs a position without having one is
+   a bug and raises.
 
-How a partition lives::
+The life of a partition::
 
     assigned -> INITIALIZING -> AWAIT_VALIDATION -> FETCHING        (committed offset with a leader epoch)
                 INITIALIZING -> FETCHING                            (committed offset without an epoch)
@@ -32,11 +32,20 @@ from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["RULES", "FetchState", "StateRule", "next_state"]
+__all__ = [
+    "NO_LEADER",
+    "RULES",
+    "FetchPosition",
+    "FetchState",
+    "LeaderAndEpoch",
+    "StateRule",
+    "TopicPartitionState",
+    "next_state",
+]
 
 
 class FetchState(Enum):
-    """Where a partition stands on its way to being fetched."""
+    """State of a partition on its way to being fetched from."""
 
     INITIALIZING = "INITIALIZING"
     FETCHING = "FETCHING"
@@ -45,7 +54,7 @@ class FetchState(Enum):
 
 
 class StateRule(NamedTuple):
-    """What holds in one state: where it may go, whether it needs a position, whether that may be fetched from."""
+    """Rules of one state: its successors, whether it needs a position, whether that may be fetched from."""
 
     next_states: frozenset[FetchState]
     requires_position: bool
@@ -63,15 +72,12 @@ RULES: Final[dict[FetchState, StateRule]] = {
 
 
 def next_state(current: FetchState, wanted: FetchState) -> FetchState:
-    """``wanted`` if the table allows it, else ``current`` (rule 5)."""
+    """Return ``wanted`` if the table allows it, else ``current`` (rule 5)."""
     return wanted if wanted in RULES[current].next_states else current
 
 
-__all__ = ["NO_LEADER", "FetchPosition", "LeaderAndEpoch", "TopicPartitionState"]
-
-
 class LeaderAndEpoch(NamedTuple):
-    """A partition's leader as metadata has it; -1 stands for unknown."""
+    """A partition's leader according to metadata; -1 stands for unknown."""
 
     leader: int = -1
     epoch: int = -1
@@ -81,7 +87,7 @@ NO_LEADER: Final = LeaderAndEpoch()
 
 
 class FetchPosition(NamedTuple):
-    """The offset of the next record, the leader epoch of the record before it, and the leader it was checked with."""
+    """The offset of the next record, the leader epoch of the record before it, and the leader that validated it."""
 
     offset: int
     offset_epoch: int = -1
@@ -92,18 +98,19 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
-        position: next record to hand out, or None. It moves when records are handed out.
-        fetch_offset: where the next fetch begins: the end of the last batch that was scanned. It runs ahead of the
-            position by what is buffered.
-        fetch_epoch: changes whenever what is buffered or under way becomes worthless. A response counts only if it
-            was asked for in the same epoch.
-        buffered_fetches: how many answers wait to be handed out.
-        retry_at: no reset or validation before this time (seconds).
-        awaits_leader: that is so only because it has no leader that could be asked.
-        fetch_blocked: an error of it waits to be raised, and fetching more would only bring it again.
-        fetch_not_before: no fetch before this time (seconds), after an error that passes.
-        preferred_replica: node to read from instead of the leader (KIP-392) until ``preferred_until``, or -1.
-        high_watermark, last_stable_offset, log_start_offset: as of the last answer, -1 if unknown.
+        position: offset of the next record to return, or None. It moves when records are returned.
+        fetch_offset: offset at which the next fetch starts: the end of the last batch that was scanned. It is ahead of
+            the position by what is buffered.
+        fetch_epoch: changes whenever what is buffered or in flight becomes invalid. A response counts only if it was
+            requested in the same epoch.
+        buffered_fetches: number of fetches that wait to be returned.
+        retry_at: no reset or validation is sent before this time (seconds).
+        awaits_leader: True while ``retry_at`` is set only because the partition has no known leader.
+        fetch_blocked: True while an error waits to be raised; fetching more would bring the same error.
+        fetch_not_before: no fetch is sent before this time (seconds), after a retriable error.
+        preferred_replica: node to fetch from instead of the leader (KIP-392) until ``preferred_until``, or -1.
+        high_watermark, last_stable_offset, log_start_offset: as of the last response, -1 if unknown.
+        end_offset_requested: True while a request for the end of the log is in flight.
     """
 
     __slots__ = (
@@ -155,19 +162,19 @@ class TopicPartitionState:
 
     @property
     def fetch_position(self) -> FetchPosition | None:
-        """The position with its epochs, or None."""
+        """The position with its leader epochs, or None."""
         if self.position is None:
             return None
         return FetchPosition(self.position, self.offset_epoch, self.position_leader)
 
     @property
     def has_valid_position(self) -> bool:
-        """Whether the position may be fetched from."""
+        """True if the position may be fetched from."""
         return self.state is FetchState.FETCHING
 
     @property
     def is_fetchable(self) -> bool:
-        """Whether a fetch may be sent for it, buffers and errors aside."""
+        """True if a fetch may be sent, apart from buffers and errors."""
         return self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
 
     @property
@@ -178,7 +185,7 @@ class TopicPartitionState:
         return OffsetAndMetadata(self.position, "", self.offset_epoch)
 
     def move_to(self, wanted: FetchState, position: FetchPosition | None = None) -> bool:
-        """Go to a state, with a position if it needs one; whether the table allowed it (see ``fetch_state``)."""
+        """Move to a state, with a position if it needs one; return whether the table allowed it (rules 5 and 6)."""
         if next_state(self.state, wanted) is not wanted or wanted not in RULES[self.state].next_states:
             return False
         if RULES[wanted].requires_position:
@@ -216,7 +223,7 @@ class TopicPartitionState:
         self.position_leader = leader
 
     def restart_fetching(self, fetch_epoch: int) -> None:
-        """Forget what is buffered and under way: fetch from the position again, in a new epoch."""
+        """Forget what is buffered and in flight: fetch from the position again, in a new epoch."""
         self.fetch_epoch = fetch_epoch
         self.fetch_offset = -1 if self.position is None else self.position
         self.buffered_fetches = 0

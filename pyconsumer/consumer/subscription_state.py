@@ -1,14 +1,16 @@
-"""What is subscribed, what is assigned, and where each partition stands. A core: no I/O, no clock, no callback.
+"""The subscription, the assignment and the state of each partition. A core: no I/O, no clock, no callback.
 
 Rules
 
 1. Topics, a pattern and partitions by hand exclude one another until ``unsubscribe``.
-2. A partition that stays assigned keeps its state; one that comes (back) starts anew, in a fetch epoch never used.
-3. Everything that makes buffered or requested data worthless gives the partition a new fetch epoch: seek, reset,
+2. A partition that stays assigned keeps its state. One that is assigned (again) starts with a new state, in a fetch
+   epoch that has never been used.
+3. Everything that invalidates buffered or requested data gives the partition a new fetch epoch: seek, reset,
    revocation, truncation, another leader. A pause does not.
-4. Whoever plans fetches need not look at all partitions: those whose state changed are in a journal,
-   :meth:`take_changed`.
-5. Only the thread that uses the consumer calls this.
+4. A journal, :meth:`take_changed`, lists the partitions whose state changed, so that planning need not visit them all.
+5. Only the application's thread calls this.
+6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
+   need a new fetch epoch and the journal, only here.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _UNDEFINED = -1
 
 
 class SubscriptionType(Enum):
-    """How partitions come to this consumer."""
+    """The way in which this consumer gets its partitions."""
 
     NONE = "NONE"
     AUTO_TOPICS = "AUTO_TOPICS"
@@ -54,9 +56,10 @@ class SubscriptionState:
         default_reset: ``auto_offset_reset``.
 
     Attributes:
-        type: how partitions are chosen.
+        default_reset: ``auto_offset_reset``.
+        type: the kind of subscription.
         listener: the application's rebalance listener.
-        assignment_id: grows with each change of the assignment.
+        assignment_id: increases with each change of the assignment.
     """
 
     def __init__(self, default_reset: ResetPolicy = LATEST) -> None:
@@ -75,7 +78,7 @@ class SubscriptionState:
     # -- subscription ------------------------------------------------------------------------------------------------
 
     def check_type(self, wanted: SubscriptionType) -> None:
-        """Raise ``IllegalStateError`` if the kind of subscription cannot become ``wanted`` now."""
+        """Raise ``IllegalStateError`` if there is a subscription of another kind."""
         if self.type not in (SubscriptionType.NONE, wanted):
             raise IllegalStateError(
                 "subscription to topics, to a pattern and assigned partitions exclude one another:"
@@ -83,27 +86,27 @@ class SubscriptionState:
             )
 
     def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None = None) -> bool:
-        """Subscribe to topics; whether the set of topics changed. The assignment stays until the group decides."""
+        """Subscribe to topics; return whether their set changed. The assignment stays until the group changes it."""
         self.check_type(SubscriptionType.AUTO_TOPICS)
         self.type = SubscriptionType.AUTO_TOPICS
         self.listener = listener
         return self._change_subscription(frozenset(topics))
 
     def subscribe_pattern(self, pattern: re.Pattern[str], listener: ConsumerRebalanceListener | None = None) -> None:
-        """Subscribe to the topics whose whole name matches; :meth:`subscribe_from_pattern` says which those are."""
+        """Subscribe to the topics whose whole name matches; :meth:`subscribe_from_pattern` sets them."""
         self.check_type(SubscriptionType.AUTO_PATTERN)
         self.type = SubscriptionType.AUTO_PATTERN
         self.listener = listener
         self._pattern = pattern
 
     def subscribe_from_pattern(self, topics: Iterable[str]) -> bool:
-        """Take over the topics that match the pattern now; whether the set changed."""
+        """Set the topics that match the pattern now; return whether their set changed."""
         if self.type is not SubscriptionType.AUTO_PATTERN:
             raise IllegalStateError("there is no pattern subscription")
         return self._change_subscription(frozenset(topics))
 
     def matches_pattern(self, topic: str) -> bool:
-        """Whether the subscribed pattern takes this topic."""
+        """Return whether the subscribed pattern matches this topic."""
         return self._pattern is not None and self._pattern.fullmatch(topic) is not None
 
     @property
@@ -112,24 +115,24 @@ class SubscriptionState:
 
     @property
     def has_auto_assigned(self) -> bool:
-        """Whether the group assigns the partitions."""
+        """True if the group assigns the partitions."""
         return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
 
     @property
     def has_none(self) -> bool:
-        """Whether nothing is subscribed or assigned by the user."""
+        """True if the user has neither subscribed nor assigned anything."""
         return self.type is SubscriptionType.NONE
 
     def subscription(self) -> set[str]:
-        """The subscribed topics (for a pattern: those that match); empty with partitions assigned by hand."""
+        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
         return set(self._subscription) if self.has_auto_assigned else set()
 
     def metadata_topics(self) -> set[str]:
-        """The topics whose metadata is needed: our own and, as the group's leader, everybody's."""
+        """Return the topics whose metadata is needed: our own and, for the group's leader, those of all members."""
         return set(self._subscription | self._group_subscription)
 
     def group_subscribe(self, topics: Iterable[str]) -> bool:
-        """As leader, remember the topics of all members; whether one of them was not known before."""
+        """As the group's leader, set the topics of all members; return whether one of them is new."""
         if not self.has_auto_assigned:
             raise IllegalStateError("there is no group subscription")
         known = self._subscription | self._group_subscription
@@ -137,11 +140,11 @@ class SubscriptionState:
         return not known >= self._group_subscription
 
     def reset_group_subscription(self) -> None:
-        """We are not the leader any more."""
+        """Forget the topics of other members: this one no longer leads the group."""
         self._group_subscription = frozenset()
 
     def assign_from_user(self, partitions: Collection[TopicPartition]) -> bool:
-        """Assign partitions by hand; whether their set of topics changed."""
+        """Assign partitions by hand; return whether their set of topics changed."""
         self.check_type(SubscriptionType.USER_ASSIGNED)
         self.type = SubscriptionType.USER_ASSIGNED
         wanted = set(partitions)
@@ -151,19 +154,19 @@ class SubscriptionState:
         return self._change_subscription(frozenset(tp.topic for tp in wanted))
 
     def assign_from_subscribed(self, partitions: Collection[TopicPartition]) -> None:
-        """Take over what the group's leader (or the coordinator) assigned to us."""
+        """Adopt the assignment that the group's leader (or the coordinator) computed for this member."""
         if not self.has_auto_assigned:
             raise IllegalStateError("partitions cannot be assigned by the group: nothing is subscribed")
         self._set_assignment(partitions)
 
     def assignment_matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether every partition belongs to a topic that is subscribed now."""
+        """Return whether every partition belongs to a topic that is subscribed now."""
         if self._pattern is not None:
             return all(self._pattern.fullmatch(tp.topic) is not None for tp in partitions)
         return all(tp.topic in self._subscription for tp in partitions)
 
     def unsubscribe(self) -> None:
-        """Forget subscription and assignment."""
+        """Drop subscription and assignment."""
         self.type = SubscriptionType.NONE
         self.listener = None
         self._subscription = self._group_subscription = frozenset()
@@ -200,15 +203,15 @@ class SubscriptionState:
     # -- assignment --------------------------------------------------------------------------------------------------
 
     def assignment(self) -> set[TopicPartition]:
-        """The assigned partitions."""
+        """Return the assigned partitions."""
         return set(self._assignment)
 
     def assigned_list(self) -> list[TopicPartition]:
-        """The assigned partitions in fetch order, those of a topic together."""
+        """Return the assigned partitions in fetch order, those of a topic together."""
         return list(self._assignment)
 
     def states(self) -> Iterator[TopicPartitionState]:
-        """The states of all assigned partitions, in fetch order."""
+        """Iterate over the states of all assigned partitions, in fetch order."""
         return iter(self._assignment.values())
 
     @property
@@ -216,11 +219,11 @@ class SubscriptionState:
         return len(self._assignment)
 
     def get(self, tp: TopicPartition) -> TopicPartitionState | None:
-        """State of a partition, None if it is not assigned."""
+        """Return the state of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
 
     def state(self, tp: TopicPartition) -> TopicPartitionState:
-        """State of an assigned partition.
+        """Return the state of an assigned partition.
 
         Raises:
             IllegalStateError: it is not assigned.
@@ -231,19 +234,19 @@ class SubscriptionState:
         return found
 
     def move_to_end(self, tp: TopicPartition) -> None:
-        """Let the other partitions have their turn first in the next full fetch."""
+        """Put a partition behind the others in the next full fetch."""
         state = self._assignment.pop(tp, None)
         if state is not None:
             self._assignment[tp] = state
 
     def mark_pending_revocation(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch and hand out no more of these: they are about to be given up."""
+        """Fetch and return nothing more of these partitions: they are about to be revoked."""
         for tp in partitions:
             self.state(tp).mark_pending_revocation()
             self._changed[tp] = None
 
     def take_changed(self) -> list[TopicPartition]:
-        """The partitions whose state, position or assignment changed since the last call."""
+        """Return the partitions whose state, position or assignment changed since the last call."""
         if not self._changed:
             return []
         changed = list(self._changed)
@@ -255,7 +258,7 @@ class SubscriptionState:
         return bool(self._changed)
 
     def note_changed(self, tp: TopicPartition) -> None:
-        """Put a partition into the journal, as its next fetch may be another one."""
+        """Put a partition into the journal, because its next fetch may change."""
         self._changed[tp] = None
 
     # -- pausing -----------------------------------------------------------------------------------------------------
@@ -274,18 +277,18 @@ class SubscriptionState:
     # -- positions ---------------------------------------------------------------------------------------------------
 
     def seek(self, tp: TopicPartition, position: FetchPosition) -> None:
-        """Go on from ``position``; it is validated first where its epoch and the leader's are known (KIP-320)."""
+        """Continue from ``position``, validated first if its epoch and that of the leader are known (KIP-320)."""
         state = self.state(tp)
         self._found(state, position)
         if position.offset_epoch >= 0 and position.leader.epoch >= 0:
             self._move(state, FetchState.AWAIT_VALIDATION, position)
 
     def seek_validated(self, tp: TopicPartition, position: FetchPosition) -> None:
-        """Go on from a position that needs no validation."""
+        """Continue from a position that needs no validation."""
         self._found(self.state(tp), position)
 
     def initialise(self, tp: TopicPartition, committed: OffsetAndMetadata, leader: LeaderAndEpoch = NO_LEADER) -> bool:
-        """Take a committed offset as position; whether the partition still waited for one."""
+        """Set a committed offset as position; return False if the partition no longer waits for one."""
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.INITIALIZING:
             return False
@@ -293,7 +296,7 @@ class SubscriptionState:
         return True
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What may be committed: the position of each partition that has one."""
+        """Return the offsets to commit: the position of each partition that has one."""
         found = {}
         for tp, state in self._assignment.items():
             committable = state.committable
@@ -302,34 +305,34 @@ class SubscriptionState:
         return found
 
     def initializing(self) -> list[TopicPartition]:
-        """Partitions whose committed offset is to be looked up."""
+        """Return the partitions whose committed offset must be fetched."""
         return self._in(FetchState.INITIALIZING)
 
     @property
     def has_all_fetch_positions(self) -> bool:
-        """Whether every assigned partition may be fetched, pauses aside."""
+        """True if every assigned partition may be fetched from, apart from pauses."""
         return not self._not_fetching
 
     def needing_reset(self, now: float) -> list[TopicPartitionState]:
-        """Partitions for which ListOffsets is due."""
+        """Return the partitions for which ListOffsets is due."""
         return [s for s in self._not_fetching.values() if s.state is FetchState.AWAIT_RESET and s.retry_at <= now]
 
     def needing_validation(self, now: float) -> list[TopicPartitionState]:
-        """Partitions for which OffsetForLeaderEpoch is due."""
+        """Return the partitions for which OffsetForLeaderEpoch is due."""
         return [s for s in self._not_fetching.values() if s.state is FetchState.AWAIT_VALIDATION and s.retry_at <= now]
 
     def next_retry_at(self) -> float:
-        """When the next reset or validation is due, ``inf`` if none is wanted."""
+        """Return when the next reset or validation is due, ``inf`` if none is pending."""
         wanted = (FetchState.AWAIT_RESET, FetchState.AWAIT_VALIDATION)
         return min((s.retry_at for s in self._not_fetching.values() if s.state in wanted), default=float("inf"))
 
     def retry_now(self) -> None:
-        """Let every reset and validation that is wanted be due."""
+        """Make every pending reset and validation due now."""
         for state in self._not_fetching.values():
             state.retry_now()
 
-    def on_leaders(self, leader: MetadataLookup) -> None:
-        """Metadata is new: what waited for a leader alone is due, if it has one now."""
+    def on_leaders(self, leader: LeaderOf) -> None:
+        """After a metadata update, make everything due that waited only for a leader and has one now."""
         for tp, state in self._not_fetching.items():
             if state.awaits_leader and leader(tp).leader >= 0:
                 state.retry_now()
@@ -338,7 +341,7 @@ class SubscriptionState:
         return [tp for tp, state in self._not_fetching.items() if state.state is wanted]
 
     def drop_fetched(self, partitions: Iterable[TopicPartition]) -> None:
-        """Whatever was fetched of these beyond their position is not wanted any more."""
+        """Discard everything that was fetched of these partitions beyond their position."""
         for tp in partitions:
             self.state(tp).restart_fetching(next(self._epochs))
             self._changed[tp] = None
@@ -346,35 +349,35 @@ class SubscriptionState:
     # -- resets ------------------------------------------------------------------------------------------------------
 
     def request_reset(self, tp: TopicPartition, policy: ResetPolicy | None = None) -> None:
-        """Find a new position by ``policy`` (default: ``auto_offset_reset``)."""
+        """Request a new position by ``policy`` (by default ``auto_offset_reset``)."""
         state = self.state(tp)
         if self._move(state, FetchState.AWAIT_RESET):
             state.reset_by(policy or self.default_reset)
 
     def reset_initializing(self, partitions: Iterable[TopicPartition]) -> None:
-        """Nothing is committed for these: reset them.
+        """Reset partitions that have no committed offset.
 
         Raises:
             NoOffsetForPartitionError: ``auto_offset_reset`` is ``none``.
         """
-        homeless: dict[TopicPartition, int | None] = {}
+        unreset: dict[TopicPartition, int | None] = {}
         for tp in partitions:
             state = self._assignment.get(tp)
             if state is None or state.state is not FetchState.INITIALIZING:
                 continue
             if self.default_reset.name == "none":
-                homeless[tp] = None
+                unreset[tp] = None
             else:
                 self.request_reset(tp)
-        if homeless:
-            names = ", ".join(map(str, sorted(homeless)))
+        if unreset:
+            names = ", ".join(map(str, sorted(unreset)))
             raise NoOffsetForPartitionError(
                 f"no offset is committed for {names} and auto_offset_reset is none: seek, or choose a reset policy",
-                partitions=homeless,
+                partitions=unreset,
             )
 
     def complete_reset(self, tp: TopicPartition, policy: ResetPolicy, position: FetchPosition) -> bool:
-        """A reset found an offset; whether it is still wanted. It may need validation as any new position does."""
+        """Set the position that a reset found, which may need validation; return False if the reset is obsolete."""
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.AWAIT_RESET or state.reset_policy != policy:
             return False
@@ -384,7 +387,7 @@ class SubscriptionState:
     def retry_later(
         self, partitions: Iterable[TopicPartition], retry_at: float, *, awaits_leader: bool = False
     ) -> None:
-        """No reset or validation of these before ``retry_at``, or before they have a leader if they lack only that."""
+        """Delay resets and validations until a time, or until there is a leader if only that is missing."""
         for tp in partitions:
             state = self._assignment.get(tp)
             if state is not None:
@@ -393,10 +396,10 @@ class SubscriptionState:
     # -- validation (KIP-320) ----------------------------------------------------------------------------------------
 
     def on_leader(self, tp: TopicPartition, leader: LeaderAndEpoch) -> bool:
-        """Metadata named a leader; whether the position has to be validated now.
+        """Apply the leader according to metadata; return whether the position must be validated now.
 
-        An unknown leader changes nothing. Another leader than the position was checked with makes what is buffered
-        worthless; the position is validated if both its own epoch and the leader's are known.
+        An unknown leader changes nothing. A leader that the position was not validated with invalidates what is
+        buffered; the position is then validated if its own epoch and that of the leader are known.
         """
         state = self._assignment.get(tp)
         if state is None or leader.leader < 0:
@@ -418,7 +421,7 @@ class SubscriptionState:
         return False
 
     def complete_validation(self, tp: TopicPartition) -> None:
-        """The position is good, or nobody can tell."""
+        """End a validation: the position is valid, or no broker can validate it."""
         state = self._assignment.get(tp)
         if state is not None and state.state is FetchState.AWAIT_VALIDATION:
             self._move(state, FetchState.FETCHING)
@@ -426,15 +429,15 @@ class SubscriptionState:
     def on_end_of_epoch(
         self, tp: TopicPartition, asked: FetchPosition, epoch: int, end_offset: int
     ) -> LogTruncationError | None:
-        """The leader said where the position's epoch ends.
+        """Complete a validation with the leader's response: where the epoch of the position ends.
 
         Args:
-            asked: the position when the question was sent; nothing happens if it has moved since.
-            epoch: the largest epoch of the leader not above the one asked for, -1 if there is none.
+            asked: the position in the request; nothing happens if it has moved since.
+            epoch: the leader's largest epoch that is not above the requested one, -1 if there is none.
             end_offset: the offset after that epoch's last record, -1 if there is none.
 
         Returns:
-            An error if the log was truncated and there is no policy to go on by.
+            An error if the log was truncated and there is no reset policy.
         """
         state = self._assignment.get(tp)
         if state is None or state.state is not FetchState.AWAIT_VALIDATION or state.fetch_position != asked:
@@ -456,10 +459,10 @@ class SubscriptionState:
             partitions={tp: asked.offset},
         )
 
-    # -- what answers tell -------------------------------------------------------------------------------------------
+    # -- lag and lead ------------------------------------------------------------------------------------------------
 
     def partition_lag(self, tp: TopicPartition, *, read_committed: bool) -> int | None:
-        """Records between the position and the end that this isolation level may read; None if unknown."""
+        """Return how many records that the isolation level may read follow the position; None if unknown."""
         state = self._assignment.get(tp)
         if state is None or state.position is None:
             return None
@@ -467,7 +470,7 @@ class SubscriptionState:
         return None if end < 0 else max(0, end - state.position)
 
     def partition_lead(self, tp: TopicPartition) -> int | None:
-        """Records between the log's start and the position; None if unknown."""
+        """Return how many records lie between the start of the log and the position; None if unknown."""
         state = self._assignment.get(tp)
         if state is None or state.position is None or state.log_start_offset < 0:
             return None
@@ -481,7 +484,7 @@ class SubscriptionState:
         state.forget_preferred_replica()
 
     def _move(self, state: TopicPartitionState, wanted: FetchState, position: FetchPosition | None = None) -> bool:
-        """Change the state; whatever the change is, buffered data is worthless afterwards."""
+        """Move to another fetch state, which invalidates buffered data; return whether the table allowed it."""
         if not state.move_to(wanted, position):
             return False
         tp = state.topic_partition
@@ -494,5 +497,5 @@ class SubscriptionState:
         return True
 
 
-MetadataLookup = Callable[[TopicPartition], LeaderAndEpoch]
-"""What the parts that need leaders ask: metadata's answer, :data:`NO_LEADER` if there is none."""
+LeaderOf = Callable[[TopicPartition], LeaderAndEpoch]
+"""Returns a partition's leader according to metadata, :data:`NO_LEADER` if none is known."""

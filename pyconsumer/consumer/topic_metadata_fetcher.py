@@ -1,4 +1,4 @@
-"""What topics and partitions the cluster has, as a consumer is asked for them: generators of blocking calls."""
+"""Blocking calls that list topics and partitions of the cluster, as generators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["TopicMetadataFetcher", "none_in_time"]
 
 
 class TopicMetadataFetcher:
-    """Asks for topics.
+    """Requests topics and their partitions.
 
     Args:
         context: settings, client, metadata and clock of the consumer.
@@ -23,7 +23,7 @@ class TopicMetadataFetcher:
         self._config, self._client, self._metadata, _, self._clock = context
 
     def partitions_for(self, topic: str, deadline: float) -> Steps[set[int] | None]:
-        """Numbers of a topic's partitions, None if there is no such topic."""
+        """Return the numbers of a topic's partitions, None if there is no such topic."""
         found = self._metadata.partitions_for(topic)
         if found:
             return {p.partition for p in found}
@@ -48,17 +48,17 @@ class TopicMetadataFetcher:
         return f"connections: {self._client.failures()}"
 
     def _is_final(self, topic: str) -> bool:
-        """Whether metadata says for good that there is no such topic."""
+        """Return whether metadata says definitively that there is no such topic."""
         code = self._metadata.topic_errors.get(topic)
         if code is None:
             return True
         error = errors.for_code(code, topic)
         if not error.retriable:
             raise error
-        return code == errors.UnknownTopicOrPartitionError.errno
+        return code == errors.Errors.UNKNOWN_TOPIC_OR_PARTITION
 
     def names(self, deadline: float) -> Steps[set[str]]:
-        """Names of all topics that we may see."""
+        """Return the names of all topics that the broker lets us see."""
         request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
         backoff = Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms)
         failures = 0
@@ -84,5 +84,5 @@ class TopicMetadataFetcher:
 
 
 def none_in_time(what: str, cause: str) -> KafkaTimeoutError:
-    """The error of a call that did not get what it asked for before its deadline."""
+    """Return the error of a call that got no result before its deadline."""
     return KafkaTimeoutError(f"no {what} within the time given; {cause}")

@@ -346,7 +346,7 @@ def test_another_process_is_refused(tmp_path: Any) -> None:
         "    try:\n"
         "        guard.acquire()\n"
         "    except Exception as error:\n"
-        "        os._exit(7 if 'after fork' in str(error) and guard.forked else 8)\n"
+        "        os._exit(7 if 'after a fork' in str(error) and guard.forked else 8)\n"
         "    os._exit(9)\n"
         "status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
         "with guard: pass\n"

@@ -357,7 +357,7 @@ def test_truncation_with_a_policy_goes_on_where_the_logs_diverge() -> None:
 @pytest.mark.spec("client:GP-32", "client:GP-06")
 def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
     world = World()
-    steps = world.offsets.lookup({T0: 100, T1: 200, T2: 300}, 160.0)
+    steps = world.offsets.fetch_offsets({T0: 100, T1: 200, T2: 300}, 160.0)
     next(steps)
     sent = {s.node_id: s for s in world.client.take()}
     assert {node: asked(s) for node, s in sent.items()} == {1: {0: 100, 2: 300}, 2: {1: 200}}
@@ -372,7 +372,7 @@ def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
 @pytest.mark.spec("client:GP-32")
 def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
     world = World()
-    steps = world.offsets.lookup({T0: 100}, 160.0)
+    steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
     world.client.take()[0].answer(listed((T0, -1, 43)))
 
@@ -382,7 +382,7 @@ def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
 @pytest.mark.spec("client:GP-32")
 def test_a_lookup_that_is_not_allowed_raises() -> None:
     world = World()
-    steps = world.offsets.lookup({T0: 100}, 160.0)
+    steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
     world.client.take()[0].answer(listed((T0, -1, 29)))
 
@@ -393,7 +393,7 @@ def test_a_lookup_that_is_not_allowed_raises() -> None:
 @pytest.mark.spec("client:GP-32")
 def test_a_lookup_retries_with_new_metadata() -> None:
     world = World()
-    steps = world.offsets.lookup({T0: 100}, 160.0)
+    steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
     world.client.take()[0].answer(listed((T0, -1, 6)))
     wait = next(steps)
@@ -414,7 +414,7 @@ def test_a_lookup_retries_with_new_metadata() -> None:
 def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> None:
     world = World()
     world.lead({0: (-1, 4)})
-    steps = world.offsets.lookup({T0: 100}, 160.0)
+    steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     assert next(steps).until == 160.0
 
     world.lead({0: (2, 5)})
@@ -427,7 +427,7 @@ def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> N
 @pytest.mark.spec("client:GP-32")
 def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
     world = World()
-    steps = world.offsets.lookup({T0: 100}, 160.0)
+    steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
     world.client.take()[0].fail(KafkaConnectionError("node 1 is gone"))
     next(steps)
@@ -439,7 +439,7 @@ def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
 def test_a_lookup_of_other_topics_asks_metadata_for_them_meanwhile() -> None:
     world = World()
     other = TopicPartition("other", 0)
-    steps = world.offsets.lookup({other: -1}, 160.0)
+    steps = world.offsets.fetch_offsets({other: -1}, 160.0)
     next(steps)
 
     assert "other" in {t.name for t in (world.metadata.query(200.0).request.topics or ())}
@@ -449,7 +449,7 @@ def test_a_lookup_of_other_topics_asks_metadata_for_them_meanwhile() -> None:
 
 def test_read_committed_asks_for_the_last_stable_offset() -> None:
     world = World(isolation_level="read_committed")
-    next(world.offsets.lookup({T0: -1}, 160.0))
+    next(world.offsets.fetch_offsets({T0: -1}, 160.0))
 
     assert world.client.take()[0].message.isolation_level == 1
 

@@ -128,7 +128,7 @@ def test_a_full_answer_must_hold_all_that_was_asked() -> None:
 
     judged = session.on_response(answer(A0, session_id=5), BY_ID)
 
-    assert judged.problem == "a full answer lacks a-1"
+    assert judged.problem == "a full response lacks a-1"
     assert (session.session_id, session.next_epoch) == (0, 0)
 
 
@@ -140,7 +140,7 @@ def test_an_answer_must_hold_only_partitions_of_the_session(version: int) -> Non
 
     judged = session.on_response(answer(A0, A1, session_id=77), version)
 
-    assert judged.problem == "a-1 was not asked for"
+    assert judged.problem == "a-1 was not requested"
     assert (session.session_id, session.next_epoch) == (77, 0)
 
 
@@ -218,7 +218,7 @@ def test_an_unknown_topic_id_in_an_answer_is_refused() -> None:
     judged = session.on_response(answer(A0, session_id=77, ids={"a": bytes([8] * 16)}), BY_ID)
 
     assert judged.problem is not None
-    assert "was not asked for" in judged.problem
+    assert "was not requested" in judged.problem
 
 
 @pytest.mark.spec("client:GP-33")

@@ -14,7 +14,7 @@ import pytest
 from pyconsumer import KafkaConsumer
 from pyconsumer.consumer import arrow  # imported here, as an interrupted import is another matter
 from pyconsumer.consumer.completed_fetch import CompletedFetch
-from pyconsumer.consumer.delegate import LOOK_AROUND_S
+from pyconsumer.consumer.delegate import PREFETCH_LIFETIME_S
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
@@ -182,10 +182,10 @@ def test_it_looks_around_after_a_hundredth_of_a_second(reader: Reader) -> None:
     prefetched = reader.delegate.prefetched
     reader.delegate.prefetched = lambda: (looks.append(1), prefetched())[1]  # type: ignore[method-assign, func-returns-value]
     began = reader.delegate.clock.now()
-    reader.consumer._prefetched.until = began + LOOK_AROUND_S
-    reader.consumer._now = lambda: began + LOOK_AROUND_S / 2
+    reader.consumer._prefetched.until = began + PREFETCH_LIFETIME_S
+    reader.consumer._now = lambda: began + PREFETCH_LIFETIME_S / 2
     assert (reader.take(1), looks) == ([1], [])
-    reader.consumer._now = lambda: began + LOOK_AROUND_S
+    reader.consumer._now = lambda: began + PREFETCH_LIFETIME_S
     assert (reader.take(1), looks) == ([2], [1])
 
 
