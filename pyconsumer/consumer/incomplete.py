@@ -1,4 +1,4 @@
-"""Fetched bytes without a whole batch: the batch is larger than what was asked for, or its length is damaged."""
+"""Errors for fetched bytes without a whole batch: the batch exceeds the requested size, or its length is damaged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAGICS: Final = (0, 1, 2)
 
 
 def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit: int) -> KafkaError:
-    """Return the error for an answer that ends within its first batch.
+    """Return the error for a response that ends within its first batch.
 
     The length in a batch's header is not covered by its checksum. It is damaged if the broker sent less than it was
     allowed to, if the rest of the header makes no sense, or if the bytes up to where the next batch begins have the
@@ -27,9 +27,9 @@ def no_whole_batch(tp: TopicPartition, fetch_offset: int, records: Buffer, limit
 
     Args:
         tp: the partition.
-        fetch_offset: where the fetch began.
-        records: what was sent.
-        limit: the bytes that were asked for at most.
+        fetch_offset: the offset that was requested.
+        records: the bytes of the response.
+        limit: the most bytes that were requested.
     """
     size = len(records)
     if size < BATCH_OVERHEAD:
