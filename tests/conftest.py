@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.examples import load_profile
 from tests.support.java import KafkaTools, need_jars, tools
 from tests.support.ports import unused_address
 from tests.support.process import descendants
@@ -26,7 +27,8 @@ _KNOWN_CHILDREN = ("multiprocessing.resource_tracker", "multiprocessing.forkserv
 
 
 def pytest_configure() -> None:
-    """A shell lets what it starts with ``&`` ignore Ctrl-C, and so would every process that a test starts."""
+    """Load hypothesis's profile, and let Ctrl-C end what tests start, which it would not under a shell's ``&``."""
+    load_profile()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

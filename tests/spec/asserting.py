@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.spec.items import FULL_ID
-from tests.spec.naming import LEFT_OUT, TESTS, modules
+from tests.spec.naming import LEFT_OUT, TESTS, modules, tree_of, walk
 
 _PYTEST = frozenset({"raises", "warns", "deprecated_call", "fail", "RaisesGroup"})
 
@@ -27,6 +27,7 @@ class _Module:
     path: str
     tree: ast.Module
     functions: dict[str, _Function] = field(default_factory=dict)  # qualified name -> function
+    nodes: dict[str, list[ast.AST]] = field(default_factory=dict)  # qualified name -> the function's nodes
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     imported: dict[str, tuple[str, str]] = field(default_factory=dict)  # local name -> path of module, name there
 
@@ -36,7 +37,7 @@ def silent_tests(folder: Path = TESTS, *, left_out: Iterable[str] = LEFT_OUT) ->
     found: dict[str, _Module] = {}
     for path in modules(folder, ()):
         name = str(path.relative_to(folder.parent))
-        found[name] = _read(name, ast.parse(path.read_text(encoding="utf-8"), name))
+        found[name] = _read(name, tree_of(path))
     asserting = _asserting(found)
     read = {str(path.relative_to(folder.parent)) for path in modules(folder, left_out)}
     return [line for name, module in found.items() if name in read for line in _silent(module, asserting)]
@@ -49,12 +50,13 @@ def _read(path: str, tree: ast.Module) -> _Module:
         for node in body:
             if isinstance(node, _Function):
                 module.functions[prefix + node.name] = node
+                module.nodes[prefix + node.name] = walk(node)
             elif isinstance(node, ast.ClassDef):
                 module.classes[prefix + node.name] = node
                 collect(node.body, f"{prefix}{node.name}.")
 
     collect(tree.body, "")
-    for node in ast.walk(tree):
+    for node in [*tree.body, *(inner for nodes in module.nodes.values() for inner in nodes)]:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "tests":
             for alias in node.names:
                 there = node.module.replace(".", "/")
@@ -68,10 +70,10 @@ def _asserting(found: dict[str, _Module]) -> set[_Key]:
         (path, name)
         for path, module in found.items()
         for name, function in module.functions.items()
-        if any(map(_is_assertion, ast.walk(function)))
+        if any(map(_is_assertion, module.nodes[name]))
     }
     calls = {
-        (path, name): [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+        (path, name): [node.func for node in module.nodes[name] if isinstance(node, ast.Call)]
         for path, module in found.items()
         for name, function in module.functions.items()
     }
@@ -146,12 +148,12 @@ def _silent(module: _Module, asserting: set[_Key]) -> Iterator[str]:
     heard = {name for name in tests if (module.path, name) in asserting}
     inside: set[ast.AST] = set()
     for name, function in module.functions.items():
-        inside.update(ast.walk(function))
-        if name in tests and name not in heard and (ids := _ids(function)):
+        inside.update(module.nodes[name])
+        if name in tests and name not in heard and (ids := _ids(module.nodes[name])):
             yield f"{module.path}:{function.lineno}: {name} names {', '.join(ids)} but asserts nothing"
     for class_name, node in module.classes.items():
-        ids = [one for decorator in node.decorator_list for one in _ids(decorator)]
-        inside.update(inner for decorator in node.decorator_list for inner in ast.walk(decorator))
+        ids = [one for decorator in node.decorator_list for one in _ids(walk(decorator))]
+        inside.update(inner for decorator in node.decorator_list for inner in walk(decorator))
         of_class = [name for name in tests if name.startswith(f"{class_name}.")]
         if ids and (silent := [name for name in of_class if name not in heard] or not of_class):
             yield f"{module.path}:{node.lineno}: {class_name} names {', '.join(ids)}, but asserts nothing: {silent}"
@@ -164,20 +166,21 @@ def _unused_tables(
     """Statements outside of functions whose ids reach no test that asserts: a table has to be used by one."""
     users: dict[str, set[str]] = {}  # a name of the module -> the statements and tests that mention it
     for name in heard:
-        for node in ast.walk(tests[name]):
+        for node in module.nodes[name]:
             if isinstance(node, ast.Name):
                 users.setdefault(node.id, set()).add(name)
     used = set(users)
     statements = [node for node in module.tree.body if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)]
     for node in reversed(statements):  # a table that a used table is made of is used
         if _targets(node) & used:
-            used |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    for node in module.functions.values():  # a table that a helper or fixture of the module yields
-        used |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)} if not _is_test(node) else set()
+            used |= {inner.id for inner in walk(node) if isinstance(inner, ast.Name)}
+    for name, function in module.functions.items():  # a table that a helper or fixture of the module yields
+        if not _is_test(function):
+            used |= {inner.id for inner in module.nodes[name] if isinstance(inner, ast.Name)}
     for node in module.tree.body:
         if isinstance(node, _Function | ast.ClassDef):
             continue
-        ids = [one.value for one in ast.walk(node) if one not in inside and _is_id(one)]  # type: ignore[attr-defined]
+        ids = [one.value for one in walk(node) if one not in inside and _is_id(one)]  # type: ignore[attr-defined]
         if ids and "pytestmark" not in _targets(node) and not _targets(node) & used:
             yield f"{module.path}:{node.lineno}: no test that asserts something uses {', '.join(ids)}"
 
@@ -188,14 +191,14 @@ def _is_test(node: _Function) -> bool:
 
 def _targets(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.Assign):
-        return {one.id for target in node.targets for one in ast.walk(target) if isinstance(one, ast.Name)}
+        return {one.id for target in node.targets for one in walk(target) if isinstance(one, ast.Name)}
     if isinstance(node, ast.AnnAssign | ast.AugAssign):
-        return {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
+        return {one.id for one in walk(node.target) if isinstance(one, ast.Name)}
     return set()
 
 
-def _ids(node: ast.AST) -> list[str]:
-    return [one.value for one in ast.walk(node) if _is_id(one)]  # type: ignore[attr-defined]
+def _ids(nodes: Iterable[ast.AST]) -> list[str]:
+    return [one.value for one in nodes if _is_id(one)]  # type: ignore[attr-defined]
 
 
 def _is_id(node: ast.AST) -> bool:

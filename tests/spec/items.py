@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,6 +103,7 @@ def problems(items: Iterable[Item]) -> list[str]:
         if item.full_id in by_id:
             found.append(f"{_place(item)}: second line for this id, the first is line {by_id[item.full_id].line}")
         by_id.setdefault(item.full_id, item)
+    prefixes = {item.item_id.partition("-")[0] for item in items}
     for item in items:
         if not item.kind:
             found.append(f"{_place(item)}: unknown status {item.status!r}")
@@ -116,7 +117,7 @@ def problems(items: Iterable[Item]) -> list[str]:
                 found.append(f"{_place(item)}: same as {item.target}, which itself only points at {target.target}")
         if item.kind and "; no test:" in item.status and item.no_test is None:
             found.append(f"{_place(item)}: 'no test: reason' belongs behind the text of a differs or design")
-        found.extend(_dangling(item, by_id))
+        found.extend(_dangling(item, by_id, prefixes))
     return found + _disagreeing(items, by_id)
 
 
@@ -164,9 +165,8 @@ def _disagreeing(items: Iterable[Item], by_id: Mapping[str, Item]) -> list[str]:
     return found
 
 
-def _dangling(item: Item, by_id: Mapping[str, Item]) -> list[str]:
+def _dangling(item: Item, by_id: Mapping[str, Item], prefixes: Container[str]) -> list[str]:
     """References to items that are nowhere. Text such as KIP-345 or UTF-16 has a prefix that no list uses."""
-    prefixes = {full_id.partition(":")[2].partition("-")[0] for full_id in by_id}
     text = item.sentence if item.kind == SAME else f"{item.sentence} {item.status}"
     missing = []
     for list_name, item_id in _REFERENCE.findall(text):

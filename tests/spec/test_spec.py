@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.spec.asserting import silent_tests
 from tests.spec.items import NOT_APPLICABLE, Item, problems, read_lists
-from tests.spec.naming import Naming, scan
+from tests.spec.naming import Naming, forget_trees, scan
 
 
 @pytest.fixture(scope="module")
 def items() -> list[Item]:
     return read_lists()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_for_this_module_only() -> Iterator[None]:
+    """The syntax trees of all tests are a million objects, which would slow down later tests' garbage collections."""
+    yield
+    forget_trees()
 
 
 @pytest.fixture(scope="module")

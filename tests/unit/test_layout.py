@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+from tests.spec.naming import forget_trees, tree_of, walk
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "pyconsumer"
 
@@ -71,9 +75,19 @@ def _place(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _trees_for_this_module_only() -> Iterator[None]:
+    """Syntax trees are many objects, which would slow down later tests' garbage collections."""
+    yield
+    _nodes.cache_clear()
+    forget_trees()
+
+
 @functools.cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+def _nodes(path: Path) -> list[ast.AST]:
+    """Return the nodes of a module that the checks look at."""
+    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef
+    return [node for node in walk(tree_of(path)) if isinstance(node, kinds)]
 
 
 def _module_name(path: Path) -> str:
@@ -95,7 +109,7 @@ def _is_module(name: str) -> bool:
 def _imports(path: Path) -> Iterator[Import]:
     own = _module_name(path).split(".")
     package = own if path.name == "__init__.py" else own[:-1]
-    for node in ast.walk(_tree(path)):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -132,7 +146,7 @@ def test_the_autoloaded_package_imports_nothing() -> None:
     at_import = [
         ast.unparse(node)
         for path in autoload.glob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in tree_of(path).body
         if isinstance(node, ast.Import | ast.ImportFrom) and not ast.unparse(node).startswith("from __future__")
     ]
     assert not [line for line in at_import if "typing" not in line]
@@ -148,7 +162,7 @@ def test_functions_are_short() -> None:
     long = {
         f"{_place(path)}:{node.name}"
         for path in _modules()
-        for node in ast.walk(_tree(path))
+        for node in _nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno >= _MOST_LINES_OF_A_FUNCTION
     }
@@ -162,7 +176,7 @@ def test_modules_have_few_public_classes() -> None:
 
 def _public_classes(path: Path) -> Iterator[str]:
     """Yield the public classes of a module that are neither errors nor values."""
-    for node in _tree(path).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
             is_error = node.name.endswith(("Error", "Exception")) or any(base.endswith("Error") for base in bases)
@@ -179,7 +193,9 @@ def test_every_folder_of_modules_is_a_package() -> None:
 
 def test_every_module_says_what_belongs_in_it() -> None:
     silent = [
-        str(path.relative_to(ROOT)) for path in _modules() if path.stat().st_size and not ast.get_docstring(_tree(path))
+        str(path.relative_to(ROOT))
+        for path in _modules()
+        if path.stat().st_size and not ast.get_docstring(tree_of(path))
     ]
     assert silent == []
 

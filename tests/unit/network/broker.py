@@ -154,6 +154,8 @@ class ScriptedBroker:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
+            # or the second of two answers waits 40 ms for the client's delayed acknowledgement
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.accepted += 1
             self._connections.append(connection)
             thread = threading.Thread(
@@ -223,12 +225,13 @@ def _read(stream: socket.socket, count: int) -> bytes | None:
 class AutoSelector:
     """A selector on a manual clock: where nothing happens, the time that it should wait passes at once.
 
-    Sockets get a moment of real time first, because the other side is a thread.
+    Sockets get a moment of real time first, because the other side is a thread. Where nobody is on the other side,
+    ``real_wait_s`` may be 0.
     """
 
     def __init__(self, clock: ManualClock, real_wait_s: float = 0.05) -> None:
         self._clock = clock
-        self._real_wait_s = real_wait_s
+        self.real_wait_s = real_wait_s
         self._inner: Selector = new_selector()
         self.register = self._inner.register
         self.modify = self._inner.modify
@@ -238,7 +241,7 @@ class AutoSelector:
 
     def select(self, timeout: float | None = None) -> list[tuple[Any, int]]:
         self.selects += 1
-        events = list(self._inner.select(min(self._real_wait_s, timeout) if timeout is not None else self._real_wait_s))
+        events = list(self._inner.select(min(self.real_wait_s, timeout) if timeout is not None else self.real_wait_s))
         if not events and timeout is not None:
             self._clock.advance(timeout)
         return events

@@ -21,6 +21,7 @@ from pyconsumer.structs import BrokerMetadata
 from tests.unit.network.broker import ScriptedBroker
 
 HERE = str(Path(pyconsumer.network.__file__).parent)
+BACKOFFS = ("reconnect_backoff_ms", "reconnect_backoff_max_ms", "retry_backoff_ms", "retry_backoff_max_ms")
 STEP = 29  # lines from one interrupt to the next; all of them take half a minute
 LONG = 5.0  # seconds; setting a connection up may take 10 s, an answer 30 s
 
@@ -77,7 +78,7 @@ def test_whatever_ctrl_c_interrupts_the_next_polls_end_it(
     broker.on(ApiKey.FIND_COORDINATOR, FindCoordinatorResponse())
     number = first
     while True:
-        client = make_client(broker.address, config={"reconnect_backoff_ms": 1, "reconnect_backoff_max_ms": 5})
+        client = make_client(broker.address, config=dict.fromkeys(BACKOFFS, 1))
         future = ask(client, broker.port)
         interrupt = InterruptAt(number)
         try:

@@ -188,7 +188,7 @@ def test_a_request_for_any_node_waits_until_one_is_ready(
 def test_a_request_for_any_node_tells_of_every_address_that_failed(make_client: MakeClient, cleanup: ExitStack) -> None:
     one, two = cleanup.enter_context(unused_address()), cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
-    client = make_client(one, two, clock=clock, selector=AutoSelector(clock))
+    client = make_client(one, two, clock=clock, selector=AutoSelector(clock, real_wait_s=0.0))
     future = client.send_any(HeartbeatRequest, HEARTBEAT, timeout=10.0)
     client.poll(clock.now() + 60, future)
     error = future.exception
@@ -252,7 +252,7 @@ def test_a_request_that_was_never_sent_tells_the_last_failure(make_client: MakeC
 def test_setup_is_given_more_time_after_each_failure(make_client: MakeClient, cleanup: ExitStack) -> None:
     silent = cleanup.enter_context(silent_port())
     clock = ManualClock(100.0)
-    client = make_client(metadata=None, clock=clock, selector=AutoSelector(clock), random=lambda: 0.5)
+    client = make_client(metadata=None, clock=clock, selector=AutoSelector(clock, real_wait_s=0.0), random=lambda: 0.5)
     host, _, port = silent.rpartition(":")
     times = []
     for _ in range(4):
@@ -290,7 +290,7 @@ def test_one_cause_is_logged_once(
 ) -> None:
     dead = cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
-    client = make_client(dead, clock=clock, selector=AutoSelector(clock))
+    client = make_client(dead, clock=clock, selector=AutoSelector(clock, real_wait_s=0.0))
     with caplog.at_level(logging.INFO, "pyconsumer.network"):
         while clock.now() < 160.0:
             client.poll(160.0)
@@ -302,7 +302,7 @@ def test_one_cause_is_logged_once(
 def test_attempts_at_a_dead_cluster_get_rare(make_client: MakeClient, cleanup: ExitStack) -> None:
     dead = cleanup.enter_context(unused_address())
     clock = ManualClock(100.0)
-    selector = AutoSelector(clock, real_wait_s=0.01)
+    selector = AutoSelector(clock, real_wait_s=0.0)
     client = make_client(dead, clock=clock, selector=selector)
     while clock.now() < 200.0:
         client.poll(200.0)
@@ -344,10 +344,11 @@ def test_without_rebootstrap_the_known_brokers_are_tried_on(make_client: MakeCli
         "kafka.example:9092",
         resolver=lambda *_: [at(now_at[0])],
         clock=clock,
-        selector=AutoSelector(clock, 0.02),
+        selector=(selector := AutoSelector(clock)),
         config={"metadata_recovery_strategy": "none"},
     )
     wait_metadata(client)
+    selector.real_wait_s = 0.0
     assert client.metadata is not None
     now_at[0] = new.address
     old.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -56,6 +57,7 @@ def _value(spec: FieldSpec, version: int) -> st.SearchStrategy[Any]:
     return st.none() | value if version in spec.nullable else value
 
 
+@functools.cache
 def structs(cls: type[Struct], version: int) -> st.SearchStrategy[Any]:
     """Instances of a struct or message, with the fields of one version."""
     return st.builds(cls, **{spec.name: _value(spec, version) for spec in cls.FIELDS if version in spec.versions})

@@ -19,6 +19,7 @@ from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRespo
 from pyconsumer.protocol.messages.produce import ProduceRequest
 from pyconsumer.protocol.primitives import encode_uvarint
 from pyconsumer.protocol.schema import INT32, STRING, Message, Versions, codec_source, field, message
+from tests.support.examples import examples
 from tests.unit.protocol.strategies import all_versions, structs
 
 VERSIONS = all_versions()
@@ -26,7 +27,7 @@ IDS = [f"{cls.__name__}-v{version}" for cls, version in VERSIONS]
 
 
 @pytest.mark.parametrize(("cls", "version"), VERSIONS, ids=IDS)
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_decoding_gives_back_what_was_encoded(cls: type[Message], version: int, data: st.DataObject) -> None:
     value = data.draw(structs(cls, version))

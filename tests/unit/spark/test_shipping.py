@@ -90,7 +90,6 @@ def test_an_installed_package_is_used_if_it_is_of_the_same_version(tmp_path: Pat
 
 
 def test_a_zip_of_the_same_sources_has_the_same_name() -> None:
-    package_zip.cache_clear()
     first = package_zip()
     assert package_zip() == first
     package_zip.cache_clear()

@@ -1,0 +1,21 @@
+"""The number of examples that property tests try: few by default, all in ``tox -e tests``."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+#: ``PYCONSUMER_EXAMPLES=full`` tries all examples, hypothesis's default of 100 among others.
+FULL = os.environ.get("PYCONSUMER_EXAMPLES") == "full"
+
+
+def examples(full: int) -> int:
+    """Return how many examples to try of those of a full run: a third, and at least two."""
+    return full if FULL else max(2, full // 3)
+
+
+def load_profile() -> None:
+    """Let tests without settings of their own try as many examples as this run should have."""
+    settings.register_profile("pyconsumer", max_examples=examples(100))
+    settings.load_profile("pyconsumer")
