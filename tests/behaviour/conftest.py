@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import pkgutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,7 +12,10 @@ from typing import Any
 
 import pytest
 
+import pyconsumer.consumer
 from pyconsumer import KafkaAdminClient
+from pyconsumer.protocol import records
+from pyconsumer.protocol.records import IMPLEMENTATION
 from tests.behaviour.raw_members import Connect, fetch_offset
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
@@ -18,9 +23,11 @@ from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 from tests.support.raw_client import RawClient
 from tests.support.spark import start_spark
+from tests.unit.records.helpers import Decoder, decoder_named
 
 _RUN = uuid.uuid4().hex[:6]
 _NUMBERS = itertools.count(1)
+_OTHER_TWIN = "pure" if IMPLEMENTATION == "native" else "native"
 
 #: A killed Apache Kafka starts again only when its controller has given up the dead one: after 3 s rather than 9.
 _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}
@@ -31,7 +38,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest version. Tests marked ``spark`` run on the
     embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
-    only through our clients, whose own tests show on both brokers that the brokers answer alike.
+    only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
+    read with the other decoder, too, on the embedded broker.
     """
     if "cluster_kind" not in metafunc.fixturenames:
         return
@@ -43,12 +51,38 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: embedded_only needs a reason")
     if metafunc.definition.get_closest_marker("smoke"):
         kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
-    metafunc.parametrize("cluster_kind", kinds, scope="session")
+    if not metafunc.definition.get_closest_marker("twins"):
+        metafunc.parametrize("cluster_kind", kinds, scope="session")
+        return
+    pairs = [
+        pytest.param(*kind.values, IMPLEMENTATION, id=kind.values[0], marks=kind.marks)
+        for kind in (each if isinstance(each, type(pytest.param())) else pytest.param(each) for each in kinds)
+    ]
+    pairs.append(pytest.param("embedded", _OTHER_TWIN, id=f"embedded-{_OTHER_TWIN}", marks=pytest.mark.slow))
+    metafunc.fixturenames.append("decoder")
+    metafunc.parametrize(("cluster_kind", "decoder"), pairs, indirect=["decoder"], scope="session")
 
 
 def _on_apache(definition: pytest.Item) -> bool:
     """Return if a test runs on Apache Kafka, too."""
     return not definition.get_closest_marker("spark") or bool(definition.get_closest_marker("spark_smoke"))
+
+
+@pytest.fixture(scope="session")
+def decoder(request: pytest.FixtureRequest) -> Iterator[Decoder]:
+    """The decoder of consumers of this process; see the mark ``twins``. Brokers and other processes keep theirs."""
+    chosen = decoder_named(request.param)
+    if chosen is None:
+        pytest.skip("the compiled decoder was not built")
+    names = [each.name for each in pkgutil.walk_packages(pyconsumer.consumer.__path__, "pyconsumer.consumer.")]
+    users = [importlib.import_module(name) for name in names]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in chosen._fields[1:]:
+            ours = getattr(records, name)
+            for module in users:
+                if getattr(module, name, None) is ours:
+                    patch.setattr(module, name, getattr(chosen, name))
+        yield chosen
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ from tests.behaviour.consumer_support import append, consuming, fill, offsets, p
 from tests.support.cluster import Cluster
 from tests.support.proxy import Event, KafkaProxy
 
+pytestmark = pytest.mark.twins
+
 
 def fetches(proxy: KafkaProxy) -> list[Any]:
     """The fetch requests that came through, decoded."""

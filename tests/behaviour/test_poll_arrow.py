@@ -14,6 +14,8 @@ from pyconsumer.errors import IllegalStateError
 from tests.behaviour.consumer_support import append, consuming, fill, member
 from tests.support.cluster import Cluster
 
+pytestmark = pytest.mark.twins
+
 DEFAULT = ["topic", "partition", "offset", "timestamp", "key", "value", "headers"]
 
 
@@ -160,7 +162,7 @@ def test_columns_come_raw_whatever_the_deserializers(cluster: Cluster, topic: st
 
 def test_a_batch_outlives_its_consumer(cluster: Cluster, topic: str) -> None:
     fill(cluster, topic, 1000, size=500)
-    with consuming(cluster, TopicPartition(topic, 0)) as consumer:
+    with consuming(cluster, TopicPartition(topic, 0), fetch_max_wait_ms=20) as consumer:
         kept = read_columns(consumer, 1000, "value")
         for _ in range(5):  # others use the memory that is free, and not this
             consumer.seek(TopicPartition(topic, 0), 0)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from pyconsumer import KafkaProducer
 from pyconsumer.spark import options, sink
 from tests.support.cluster import Cluster

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from pyconsumer.spark.launch import _packaged_java, java_home
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, run

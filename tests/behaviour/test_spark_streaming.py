@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.spark import lag
 from pyconsumer.structs import TopicPartition

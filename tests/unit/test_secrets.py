@@ -14,7 +14,6 @@ from pyconsumer.config import Setting, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.producer.config import PRODUCER_SETTINGS
-from pyconsumer.spark.client_config import build_config
 
 _TABLES: list[Settings[Any]] = [CONSUMER_SETTINGS, PRODUCER_SETTINGS, ADMIN_SETTINGS]
 _SECRETS = [
@@ -60,6 +59,9 @@ def test_repr_does_not_show_them(table: Settings[Any]) -> None:
 
 
 def test_spark_does_not_show_them() -> None:
+    pytest.importorskip("pyspark")
+    from pyconsumer.spark.client_config import build_config
+
     options = {"bootstrap.servers": "localhost", "sasl.password": "s3cr3t", "ssl.key.password": "s3cr3t"}
     with pytest.raises(ConfigurationError) as caught:
         build_config(options)

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark")
-
 from pyconsumer.errors import KafkaError
 from pyconsumer.spark import archive as pipelines
 from pyconsumer.spark.archive import Archived

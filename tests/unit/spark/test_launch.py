@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
-pyspark = pytest.importorskip("pyspark")
-
-from pyconsumer.spark import launch  # noqa: E402
+from pyconsumer.spark import launch
 
 ENABLED = "spark.python.unix.domain.socket.enabled"
 FOLDER = "spark.python.unix.domain.socket.dir"
