@@ -6,6 +6,7 @@ Parquet files. ``PYCONSUMER_SPARK_KILLS=50`` kills so often; ``PYCONSUMER_SPARK_
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -162,17 +163,44 @@ def ledger_of() -> Iterator[Callable[[Cluster, str], Ledger]]:
         ledger._thread.join(30)
 
 
-@pytest.mark.timeout(1800 + 120 * KILLS)
-@pytest.mark.parametrize("mode", ["available", "running"])
-def test_each_record_once_however_often_driver_and_broker_are_killed(
+@pytest.fixture
+def kill_and_count(
     new_cluster: Callable[..., Cluster],
     cluster_kind: str,
     spark: Any,
     topic_name: str,
     tmp_path: Path,
-    mode: str,
     ledger_of: Callable[[Cluster, str], Ledger],
     log: Callable[[str], None],
+) -> Callable[[str], None]:
+    """Kill the driver and the broker of a query of one mode, and assert that the output has each record once."""
+    return functools.partial(_kill_and_count, new_cluster, cluster_kind, spark, topic_name, tmp_path, ledger_of, log)
+
+
+@pytest.mark.spark_smoke
+@pytest.mark.timeout(1800 + 120 * KILLS)
+def test_each_record_once_however_often_a_query_of_what_is_there_is_killed(
+    kill_and_count: Callable[[str], None],
+) -> None:
+    kill_and_count("available")
+
+
+@pytest.mark.timeout(1800 + 120 * KILLS)
+def test_each_record_once_however_often_a_query_that_keeps_running_is_killed(
+    kill_and_count: Callable[[str], None],
+) -> None:
+    kill_and_count("running")
+
+
+def _kill_and_count(
+    new_cluster: Callable[..., Cluster],
+    cluster_kind: str,
+    spark: Any,
+    topic_name: str,
+    tmp_path: Path,
+    ledger_of: Callable[[Cluster, str], Ledger],
+    log: Callable[[str], None],
+    mode: str,
 ) -> None:
     need_spark()
     kills = KILLS or (1 if cluster_kind == "apache" else 2)
