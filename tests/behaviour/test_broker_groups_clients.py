@@ -19,7 +19,7 @@ from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
-from tests.behaviour.test_broker_groups_protocol import Member, fetch_offset
+from tests.behaviour.raw_members import Member, fetch_offset
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools, documents
 from tests.support.process import wait_until

@@ -2,18 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import gc
+import sys
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from pyconsumer import ConsumerRecord
 from pyconsumer.clock import ManualClock
-from pyconsumer.errors import KafkaError
-from pyconsumer.network.futures import RequestFuture
+from pyconsumer.errors import (
+    KafkaError,
+)
+from pyconsumer.network.futures import RequestFuture, Wait
+from pyconsumer.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    PartitionData,
+)
+from pyconsumer.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pyconsumer.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from pyconsumer.protocol.records import BatchBuilder
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Answer", "FakeClient", "Sent", "batch", "batches"]
+__all__ = [
+    "TOPIC_ID",
+    "Answer",
+    "FakeClient",
+    "Sent",
+    "batch",
+    "batches",
+    "data",
+    "finish",
+    "interrupted_at",
+    "listed",
+    "metadata_response",
+    "offsets_of",
+    "record",
+    "response",
+    "tp",
+]
 
 
 def batch(first: int, count: int, *, codec: str = "none", leader_epoch: int = 3, size: int = 4) -> bytes:
@@ -108,3 +145,95 @@ def offsets_of(records: Sequence[Any]) -> list[int]:
 
 def tp(partition: int, topic: str = "t") -> TopicPartition:
     return TopicPartition(topic, partition)
+
+
+TOPIC_ID = bytes([7] * 16)
+
+
+def metadata_response(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
+    """Two brokers, or as many as lead, and the leader and epoch of each partition of topic t."""
+    last = max([2, *(leader for leader, _ in leaders.values())])
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092) for n in range(1, last + 1)],
+        topics=[
+            MetadataResponseTopic(
+                name="t",
+                topic_id=topic_id,
+                partitions=[
+                    MetadataResponsePartition(partition_index=n, leader_id=leader, leader_epoch=epoch)
+                    for n, (leader, epoch) in leaders.items()
+                ],
+            )
+        ],
+    )
+
+
+def data(records: bytes | None = None, **fields: Any) -> PartitionData:
+    return PartitionData(records=records, **fields)
+
+
+def response(partitions: dict[TopicPartition, PartitionData], *, session_id: int = 5, **more: Any) -> FetchResponse:
+    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[])
+    for tp, found in partitions.items():
+        found.partition_index = tp.partition
+        topic.partitions.append(found)
+    return FetchResponse(session_id=session_id, responses=[topic] if topic.partitions else [], **more)
+
+
+def listed(*found: tuple[TopicPartition, int, int]) -> ListOffsetsResponse:
+    """An answer of (partition, offset, error code)."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name="t",
+                partitions=[
+                    ListOffsetsPartitionResponse(
+                        partition_index=tp.partition,
+                        offset=offset,
+                        timestamp=offset * 10,
+                        error_code=code,
+                        leader_epoch=3,
+                    )
+                    for tp, offset, code in found
+                ],
+            )
+        ]
+    )
+
+
+def record(offset: int, value: bytes | None = b"v", key: bytes | None = b"k", topic: str = "a") -> ConsumerRecord:
+    return ConsumerRecord(topic, 0, offset, 1000, 0, key, value, [("h", b"1")], 4)
+
+
+def interrupted_at(step: int, function: Any) -> bool:
+    """Run a function with Ctrl-C at the n-th line that it or a callee executes; whether it came that far."""
+    lines = 0
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal lines
+        if event == "line" and frame.f_code is not function.__code__:
+            lines += 1
+            if lines == step:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    gc.disable()  # what the collector calls is not the function's, and would not pass it on
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+        gc.enable()
+    return False
+
+
+def finish(steps: Generator[Wait, None, Any]) -> Any:
+    """The result of steps that need no more waiting."""
+    try:
+        steps.send(None)
+    except StopIteration as stop:
+        return stop.value
+    raise AssertionError("it still waits")

@@ -9,7 +9,7 @@ import pytest
 
 from pyconsumer import KafkaConsumer, TopicPartition
 from pyconsumer.consumer.deserializers import Deserialization
-from tests.unit.consumer.test_consumer_parts import record
+from tests.unit.consumer.builders import record
 
 T0 = TopicPartition("t", 0)
 

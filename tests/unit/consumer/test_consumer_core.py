@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from pyconsumer import ConsumerRecords, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import NO_THREAD
-from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
-from pyconsumer.consumer.partition_state import FetchPosition, FetchState
-from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.consumer.partition_state import FetchState
 from pyconsumer.errors import (
     ConcurrentAccessError,
     ConfigurationError,
@@ -33,118 +29,19 @@ from pyconsumer.errors import (
     TopicAuthorizationFailedError,
 )
 from pyconsumer.network.futures import RequestFuture, Wait
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
-from tests.unit.consumer.builders import FakeClient, batch, offsets_of
-from tests.unit.consumer.test_fetch_offsets import listed
-from tests.unit.consumer.test_fetcher import data, metadata_response, response
+from tests.unit.consumer.builders import (
+    batch,
+    data,
+    finish,
+    listed,
+    offsets_of,
+    response,
+)
+from tests.unit.consumer.worlds import ConsumerWorld
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
-
-
-class FakeCoordinator:
-    """Does what it is told and writes down what is asked of it."""
-
-    def __init__(self, subscriptions: SubscriptionState) -> None:
-        self.subscriptions = subscriptions
-        self.next_due_at = float("inf")
-        self.has_user_output = False
-        self.awaits_answer = False
-        self.calls: list[str] = []
-        self.polls_at: list[float] = []
-        self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
-        self.on_poll: Callable[[], None] | None = None
-
-    def note_poll(self, now: float) -> None:
-        self.polls_at.append(now)
-
-    def poll(self, deadline: float, *, wait_for_join: bool = True) -> Generator[Wait, None, bool]:
-        self.calls.append(f"poll wait_for_join={wait_for_join}")
-        if self.on_poll is not None:
-            self.on_poll()
-        yield from ()
-        return False
-
-    def fetch_committed(self, partitions: Any, deadline: float) -> Generator[Wait, None, Any]:
-        self.calls.append("fetch_committed " + ",".join(map(str, sorted(partitions))))
-        answer = self.committed
-        while not answer.done:
-            yield Wait(answer, deadline)
-        return answer.result()
-
-    def on_subscription_change(self) -> None:
-        self.calls.append("on_subscription_change")
-
-    def on_unsubscribe(self, deadline: float) -> Generator[Wait, None, None]:
-        self.calls.append("on_unsubscribe")
-        yield from ()
-        raise RuntimeError("the listener's")
-
-    def maybe_auto_commit_async(self, now: float) -> None:
-        self.calls.append(f"auto-commit of {sorted(map(str, self.subscriptions.assignment()))}")
-
-
-class World:
-    """A consumer's delegate with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2."""
-
-    def __init__(
-        self, *partitions: TopicPartition, group: bool = False, interceptors: Any = (), **options: Any
-    ) -> None:
-        if group:
-            options["group_id"] = "g"
-        self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
-        self.client = FakeClient()
-        self.clock = self.client.clock
-        self.metadata = Metadata()
-        self.metadata.set_topics({"t"})
-        self.metadata.update(metadata_response({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
-        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
-        self.coordinator = FakeCoordinator(self.subscriptions)
-        self.delegate = ConsumerDelegate(
-            ConsumerContext(
-                self.config,
-                self.client,  # type: ignore[arg-type]
-                self.metadata,
-                self.subscriptions,
-                self.clock,
-            ),
-            coordinator=self.coordinator if group else None,  # type: ignore[arg-type]
-            interceptors=Interceptors(interceptors),
-            metrics=ConsumerMetrics(self.clock.now()),
-        )
-        self.client.on_flush = self.clock.now
-        if partitions:
-            self.subscriptions.assign_from_user(partitions)
-
-    def start(self, *partitions: TopicPartition, at: int = 0) -> None:
-        for tp in partitions:
-            self.subscriptions.seek(tp, FetchPosition(at))
-
-    def poll(self, timeout: float = 10.0, count: int = 500) -> Generator[Wait, None, ConsumerRecords]:
-        """Run what ``KafkaConsumer.poll`` runs when nothing is buffered."""
-        return self._poll(self.clock.now() + timeout, count)
-
-    def _poll(self, deadline: float, count: int) -> Generator[Wait, None, ConsumerRecords]:
-        found = yield from self.delegate.fetched(deadline, lambda: self.delegate.take_records(count))
-        return ConsumerRecords() if found is None else found
-
-    def buffered(self, now: float, count: int = 500) -> ConsumerRecords | None:
-        """Run what ``KafkaConsumer.poll`` runs first: what is buffered, if nothing else is due."""
-        return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
-
-    def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
-        (sent,) = [s for s in self.client.take() if s.message.API_KEY == 1]
-        sent.answer(response({tp: data(records)}, **more))
-
-
-def finish(steps: Generator[Wait, None, Any]) -> Any:
-    """The result of steps that need no more waiting."""
-    try:
-        steps.send(None)
-    except StopIteration as stop:
-        return stop.value
-    raise AssertionError("it still waits")
 
 
 # -- poll ------------------------------------------------------------------------------------------------------------
@@ -153,12 +50,12 @@ def finish(steps: Generator[Wait, None, Any]) -> Any:
 @pytest.mark.spec("client:PL-03")
 def test_poll_needs_a_subscription() -> None:
     with pytest.raises(IllegalStateError, match="subscribe"):
-        next(World().poll())
+        next(ConsumerWorld().poll())
 
 
 @pytest.mark.spec("client:PL-09", "client:PL-13", "client:GP-20", "client:FE-61")
 def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(10.0)
 
@@ -173,7 +70,7 @@ def test_poll_sends_fetches_waits_once_and_returns_what_came() -> None:
 
 
 def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     known, world.metadata._topics = world.metadata._topics, {}
     steps = world.poll()
     next(steps)
@@ -189,7 +86,7 @@ def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
 
 @pytest.mark.spec("client:PL-10", "client:PL-11", "client:SQ-14")
 def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll()
     next(steps)
@@ -206,7 +103,7 @@ def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned()
 
 @pytest.mark.spec("client:PL-12")
 def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(count=3)
     next(steps)
@@ -232,7 +129,7 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
 
 @pytest.mark.spec("client:FE-94")
 def test_a_node_with_another_request_under_way_is_fetched_from_all_the_same() -> None:
-    world = World(T0, T2)
+    world = ConsumerWorld(T0, T2)
     world.start(T0)  # T2, of the same node, has no position yet
     steps = world.poll()
     next(steps)
@@ -246,7 +143,7 @@ def test_a_node_with_another_request_under_way_is_fetched_from_all_the_same() ->
 
 @pytest.mark.spec("client:PL-14")
 def test_poll_looks_once_even_without_time() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(0.0)
 
@@ -259,7 +156,7 @@ def test_poll_looks_once_even_without_time() -> None:
 
 @pytest.mark.spec("client:PL-04", "client:PL-07")
 def test_poll_repeats_until_its_time_is_over_and_never_waits_for_the_join() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.start(T0)
     steps = world.poll(10.0)
 
@@ -278,7 +175,7 @@ def test_what_interceptors_make_of_the_records_is_returned() -> None:
         def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
             return ConsumerRecords({tp: found[:1] for tp, found in records.items()})
 
-    world = World(T0, interceptors=[OnlyFirst()])
+    world = ConsumerWorld(T0, interceptors=[OnlyFirst()])
     world.start(T0)
     steps = world.poll()
     next(steps)
@@ -290,7 +187,7 @@ def test_what_interceptors_make_of_the_records_is_returned() -> None:
 
 @pytest.mark.spec("client:PL-06", "client:PL-08", "client:PL-15", "client:GP-21", "client:PL-01")
 def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read_meanwhile() -> None:
-    world = World(group=True)
+    world = ConsumerWorld(group=True)
     world.subscriptions.subscribe(["t"])
     world.subscriptions.assign_from_subscribed([T0])
     world.start(T0)
@@ -305,7 +202,7 @@ def test_the_coordinator_is_polled_without_waiting_and_owned_partitions_are_read
 
 @pytest.mark.spec("client:GP-20")
 def test_the_wait_ends_at_the_coordinators_next_duty() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.start(T0)
     world.coordinator.next_due_at = world.clock.now() + 2.5
 
@@ -315,8 +212,8 @@ def test_the_wait_ends_at_the_coordinators_next_duty() -> None:
 # -- the short path --------------------------------------------------------------------------------------------------
 
 
-def buffered(count: int = 1000, **options: Any) -> World:
-    world = World(T0, group=True, **options)
+def buffered(count: int = 1000, **options: Any) -> ConsumerWorld:
+    world = ConsumerWorld(T0, group=True, **options)
     world.start(T0)
     steps = world.poll(count=1)
     next(steps)
@@ -420,7 +317,7 @@ def test_iteration_shows_each_record_to_interceptors() -> None:
 
 @pytest.mark.spec("client:SS-50", "client:SS-54", "client:KC-15")
 def test_without_a_group_new_partitions_are_reset() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     steps = world.poll()
     next(steps)
     (asked,) = world.client.take()
@@ -432,7 +329,7 @@ def test_without_a_group_new_partitions_are_reset() -> None:
 
 @pytest.mark.spec("client:SS-49", "client:GP-21")
 def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> None:
-    world = World(T0, T2, group=True)
+    world = ConsumerWorld(T0, T2, group=True)
     world.start(T2)
     steps = world.poll()
     next(steps)
@@ -448,12 +345,12 @@ def test_with_a_group_the_committed_offset_is_looked_up_in_the_background() -> N
 
 @pytest.mark.spec("client:SS-50")
 def test_nothing_committed_is_reset_or_raised() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.complete({T0: None})
     next(world.poll())
     assert world.subscriptions.state(T0).state is FetchState.AWAIT_RESET
 
-    strict = World(T0, group=True, auto_offset_reset="none")
+    strict = ConsumerWorld(T0, group=True, auto_offset_reset="none")
     strict.coordinator.committed.complete({T0: None})
     with pytest.raises(NoOffsetForPartitionError):
         next(strict.poll())
@@ -461,7 +358,7 @@ def test_nothing_committed_is_reset_or_raised() -> None:
 
 @pytest.mark.spec("client:GP-20")
 def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(KafkaConnectionError("gone"))
     steps = world.poll()
     wait = next(steps)
@@ -476,7 +373,7 @@ def test_a_lookup_that_failed_is_tried_again_after_the_backoff() -> None:
 
 
 def test_a_lookup_that_may_not_be_made_is_raised() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.coordinator.committed.fail(TopicAuthorizationFailedError("t"))
 
     with pytest.raises(TopicAuthorizationFailedError):
@@ -485,7 +382,7 @@ def test_a_lookup_that_may_not_be_made_is_raised() -> None:
 
 def test_what_was_looked_up_for_an_earlier_assignment_is_looked_up_again() -> None:
     """Meanwhile the partition may have had another owner, who went on from there."""
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     next(world.poll())
     world.subscriptions.assign_from_user([T2])
     world.start(T2)
@@ -499,7 +396,7 @@ def test_what_was_looked_up_for_an_earlier_assignment_is_looked_up_again() -> No
 
 
 def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> None:
-    world = World(T0, T2, group=True)
+    world = ConsumerWorld(T0, T2, group=True)
     next(world.poll())
     world.subscriptions.assign_from_user([T2])
     world.subscriptions.assign_from_user([T0, T2])
@@ -512,7 +409,7 @@ def test_a_partition_that_comes_is_not_taken_for_the_one_that_was_there() -> Non
 
 
 def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     next(world.poll())
     world.start(T0, at=5)
     world.clock.advance(61.0)  # the lookup's time is over
@@ -523,8 +420,8 @@ def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
 
 @pytest.mark.spec("client:GP-06")
 def test_position_waits_until_there_is_one() -> None:
-    world = World(T0)
-    steps = world.delegate.position(T0, 200.0)
+    world = ConsumerWorld(T0)
+    steps = world.core.position(T0, 200.0)
     next(steps)
     world.client.take()[0].answer(listed((T0, 9, 0)))
 
@@ -532,8 +429,8 @@ def test_position_waits_until_there_is_one() -> None:
 
 
 def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
-    world = World(T0)
-    steps = world.delegate.position(T0, 200.0)
+    world = ConsumerWorld(T0)
+    steps = world.core.position(T0, 200.0)
     next(steps)
 
     with pytest.raises(KafkaTimeoutError, match=r"t-0 .*AWAIT_RESET"):
@@ -542,7 +439,7 @@ def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
 
 @pytest.mark.spec("client:SS-62")
 def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     world.start(T0, at=3)
     assert world.delegate.current_lag(T0) is None
     assert world.delegate.current_lag(T0) is None
@@ -651,8 +548,8 @@ def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
 
 def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     """The member has left: were it still subscribed, it would read nothing, and one day join again."""
-    world = World(group=True)
-    finish(world.delegate.subscribe(["t"], None))
+    world = ConsumerWorld(group=True)
+    finish(world.core.subscribe(["t"], None))
 
     with pytest.raises(RuntimeError, match="the listener's"):
         finish(world.delegate.unsubscribe(200.0))
@@ -680,8 +577,8 @@ def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
 
 @pytest.mark.spec("client:KC-46", "client:FE-100")
 def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
-    world = World(group=True)
-    finish(world.delegate.subscribe(["t"], None))
+    world = ConsumerWorld(group=True)
+    finish(world.core.subscribe(["t"], None))
     world.subscriptions.assign_from_subscribed([T0])
     world.start(T0)
     steps = world.poll(count=2)
@@ -699,7 +596,7 @@ def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() ->
 
 @pytest.mark.spec("client:GP-01")
 def test_unsubscribe_drops_what_was_fetched() -> None:
-    world = World(T0)
+    world = ConsumerWorld(T0)
     world.start(T0)
     steps = world.poll(count=2)
     next(steps)
@@ -718,7 +615,7 @@ def test_unsubscribe_drops_what_was_fetched() -> None:
 
 @pytest.mark.spec("client:FE-100", "client:KC-59")
 def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() -> None:
-    world = World(T0, T2)
+    world = ConsumerWorld(T0, T2)
     world.start(T0, T2)
     steps = world.poll(count=1)
     next(steps)
@@ -735,7 +632,7 @@ def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() 
 
 @pytest.mark.spec("client:KC-60")
 def test_assign_commits_before_the_assignment_is_replaced() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
 
     finish(world.delegate.assign([T1]))
 
@@ -756,7 +653,7 @@ def test_assign_asks_metadata_for_new_topics_only(alone: KafkaConsumer, caplog: 
 
 @pytest.mark.spec("client:KC-63", "client:AM-14")
 def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.start(T0)
     epoch = world.subscriptions.state(T0).fetch_epoch
 
@@ -764,8 +661,8 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
         finish(world.delegate.subscribe(["u"], None))
     assert world.subscriptions.state(T0).fetch_epoch == epoch
 
-    other = World(group=True)
-    finish(other.delegate.subscribe(["t"], None))
+    other = ConsumerWorld(group=True)
+    finish(other.core.subscribe(["t"], None))
     other.coordinator.calls.clear()
     with pytest.raises(IllegalStateError, match="exclude one another"):
         finish(other.delegate.assign([T0]))
@@ -912,7 +809,7 @@ def _inside(made: KafkaConsumer, call: Callable[[], Any]) -> Any:
 
 @pytest.mark.spec("client:GP-03")
 def test_what_is_to_be_committed_is_checked() -> None:
-    world = World(T0, group=True)
+    world = ConsumerWorld(T0, group=True)
     world.start(T0, at=4)
 
     assert world.delegate.offsets_to_commit(None) == {T0: OffsetAndMetadata(4)}
@@ -931,7 +828,7 @@ def test_errors_are_kafka_errors() -> None:
 
 
 def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadline() -> None:
-    world = World()
+    world = ConsumerWorld()
     asked: list[RequestFuture[Any]] = []
     world.client.send_any = lambda api, request: asked.append(RequestFuture()) or asked[-1]  # type: ignore[attr-defined, func-returns-value]
     steps = world.delegate.topics(world.clock.now() + 60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
 import os
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 
 import pyconsumer
-from pyconsumer import ConsumerRecord, ConsumerRecords, OffsetAndMetadata, TopicPartition
+from pyconsumer import ConsumerRecords, OffsetAndMetadata, TopicPartition
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.guard import NO_THREAD, AccessGuard
@@ -30,12 +29,9 @@ from pyconsumer.errors import (
     UnknownServerError,
 )
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Wait
+from tests.unit.consumer.builders import interrupted_at, record
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
-
-
-def record(offset: int, value: bytes | None = b"v", key: bytes | None = b"k", topic: str = "a") -> ConsumerRecord:
-    return ConsumerRecord(topic, 0, offset, 1000, 0, key, value, [("h", b"1")], 4)
 
 
 # -- records ---------------------------------------------------------------------------------------------------------
@@ -277,31 +273,6 @@ class Guarded:
             return callback() if callback is not None else self.guard.depth
         finally:
             self.guard.release()
-
-
-def interrupted_at(step: int, function: Any) -> bool:
-    """Run a function with Ctrl-C at the n-th line that it or a callee executes; whether it came that far."""
-    lines = 0
-
-    def trace(frame: Any, event: str, argument: Any) -> Any:
-        nonlocal lines
-        if event == "line" and frame.f_code is not function.__code__:
-            lines += 1
-            if lines == step:
-                raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    gc.disable()  # what the collector calls is not the function's, and would not pass it on
-    sys.settrace(trace)
-    try:
-        function()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    return False
 
 
 @pytest.mark.spec("client:KC-07")

@@ -16,9 +16,8 @@ from pyconsumer.consumer import arrow, completed_fetch, deserializers
 from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.protocol.records import BatchBuilder
-from tests.unit.consumer.builders import batches, offsets_of
-from tests.unit.consumer.test_consumer_core import World, finish
-from tests.unit.consumer.test_fetcher import data, metadata_response, response
+from tests.unit.consumer.builders import batches, data, finish, metadata_response, offsets_of, response
+from tests.unit.consumer.worlds import ConsumerWorld
 from tests.unit.records.helpers import Decoder, decoder_named
 
 T0 = TopicPartition("t", 0)
@@ -56,9 +55,9 @@ def steps_of(function: Callable[[], Any]) -> int:
     return count
 
 
-def buffered(*parts: bytes, **options: Any) -> World:
+def buffered(*parts: bytes, **options: Any) -> ConsumerWorld:
     """A consumer with record sets of partition 0 buffered, of which the first record was taken."""
-    world = World(T0, **options)
+    world = ConsumerWorld(T0, **options)
     world.start(T0)
     steps = world.poll(count=1)
     next(steps)
@@ -136,7 +135,7 @@ def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
     for _ in range(1000):
         builder.try_append(0, None, b"v" * 1000, [])
     record_set = builder.build()
-    state = World(T0).subscriptions.state(T0)
+    state = ConsumerWorld(T0).subscriptions.state(T0)
     CompletedFetch(state, batches(0, 1), fetch_offset=0)  # what is made the first time
     tracemalloc.start()
     try:
@@ -155,7 +154,7 @@ def test_an_answer_is_not_copied_before_it_is_read(native: Decoder) -> None:
 def round_of(partitions: int) -> int:
     """Steps of polls that fetch and hand out the records of one of many partitions."""
     assigned = [TopicPartition("t", number) for number in range(partitions)]
-    world = World(*assigned)
+    world = ConsumerWorld(*assigned)
     leaders = {number: (1 + number % 2, 3) for number in range(partitions)}
     world.metadata.update(metadata_response(leaders), 12, world.clock.now())
     world.start(*assigned)

@@ -12,8 +12,8 @@ import pytest
 from pyconsumer import TopicPartition
 from pyconsumer.protocol.messages.fetch import PartitionData
 from pyconsumer.protocol.records import IMPLEMENTATION, ColumnsBuilder, patch_batch
-from tests.unit.consumer.builders import Sent, batch
-from tests.unit.consumer.test_fetcher import World, response
+from tests.unit.consumer.builders import Sent, batch, response
+from tests.unit.consumer.worlds import FetcherWorld
 
 PARTITION = 4096
 """``max_partition_fetch_bytes``."""
@@ -81,7 +81,7 @@ class Reading:
 
     def __init__(self, partitions: int, brokers: int, *kinds: bytes, unpacked: int = 0, **options: Any) -> None:
         self.partitions = [TopicPartition("t", number) for number in range(partitions)]
-        self.world = World(max_partition_fetch_bytes=PARTITION, **options)
+        self.world = FetcherWorld(max_partition_fetch_bytes=PARTITION, **options)
         self.world.lead({tp.partition: (self.leader(tp, brokers), 3) for tp in self.partitions})
         self.world.subscriptions.assign_from_user(self.partitions)
         for tp in self.partitions:

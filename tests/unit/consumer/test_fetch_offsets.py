@@ -24,10 +24,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.futures import Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
 )
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -36,8 +33,7 @@ from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
-from tests.unit.consumer.builders import FakeClient, Sent
-from tests.unit.consumer.test_fetcher import metadata_response
+from tests.unit.consumer.builders import FakeClient, Sent, listed, metadata_response
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
@@ -88,27 +84,6 @@ class World:
 
     def state(self, tp: TopicPartition) -> FetchState:
         return self.subscriptions.state(tp).state
-
-
-def listed(*found: tuple[TopicPartition, int, int]) -> ListOffsetsResponse:
-    """An answer of (partition, offset, error code)."""
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name="t",
-                partitions=[
-                    ListOffsetsPartitionResponse(
-                        partition_index=tp.partition,
-                        offset=offset,
-                        timestamp=offset * 10,
-                        error_code=code,
-                        leader_epoch=3,
-                    )
-                    for tp, offset, code in found
-                ],
-            )
-        ]
-    )
 
 
 def ends(tp: TopicPartition, epoch: int, end: int, code: int = 0) -> OffsetForLeaderEpochResponse:

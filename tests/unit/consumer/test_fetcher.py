@@ -10,13 +10,8 @@ from typing import Any
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.context import ConsumerContext
-from pyconsumer.consumer.fetcher import Fetcher
-from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import current_leader
 from pyconsumer.consumer.partition_state import FetchPosition, FetchState
-from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     CorruptRecordError,
     KafkaConnectionError,
@@ -24,105 +19,27 @@ from pyconsumer.errors import (
     OffsetsOutOfRangeError,
     RecordTooLargeError,
 )
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import (
     AbortedTransaction,
-    FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
     NodeEndpoint,
-    PartitionData,
-)
-from pyconsumer.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 from pyconsumer.protocol.records import BatchBuilder, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import TopicPartition
-from tests.unit.consumer.builders import Answer, FakeClient, Sent, batch, batches, offsets_of
+from tests.unit.consumer.builders import (
+    TOPIC_ID,
+    Answer,
+    Sent,
+    batch,
+    batches,
+    data,
+    response,
+)
+from tests.unit.consumer.worlds import FetcherWorld
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
-TOPIC_ID = bytes([7] * 16)
-
-
-def metadata_response(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
-    """Two brokers, or as many as lead, and the leader and epoch of each partition of topic t."""
-    last = max([2, *(leader for leader, _ in leaders.values())])
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092) for n in range(1, last + 1)],
-        topics=[
-            MetadataResponseTopic(
-                name="t",
-                topic_id=topic_id,
-                partitions=[
-                    MetadataResponsePartition(partition_index=n, leader_id=leader, leader_epoch=epoch)
-                    for n, (leader, epoch) in leaders.items()
-                ],
-            )
-        ],
-    )
-
-
-class World:
-    """A fetcher with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2, all in epoch 3."""
-
-    def __init__(self, *partitions: TopicPartition, at: int = 0, **options: Any) -> None:
-        self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
-        self.client = FakeClient()
-        self.clock = self.client.clock
-        self.metadata = Metadata()
-        self.metadata.set_topics({"t"})
-        self.lead({0: (1, 3), 1: (2, 3), 2: (1, 3)})
-        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
-        self.metrics = ConsumerMetrics(self.clock.now())
-        self.fetcher = Fetcher(
-            ConsumerContext(
-                self.config,
-                self.client,  # type: ignore[arg-type]
-                self.metadata,
-                self.subscriptions,
-                self.clock,
-            ),
-            metrics=self.metrics,
-        )
-        self.subscriptions.assign_from_user(partitions)
-        for tp in partitions:
-            self.seek(tp, at)
-
-    def lead(self, leaders: dict[int, tuple[int, int]], **more: Any) -> None:
-        self.metadata.update(metadata_response(leaders, **more), 12, self.clock.now())
-
-    def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
-
-    def send(self) -> dict[int, Sent]:
-        """What is sent now, by node."""
-        self.fetcher.send_fetches()
-        return {sent.node_id: sent for sent in self.client.take()}
-
-    def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
-        self.fetcher.apply_changes(self.clock.now())
-        return {tp: offsets_of(records) for tp, records in self.fetcher.buffer.collect(count).items()}
-
-    def exchange(self, tp: TopicPartition, data: PartitionData, **more: Any) -> None:
-        """Send, and answer for one partition."""
-        (sent,) = self.send().values()
-        sent.answer(response({tp: data}, **more))
-
-
-def data(records: bytes | None = None, **fields: Any) -> PartitionData:
-    return PartitionData(records=records, **fields)
-
-
-def response(partitions: dict[TopicPartition, PartitionData], *, session_id: int = 5, **more: Any) -> FetchResponse:
-    topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[])
-    for tp, found in partitions.items():
-        found.partition_index = tp.partition
-        topic.partitions.append(found)
-    return FetchResponse(session_id=session_id, responses=[topic] if topic.partitions else [], **more)
 
 
 def asked(sent: Sent) -> dict[int, int]:
@@ -133,7 +50,7 @@ def asked(sent: Sent) -> dict[int, int]:
 
 @pytest.mark.spec("client:FE-75", "client:FE-76", "client:FE-78", "client:FE-98", "client:AM-50")
 def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
-    world = World(T0, T1, T2)
+    world = FetcherWorld(T0, T1, T2)
 
     assert world.fetcher.send_fetches() == 2
 
@@ -144,7 +61,7 @@ def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
 
 @pytest.mark.spec("client:FE-02", "client:FE-03", "client:FE-04", "client:FE-05", "client:FE-77")
 def test_a_request_carries_the_settings() -> None:
-    world = World(
+    world = FetcherWorld(
         T0,
         fetch_min_bytes=7,
         fetch_max_wait_ms=250,
@@ -166,7 +83,7 @@ def test_a_request_carries_the_settings() -> None:
 
 @pytest.mark.spec("client:FE-96", "client:GP-37")
 def test_later_requests_are_incremental() -> None:
-    world = World(T0, T2)
+    world = FetcherWorld(T0, T2)
     world.send()[1].answer(response({T0: data(batch(0, 5)), T2: data()}))
 
     request: FetchRequest = world.send()[1].message
@@ -177,7 +94,7 @@ def test_later_requests_are_incremental() -> None:
 
 @pytest.mark.spec("client:SQ-14", "client:PL-10")
 def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 5))}))
 
     assert asked(world.send()[1]) == {0: 5}
@@ -187,7 +104,7 @@ def test_the_next_fetch_is_sent_before_anything_is_decoded() -> None:
 
 @pytest.mark.spec("client:FE-46", "client:FE-45", "client:SS-61")
 def test_an_empty_answer_updates_the_watermarks() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(high_watermark=9, last_stable_offset=8, log_start_offset=2))
     state = world.subscriptions.state(T0)
     assert (state.high_watermark, state.last_stable_offset, state.log_start_offset) == (9, 8, 2)
@@ -201,7 +118,7 @@ def test_an_empty_answer_updates_the_watermarks() -> None:
 @pytest.mark.spec("client:FE-44", "client:FE-43")
 def test_bytes_without_a_whole_batch_are_an_error() -> None:
     cut = batch(4, 5)[:-1]
-    world = World(T0, at=4, max_partition_fetch_bytes=len(cut))
+    world = FetcherWorld(T0, at=4, max_partition_fetch_bytes=len(cut))
     world.exchange(T0, data(cut, high_watermark=100))
 
     with pytest.raises(RecordTooLargeError, match=r"t-0 at offset 4.*max_partition_fetch_bytes"):
@@ -213,7 +130,7 @@ def test_a_damaged_length_is_an_error_that_says_where_the_batch_ends(limit: int)
     """The length is not covered by the checksum, and no larger fetch would help."""
     broken = bytearray(batch(4, 5) + batch(9, 5))
     broken[8:12] = (1 << 30).to_bytes(4, "big")
-    world = World(T0, at=4, max_partition_fetch_bytes=limit)
+    world = FetcherWorld(T0, at=4, max_partition_fetch_bytes=limit)
     world.exchange(T0, data(bytes(broken), high_watermark=100))
 
     with pytest.raises(
@@ -226,7 +143,7 @@ def test_a_damaged_length_is_an_error_that_says_where_the_batch_ends(limit: int)
 def test_a_damaged_batch_says_where_it_ends() -> None:
     broken = bytearray(batch(4, 5))
     broken[-1] ^= 1
-    world = World(T0, at=4)
+    world = FetcherWorld(T0, at=4)
     world.exchange(T0, data(bytes(broken), high_watermark=100))
 
     with pytest.raises(CorruptRecordError, match="checksum") as e:
@@ -236,7 +153,7 @@ def test_a_damaged_batch_says_where_it_ends() -> None:
 
 
 def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5) + batch(5, 5)[:-1]))
 
     assert asked(world.send()[1]) == {0: 5}
@@ -244,7 +161,7 @@ def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
 
 @pytest.mark.spec("client:GP-24", "client:GP-27")
 def test_records_below_the_fetch_offset_are_skipped_and_the_next_offset_is_past_the_batch() -> None:
-    world = World(T0, at=3)
+    world = FetcherWorld(T0, at=3)
     world.exchange(T0, data(batch(0, 5)))
 
     assert world.collect() == {T0: [3, 4]}
@@ -253,7 +170,7 @@ def test_records_below_the_fetch_offset_are_skipped_and_the_next_offset_is_past_
 
 @pytest.mark.spec("client:FE-40", "client:FE-67", "client:FE-41")
 def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     sent = world.send()[1]
     world.seek(T0, 0)
 
@@ -267,7 +184,7 @@ def test_an_answer_of_an_older_fetch_epoch_is_ignored() -> None:
 
 @pytest.mark.spec("client:FE-40")
 def test_an_error_of_a_partition_that_was_given_up_is_not_raised() -> None:
-    world = World(T0, T2)
+    world = FetcherWorld(T0, T2)
     sent = world.send()[1]
     world.subscriptions.assign_from_user([T2])
 
@@ -277,7 +194,7 @@ def test_an_error_of_a_partition_that_was_given_up_is_not_raised() -> None:
 
 
 def test_data_that_arrives_for_a_paused_partition_is_kept() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     sent = world.send()[1]
     world.subscriptions.pause(T0)
     sent.answer(response({T0: data(batch(0, 2))}))
@@ -290,7 +207,7 @@ def test_data_that_arrives_for_a_paused_partition_is_kept() -> None:
 
 @pytest.mark.spec("client:FE-80", "client:GP-35")
 def test_a_rejected_answer_queues_nothing() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.send()[1].answer(response({T0: data(batch(0, 2))}, error_code=71))
 
     assert world.collect() == {}
@@ -298,7 +215,7 @@ def test_a_rejected_answer_queues_nothing() -> None:
 
 
 def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.send()[1].answer(response({}, error_code=-1))
 
     assert world.send() == {}
@@ -308,7 +225,7 @@ def test_answers_that_are_rejected_again_and_again_do_not_make_a_busy_loop() -> 
 
 @pytest.mark.spec("client:FE-83")
 def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.send()[1].fail(KafkaConnectionError("gone"))
     assert world.subscriptions.state(T0).position == 0
     assert not world.fetcher.has_error
@@ -319,7 +236,7 @@ def test_a_lost_connection_leaves_positions_and_fetches_again() -> None:
 
 @pytest.mark.spec("client:FE-93", "client:AM-57")
 def test_a_refused_login_is_raised_once() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.send()[1].fail(errors.AuthenticationError("no"))
 
     with pytest.raises(errors.AuthenticationError):
@@ -328,7 +245,7 @@ def test_a_refused_login_is_raised_once() -> None:
 
 
 def test_ctrl_c_before_a_fetch_was_sent_does_not_end_fetching(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(T0, T2)
+    world = FetcherWorld(T0, T2)
 
     def interrupted(*arguments: Any, **more: Any) -> Any:
         raise KeyboardInterrupt
@@ -353,7 +270,7 @@ def test_ctrl_c_before_a_fetch_was_sent_does_not_end_fetching(monkeypatch: pytes
 
 @pytest.mark.spec("client:FE-01")
 def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
-    world = World(T0, key_deserializer=bytes.decode)
+    world = FetcherWorld(T0, key_deserializer=bytes.decode)
     fetcher = world.fetcher
     held = (fetcher._client, fetcher._metadata, fetcher._subscriptions, fetcher._metrics)
     assert held == (world.client, world.metadata, world.subscriptions, world.metrics)
@@ -366,7 +283,7 @@ def test_what_it_holds_and_that_all_of_fetching_goes_through_it() -> None:
 
 @pytest.mark.spec("client:FE-82", "client:FE-69", "client:FE-14", "client:FE-59")
 def test_latency_and_bytes_are_counted_once_per_answer() -> None:
-    world = World(T0, T2)
+    world = FetcherWorld(T0, T2)
     first, second = batch(0, 1), batch(0, 3)
     world.send()[1].answer(response({T0: data(first), T2: data(second)}, throttle_time_ms=4))
 
@@ -396,7 +313,7 @@ RECOVERABLE = [
 
 @pytest.mark.parametrize(("item", "code"), RECOVERABLE)
 def test_a_stale_picture_of_the_cluster_asks_for_metadata_and_tries_again(item: str, code: int) -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.subscriptions.state(T0).preferred_replica = 1
     world.subscriptions.state(T0).preferred_until = 1e9
     world.metadata._full_settled = world.metadata._full_asked
@@ -422,7 +339,7 @@ def test_a_stale_picture_of_the_cluster_asks_for_metadata_and_tries_again(item: 
     ],
 )
 def test_errors_that_pass_are_logged(item: str, code: int, level: int, caplog: pytest.LogCaptureFixture) -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     with caplog.at_level(logging.DEBUG, "pyconsumer.consumer"):
         world.exchange(T0, data(error_code=code))
 
@@ -442,7 +359,7 @@ def test_errors_that_pass_are_logged(item: str, code: int, level: int, caplog: p
     ],
 )
 def test_other_errors_are_raised_with_the_partition(item: str, code: int, error: type[Exception]) -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(error_code=code))
     assert world.send() == {}  # until it was raised, asking again would only bring it again
 
@@ -456,7 +373,7 @@ def test_other_errors_are_raised_with_the_partition(item: str, code: int, error:
 @pytest.mark.spec("client:FE-60", "client:AM-29", "client:SS-64")
 @pytest.mark.parametrize("code", [6, 29])
 def test_a_partition_with_an_error_goes_to_the_end_of_the_order(code: int) -> None:
-    world = World(T0, T2)
+    world = FetcherWorld(T0, T2)
     world.send()[1].answer(response({T0: data(error_code=code), T2: data()}))
 
     assert world.subscriptions.assigned_list() == [T2, T0]
@@ -464,7 +381,7 @@ def test_a_partition_with_an_error_goes_to_the_end_of_the_order(code: int) -> No
 
 @pytest.mark.parametrize("item", ["client:FE-53", "client:ER-03", "client:SQ-15"])
 def test_out_of_range_with_a_policy_resets(item: str) -> None:
-    world = World(T0, at=40)
+    world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(error_code=1))
 
     assert world.collect() == {}
@@ -475,7 +392,7 @@ def test_out_of_range_with_a_policy_resets(item: str) -> None:
 
 @pytest.mark.parametrize("item", ["client:FE-54", "client:SQ-15"])
 def test_out_of_range_without_a_policy_raises(item: str) -> None:
-    world = World(T0, at=40, auto_offset_reset="none")
+    world = FetcherWorld(T0, at=40, auto_offset_reset="none")
     world.exchange(T0, data(error_code=1))
 
     with pytest.raises(OffsetsOutOfRangeError) as caught:
@@ -487,7 +404,7 @@ def test_out_of_range_without_a_policy_raises(item: str) -> None:
 
 @pytest.mark.spec("client:FE-52")
 def test_out_of_range_ahead_of_the_position_waits_for_its_turn() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5)))
     world.exchange(T0, data(error_code=1))
     assert world.subscriptions.state(T0).state is FetchState.FETCHING
@@ -500,7 +417,7 @@ def test_out_of_range_ahead_of_the_position_waits_for_its_turn() -> None:
 
 @pytest.mark.spec("client:FE-52")
 def test_out_of_range_of_a_position_that_was_left_is_ignored() -> None:
-    world = World(T0, at=40)
+    world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(error_code=1))
     world.seek(T0, 2)
 
@@ -510,7 +427,7 @@ def test_out_of_range_of_a_position_that_was_left_is_ignored() -> None:
 
 @pytest.mark.spec("client:FE-57")
 def test_out_of_range_at_a_follower_asks_the_leader() -> None:
-    world = World(T0, at=40)
+    world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(preferred_read_replica=2))
     sent = world.send()
     assert list(sent) == [2]
@@ -524,7 +441,7 @@ def test_out_of_range_at_a_follower_asks_the_leader() -> None:
 
 @pytest.mark.spec("client:GP-34", "client:SS-28", "client:SS-29")
 def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(preferred_read_replica=2))
     sent = world.send()
     assert asked(sent[2]) == {0: 0}
@@ -539,7 +456,7 @@ def test_a_preferred_replica_is_used_for_the_metadatas_age() -> None:
 
 @pytest.mark.spec("client:SS-51", "client:SS-46")
 def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(batch(0, 5, leader_epoch=3)))
     assert world.collect(2) == {T0: [0, 1]}
 
@@ -552,7 +469,7 @@ def test_a_new_leader_drops_what_is_buffered_and_the_position_is_validated() -> 
 
 
 def test_a_leader_named_beside_an_error_is_used_at_once() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     hint = LeaderIdAndEpoch(leader_id=2, leader_epoch=4)
     world.exchange(
         T0, data(error_code=6, current_leader=hint), node_endpoints=[NodeEndpoint(node_id=2, host="h2", port=9093)]
@@ -562,7 +479,7 @@ def test_a_leader_named_beside_an_error_is_used_at_once() -> None:
 
 
 def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(error_code=100))
     world.clock.advance(0.1)
     new_id = bytes([8] * 16)
@@ -575,7 +492,7 @@ def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
 
 
 def test_without_topic_ids_names_are_used() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.lead({0: (1, 3)}, topic_id=bytes(16))
     sent = world.send()[1]
 
@@ -598,7 +515,7 @@ def test_aborted_records_are_hidden_from_read_committed(level: str, expected: li
         timestamp_ms=1,
         base_offset=2,
     )
-    world = World(T0, isolation_level=level)
+    world = FetcherWorld(T0, isolation_level=level)
     found = [AbortedTransaction(producer_id=9, first_offset=0)] if level == "read_committed" else None
 
     world.exchange(T0, data(aborted + marker + batch(3, 1), aborted_transactions=found))
@@ -608,7 +525,7 @@ def test_aborted_records_are_hidden_from_read_committed(level: str, expected: li
 
 
 def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     sent = world.send()[1]
     budget = world.fetcher.planner.budget
     assert (budget.reserved, budget.held) == (world.config.max_partition_fetch_bytes, 0)
@@ -622,7 +539,7 @@ def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
 
 
 def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data())
     world.fetcher.close_sessions()
     (sent,) = world.client.take()
@@ -633,7 +550,7 @@ def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
 
 @pytest.mark.spec("client:FE-79")
 def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     sent = world.send()[1]
     world.fetcher.planner._nodes.clear()
 
@@ -645,7 +562,7 @@ def test_an_answer_without_a_session_is_ignored(caplog: pytest.LogCaptureFixture
 
 @pytest.mark.spec("client:FE-95", "client:FE-13")
 def test_the_session_with_a_node_is_made_once_and_stays() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     assert world.fetcher.planner.session(1) is None
     world.exchange(T0, data())
     session = world.fetcher.planner.session(1)
@@ -657,7 +574,7 @@ def test_the_session_with_a_node_is_made_once_and_stays() -> None:
 
 @pytest.mark.spec("client:FE-42", "client:ER-01")
 def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     late = bytearray(batch(5, 5))
     late[-1] ^= 0xFF
     world.exchange(T0, data(batch(0, 5) + bytes(late), error_code=0))
@@ -670,7 +587,9 @@ def test_batches_are_opened_one_by_one_when_they_are_reached() -> None:
 # -- a broker that answers at once, and with nothing -------------------------------------------------------------------
 
 
-def fetches_in(seconds: float, world: World, answer: Callable[[], FetchResponse], *, latency: float = 0.001) -> int:
+def fetches_in(
+    seconds: float, world: FetcherWorld, answer: Callable[[], FetchResponse], *, latency: float = 0.001
+) -> int:
     """Answer each fetch of node 1 after a millisecond, as often as it comes; how many came."""
     count = 0
     end = world.clock.now() + seconds
@@ -684,24 +603,24 @@ def fetches_in(seconds: float, world: World, answer: Callable[[], FetchResponse]
 
 @pytest.mark.parametrize("code", [70, 71, 106])
 def test_a_session_error_is_followed_at_once_by_one_more_request_and_then_by_pauses(code: int) -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     assert fetches_in(0.003, world, lambda: response({}, error_code=code)) == 2
     assert fetches_in(10.0, world, lambda: response({}, error_code=code)) <= 15
 
 
 def test_empty_answers_before_the_wait_is_over_are_followed_by_pauses_that_grow() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     assert fetches_in(0.004, world, lambda: response({T0: data()})) == 3
     assert fetches_in(10.0, world, lambda: response({})) <= 15
 
 
 def test_a_preferred_replica_that_is_the_node_itself_makes_no_busy_loop() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     assert fetches_in(10.0, world, lambda: response({T0: data(preferred_read_replica=1)})) <= 18
 
 
 def test_an_offset_that_is_out_of_range_after_each_reset_makes_no_busy_loop() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
 
     asked_for = 0
     for _ in range(10_000):
@@ -716,7 +635,7 @@ def test_an_offset_that_is_out_of_range_after_each_reset_makes_no_busy_loop() ->
 
 
 def test_batches_that_bring_the_fetch_no_further_make_no_busy_loop() -> None:
-    world = World(T0, at=50)
+    world = FetcherWorld(T0, at=50)
 
     def old() -> FetchResponse:
         world.collect()
@@ -726,7 +645,7 @@ def test_batches_that_bring_the_fetch_no_further_make_no_busy_loop() -> None:
 
 
 def test_records_end_the_pauses() -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     fetches_in(3.0, world, lambda: response({T0: data()}))
     world.clock.advance(1.0)
     world.send()[1].answer(response({T0: data(batch(0, 2))}))
@@ -734,17 +653,17 @@ def test_records_end_the_pauses() -> None:
 
 
 def test_an_answer_after_the_wait_is_followed_by_the_next_fetch_at_once() -> None:
-    world = World(T0, fetch_max_wait_ms=500)
+    world = FetcherWorld(T0, fetch_max_wait_ms=500)
     assert fetches_in(50.0, world, lambda: response({T0: data()}), latency=0.5) == 100
 
 
 def test_without_a_wait_nothing_comes_too_early() -> None:
-    world = World(T0, fetch_max_wait_ms=0)
+    world = FetcherWorld(T0, fetch_max_wait_ms=0)
     assert fetches_in(0.1, world, lambda: response({T0: data()})) >= 99
 
 
 def test_errors_for_which_a_partition_pauses_do_not_hold_up_its_neighbours() -> None:
-    world = World(T0, T2)
+    world = FetcherWorld(T0, T2)
     for _ in range(5):  # leaders move one after the other, and nothing else comes
         world.send()[1].answer(response({T0: data(error_code=6), T2: data()}))
         (sent,) = world.send().values()  # at once, for the other partition
@@ -754,7 +673,7 @@ def test_errors_for_which_a_partition_pauses_do_not_hold_up_its_neighbours() -> 
 
 @pytest.mark.parametrize("code", [7, 13, 14, 15, 19])
 def test_an_unforeseen_error_that_may_pass_is_retried_with_new_metadata(code: int) -> None:
-    world = World(T0)
+    world = FetcherWorld(T0)
     world.exchange(T0, data(error_code=code))
     assert world.collect() == {}
     assert world.metadata.update_requested
@@ -764,7 +683,7 @@ def test_an_unforeseen_error_that_may_pass_is_retried_with_new_metadata(code: in
 
 
 def test_an_unforeseen_error_that_stays_is_raised_as_itself_with_its_place() -> None:
-    world = World(T0, at=50)
+    world = FetcherWorld(T0, at=50)
     world.exchange(T0, data(error_code=44))
     with pytest.raises(errors.for_code(44).__class__, match="fetch of t-0 at offset 50 from node 1"):
         world.collect()

@@ -18,8 +18,7 @@ from pyconsumer.consumer.delegate import PREFETCH_LIFETIME_S
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError, WakeupError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from tests.unit.consumer.builders import batch
-from tests.unit.consumer.test_consumer_parts import interrupted_at
+from tests.unit.consumer.builders import batch, interrupted_at
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 LEADER = LeaderAndEpoch(1, 3)

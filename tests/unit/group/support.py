@@ -451,3 +451,21 @@ def member(
         protocol_type=protocol_type,
         supported_protocols=protocols,
     )
+
+
+def send(broker: FakeBroker, request: Message, version: int) -> Deferred[Any]:
+    """Send a request as bytes; the answer is what a client reads."""
+    received = type(request).decode(request.encode(version), version)
+    answer: Deferred[Any] = Deferred()
+    handled(broker, received, version, broker.world.clock).on_done(
+        lambda response: answer.set(type(response).decode(response.encode(version), version))
+    )
+    return answer
+
+
+def ask(broker: FakeBroker, request: Message, version: int) -> Any:
+    return value_of(send(broker, request, version))
+
+
+def versions(message: type[Message], first: int | None = None, last: int | None = None) -> list[int]:
+    return list(range(message.MIN_VERSION if first is None else first, (last or message.MAX_VERSION) + 1))

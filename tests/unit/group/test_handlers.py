@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.deferred import Deferred
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.delete_groups import DeleteGroupsRequest
 from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -33,33 +32,26 @@ from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from pyconsumer.protocol.schema import Message
-from tests.unit.group.support import GROUP, TOPIC_ID, TP0, Client, FakeBroker, World, handled, subscription, value_of
+from tests.unit.group.support import (
+    GROUP,
+    TOPIC_ID,
+    TP0,
+    Client,
+    FakeBroker,
+    World,
+    ask,
+    send,
+    subscription,
+    value_of,
+    versions,
+)
 
 OTHER_ID = bytes([9] * 16)
-
-
-def send(broker: FakeBroker, request: Message, version: int) -> Deferred[Any]:
-    """Send a request as bytes; the answer is what a client reads."""
-    received = type(request).decode(request.encode(version), version)
-    answer: Deferred[Any] = Deferred()
-    handled(broker, received, version, broker.world.clock).on_done(
-        lambda response: answer.set(type(response).decode(response.encode(version), version))
-    )
-    return answer
-
-
-def ask(broker: FakeBroker, request: Message, version: int) -> Any:
-    return value_of(send(broker, request, version))
 
 
 @pytest.fixture
 def broker() -> FakeBroker:
     return FakeBroker(World(group_initial_rebalance_delay_ms=0))
-
-
-def versions(message: type[Message], first: int | None = None, last: int | None = None) -> list[int]:
-    return list(range(message.MIN_VERSION if first is None else first, (last or message.MAX_VERSION) + 1))
 
 
 # FindCoordinator

@@ -16,8 +16,7 @@ from pyconsumer.broker.group.records import java_hash, partition_for
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.structs import BrokerMetadata
-from tests.unit.group.support import GROUP, World, value_of
-from tests.unit.group.test_handlers import FakeBroker, ask, versions
+from tests.unit.group.support import GROUP, FakeBroker, World, ask, value_of, versions
 
 
 @pytest.mark.spec("client:SQ-09")

@@ -1,0 +1,166 @@
+"""Parts of a consumer over a stand-in for the network, each with topic t, whose partitions have two leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from pyconsumer import ConsumerRecords, OffsetAndMetadata
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.consumer.delegate import ConsumerDelegate
+from pyconsumer.consumer.fetcher import Fetcher
+from pyconsumer.consumer.interceptors import Interceptors
+from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.offset_fetcher import current_leader
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.network.futures import RequestFuture, Wait
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.messages.fetch import (
+    PartitionData,
+)
+from pyconsumer.structs import TopicPartition
+from tests.unit.consumer.builders import FakeClient, Sent, data, metadata_response, offsets_of, response
+
+
+class FetcherWorld:
+    """A fetcher with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2, all in epoch 3."""
+
+    def __init__(self, *partitions: TopicPartition, at: int = 0, **options: Any) -> None:
+        self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
+        self.client = FakeClient()
+        self.clock = self.client.clock
+        self.metadata = Metadata()
+        self.metadata.set_topics({"t"})
+        self.lead({0: (1, 3), 1: (2, 3), 2: (1, 3)})
+        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
+        self.metrics = ConsumerMetrics(self.clock.now())
+        self.fetcher = Fetcher(
+            ConsumerContext(
+                self.config,
+                self.client,  # type: ignore[arg-type]
+                self.metadata,
+                self.subscriptions,
+                self.clock,
+            ),
+            metrics=self.metrics,
+        )
+        self.subscriptions.assign_from_user(partitions)
+        for tp in partitions:
+            self.seek(tp, at)
+
+    def lead(self, leaders: dict[int, tuple[int, int]], **more: Any) -> None:
+        self.metadata.update(metadata_response(leaders, **more), 12, self.clock.now())
+
+    def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
+
+    def send(self) -> dict[int, Sent]:
+        """What is sent now, by node."""
+        self.fetcher.send_fetches()
+        return {sent.node_id: sent for sent in self.client.take()}
+
+    def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
+        self.fetcher.apply_changes(self.clock.now())
+        return {tp: offsets_of(records) for tp, records in self.fetcher.buffer.collect(count).items()}
+
+    def exchange(self, tp: TopicPartition, data: PartitionData, **more: Any) -> None:
+        """Send, and answer for one partition."""
+        (sent,) = self.send().values()
+        sent.answer(response({tp: data}, **more))
+
+
+class FakeCoordinator:
+    """Does what it is told and writes down what is asked of it."""
+
+    def __init__(self, subscriptions: SubscriptionState) -> None:
+        self.subscriptions = subscriptions
+        self.next_due_at = float("inf")
+        self.has_user_output = False
+        self.awaits_answer = False
+        self.calls: list[str] = []
+        self.polls_at: list[float] = []
+        self.committed: RequestFuture[dict[TopicPartition, OffsetAndMetadata | None]] = RequestFuture()
+        self.on_poll: Callable[[], None] | None = None
+
+    def note_poll(self, now: float) -> None:
+        self.polls_at.append(now)
+
+    def poll(self, deadline: float, *, wait_for_join: bool = True) -> Generator[Wait, None, bool]:
+        self.calls.append(f"poll wait_for_join={wait_for_join}")
+        if self.on_poll is not None:
+            self.on_poll()
+        yield from ()
+        return False
+
+    def fetch_committed(self, partitions: Any, deadline: float) -> Generator[Wait, None, Any]:
+        self.calls.append("fetch_committed " + ",".join(map(str, sorted(partitions))))
+        answer = self.committed
+        while not answer.done:
+            yield Wait(answer, deadline)
+        return answer.result()
+
+    def on_subscription_change(self) -> None:
+        self.calls.append("on_subscription_change")
+
+    def on_unsubscribe(self, deadline: float) -> Generator[Wait, None, None]:
+        self.calls.append("on_unsubscribe")
+        yield from ()
+        raise RuntimeError("the listener's")
+
+    def maybe_auto_commit_async(self, now: float) -> None:
+        self.calls.append(f"auto-commit of {sorted(map(str, self.subscriptions.assignment()))}")
+
+
+class ConsumerWorld:
+    """A consumer's core with topic t: partitions 0 and 2 led by node 1, partition 1 by node 2."""
+
+    def __init__(
+        self, *partitions: TopicPartition, group: bool = False, interceptors: Any = (), **options: Any
+    ) -> None:
+        if group:
+            options["group_id"] = "g"
+        self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
+        self.client = FakeClient()
+        self.clock = self.client.clock
+        self.metadata = Metadata()
+        self.metadata.set_topics({"t"})
+        self.metadata.update(metadata_response({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
+        self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
+        self.coordinator = FakeCoordinator(self.subscriptions)
+        self.delegate = ConsumerDelegate(
+            ConsumerContext(
+                self.config,
+                self.client,  # type: ignore[arg-type]
+                self.metadata,
+                self.subscriptions,
+                self.clock,
+            ),
+            coordinator=self.coordinator if group else None,  # type: ignore[arg-type]
+            interceptors=Interceptors(interceptors),
+            metrics=ConsumerMetrics(self.clock.now()),
+        )
+        self.client.on_flush = self.clock.now
+        if partitions:
+            self.subscriptions.assign_from_user(partitions)
+
+    def start(self, *partitions: TopicPartition, at: int = 0) -> None:
+        for tp in partitions:
+            self.subscriptions.seek(tp, FetchPosition(at))
+
+    def poll(self, timeout: float = 10.0, count: int = 500) -> Generator[Wait, None, ConsumerRecords]:
+        """Run what ``KafkaConsumer.poll`` runs when nothing is buffered."""
+        return self._poll(self.clock.now() + timeout, count)
+
+    def _poll(self, deadline: float, count: int) -> Generator[Wait, None, ConsumerRecords]:
+        found = yield from self.delegate.fetched(deadline, lambda: self.delegate.take_records(count))
+        return ConsumerRecords() if found is None else found
+
+    def buffered(self, now: float, count: int = 500) -> ConsumerRecords | None:
+        """Run what ``KafkaConsumer.poll`` runs first: what is buffered, if nothing else is due."""
+        return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
+
+    def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
+        (sent,) = [s for s in self.client.take() if s.message.API_KEY == 1]
+        sent.answer(response({tp: data(records)}, **more))
