@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulation.seeds import FIRST
+
 _played: dict[str, int] = {}
 
 
@@ -16,7 +18,5 @@ def simulated() -> dict[str, int]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """One line with the counts and the first seed."""
     if _played:
-        from tests.simulation.test_schedules import FIRST
-
         counts = ", ".join(f"{count} {protocol}" for protocol, count in _played.items())
         terminalreporter.line(f"simulated schedules: {counts}; PYCONSUMER_SIM_FIRST={FIRST}")

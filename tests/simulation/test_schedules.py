@@ -1,24 +1,18 @@
 """Random schedules of faults, each protocol: no rule is broken. A failure prints the trace and how to replay it.
 
-Each run plays the same ``SCHEDULES`` of each protocol. PYCONSUMER_SIM_SEEDS sets another number, PYCONSUMER_SIM_FIRST
-another first seed; ``random`` draws one, named by each failure and at the end of the run. ``tox -e sim`` sets both.
+Each run plays the same schedules of each protocol (see ``seeds``). PYCONSUMER_SIM_SEEDS sets another number,
+PYCONSUMER_SIM_FIRST another first seed; ``random`` draws one, named by each failure and at the end of the run.
+``tox -e sim`` sets both.
 """
 
 from __future__ import annotations
 
-import os
-import random
-
 import pytest
 
+from tests.simulation.seeds import COUNT, FIRST
 from tests.simulation.world import PROTOCOLS, BrokenRule, play
 
-SCHEDULES = 80
 _BLOCK = 20
-
-COUNT = int(os.environ.get("PYCONSUMER_SIM_SEEDS") or SCHEDULES)
-_FIRST = os.environ.get("PYCONSUMER_SIM_FIRST") or "1"
-FIRST = random.SystemRandom().randrange(10**6) * 100_000 if _FIRST == "random" else int(_FIRST)
 
 
 @pytest.mark.spec("client:RZ-01", "transactions:ASG-06", "client:IC-15")

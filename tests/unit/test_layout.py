@@ -54,6 +54,8 @@ _MANY_CLASSES = {
     "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
     "pyconsumer/config.py": "a table: one class for each kind of setting",
 }
+#: These tests still import from each other.
+_SHARED_STILL = ("tests/unit/coordinator/",)
 
 
 class Import(NamedTuple):
@@ -184,6 +186,25 @@ def _public_classes(path: Path) -> Iterator[str]:
             is_value = bases & _VALUES or any(each.startswith(_VALUE_DECORATORS) for each in decorators)
             if not is_error and not is_value:
                 yield node.name
+
+
+def test_no_test_module_imports_another() -> None:
+    """What tests share is in a support module: whoever changes a test must not have to know who imports it."""
+    wrong = [
+        f"{_place(path)}:{node.lineno} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in _nodes(path)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in _imported_modules(node)
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
+    ]
+    assert [line for line in wrong if not line.startswith(_SHARED_STILL)] == []
+
+
+def _imported_modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)][: 1 if node.level else None]
 
 
 def test_every_folder_of_modules_is_a_package() -> None:
