@@ -273,6 +273,7 @@ def _has_ipv6() -> bool:
 
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no ::1")
 class TestIPv6:
+    @pytest.mark.slow
     def test_clients_find_a_cluster_and_again_after_a_kill(self, tmp_path: Path) -> None:
         with EmbeddedCluster(2, tmp_path / "data", host="::1") as cluster:
             addresses = cluster.bootstrap_servers

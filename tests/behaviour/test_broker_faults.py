@@ -121,6 +121,7 @@ class TestFaults:
 
 
 class TestLimits:
+    @pytest.mark.slow
     def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(self) -> None:
         with (
             EmbeddedCluster(data_dir=":memory:", config={"connections.max.idle.ms": 1000}) as cluster,

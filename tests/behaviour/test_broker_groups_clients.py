@@ -177,6 +177,7 @@ def test_kafka_python_commits_and_goes_on(embedded: Cluster, topic4: str, group_
 
 @pytest.mark.concurrent
 @pytest.mark.spec("broker:PV-02", "transactions:VOT-02", "broker:MBR-06")
+@pytest.mark.slow
 def test_different_clients_in_one_group_agree_on_a_strategy(embedded: Cluster, topic4: str, group_id: str) -> None:
     settings = {"partition.assignment.strategy": "range,roundrobin"}
     one = Confluent(embedded.bootstrap_servers, group_id, topic4, **settings)

@@ -107,6 +107,7 @@ def test_what_is_produced_is_consumed(cluster: Cluster, topic: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
     cluster: Cluster, topic: str, tmp_path: Path, here: Here
 ) -> None:

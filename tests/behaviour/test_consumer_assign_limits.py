@@ -121,6 +121,7 @@ def test_a_broker_that_comes_back_is_read_again(cluster: Cluster, topic: str, pr
 
 
 @pytest.mark.parametrize("broken", ["refused", "silent"])
+@pytest.mark.slow
 def test_waiting_for_a_dead_broker_costs_no_cpu(topic_name: str, broken: str, proxy: KafkaProxy) -> None:
     if broken == "silent":
         proxy.drop(None)

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.cluster import Cluster
 from tests.support.process import run
 
@@ -42,6 +44,7 @@ def _run_python(page: str, folder: Path, servers: str) -> None:
             assert text == expected
 
 
+@pytest.mark.slow
 def test_the_code_of_the_guide_runs(tmp_path: Path) -> None:
     _run_python("docs/guide.md", tmp_path, "not-used:1")
 
@@ -50,6 +53,7 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, embedded: Cluster) -> None:
     _run_python("README.md", tmp_path, embedded.bootstrap_servers)
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_operations_page_work(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
     embedded = new_cluster("embedded")  # of its own: topics have the names of the page
     lines = [

@@ -70,6 +70,7 @@ def test_an_example_runs_on_a_cluster_that_is_there(name: str, cluster: Cluster)
     _check(name, "-b", cluster.bootstrap_servers)
 
 
+@pytest.mark.slow
 def test_the_example_of_testing_passes() -> None:
     installed = any(entry.name == "pyconsumer" for entry in entry_points(group="pytest11"))
     plugin = [] if installed else ["-p", "pyconsumer.testing.plugin"]

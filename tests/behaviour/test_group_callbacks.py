@@ -174,6 +174,7 @@ def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
 
 @pytest.mark.spec("transactions:JGR-22", "transactions:SGR-17")
 @pytest.mark.parametrize("slow", ["assigned", "revoked"])
+@pytest.mark.slow
 def test_a_slow_callback_does_not_end_the_session(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, slow: str
 ) -> None:

@@ -103,6 +103,7 @@ def test_unsubscribing_gives_the_partitions_to_the_others(
 
 
 @pytest.mark.spec("client:HT-24", "client:SQ-08", "transactions:SEQ-06", "transactions:RBL-05", "transactions:HBT-09")
+@pytest.mark.slow
 def test_a_member_that_does_not_poll_leaves_and_comes_back(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -438,6 +439,7 @@ while True:
 
 
 @pytest.mark.spec("transactions:SEQ-03", "transactions:HBT-05")
+@pytest.mark.slow
 def test_members_in_processes_one_of_which_is_killed(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(4)
     command = [sys.executable, "-c", _MEMBER, cluster.bootstrap_servers, group_id, topic]

@@ -328,6 +328,7 @@ def test_deadlines_hold_with_every_broker_dead(dead_address: str) -> None:
 
 @pytest.mark.concurrent
 @pytest.mark.embedded_only("the broker is killed")
+@pytest.mark.slow
 def test_records_fail_by_their_delivery_timeout_when_the_broker_dies(
     cluster_kind: str, new_cluster: Callable[..., Cluster]
 ) -> None:

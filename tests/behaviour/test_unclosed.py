@@ -192,6 +192,7 @@ def test_at_the_end_of_the_program_records_are_sent(cluster: Cluster, topic: str
 @pytest.mark.concurrent
 @pytest.mark.embedded_only(reason="the client's own affair; the broker only has to be silent")
 @pytest.mark.parametrize("timeout_ms", [400, 120_000], ids=["short", "default"])
+@pytest.mark.slow
 def test_what_cannot_be_sent_at_the_end_of_the_program_is_logged(
     cluster: Cluster, topic: str, tmp_path: Path, timeout_ms: int
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_slow_implementation_warns_once_with_its_rate(monkeypatch: pytest.Monk
         assert crc.crc32c(b"123456789") == 0xE3069283
 
 
+@pytest.mark.skipif(numpy is None, reason="needs numpy")
 def test_the_fastest_implementation_that_is_there_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [crc._choose()[1]]
     for module in ("crc32c", "crcmod.predefined", "numpy"):
