@@ -421,7 +421,7 @@ def test_a_lookup_that_nobody_waits_for_any_more_keeps_no_poll_busy() -> None:
 @pytest.mark.spec("client:GP-06")
 def test_position_waits_until_there_is_one() -> None:
     world = ConsumerWorld(T0)
-    steps = world.core.position(T0, 200.0)
+    steps = world.delegate.position(T0, 200.0)
     next(steps)
     world.client.take()[0].answer(listed((T0, 9, 0)))
 
@@ -430,7 +430,7 @@ def test_position_waits_until_there_is_one() -> None:
 
 def test_position_tells_in_which_state_it_ran_out_of_time() -> None:
     world = ConsumerWorld(T0)
-    steps = world.core.position(T0, 200.0)
+    steps = world.delegate.position(T0, 200.0)
     next(steps)
 
     with pytest.raises(KafkaTimeoutError, match=r"t-0 .*AWAIT_RESET"):
@@ -549,7 +549,7 @@ def test_an_empty_subscription_is_unsubscribe(grouped: KafkaConsumer) -> None:
 def test_what_the_listener_raises_leaves_no_half_of_a_subscription() -> None:
     """The member has left: were it still subscribed, it would read nothing, and one day join again."""
     world = ConsumerWorld(group=True)
-    finish(world.core.subscribe(["t"], None))
+    finish(world.delegate.subscribe(["t"], None))
 
     with pytest.raises(RuntimeError, match="the listener's"):
         finish(world.delegate.unsubscribe(200.0))
@@ -578,7 +578,7 @@ def test_a_pattern_asks_metadata_for_all_topics(grouped: KafkaConsumer) -> None:
 @pytest.mark.spec("client:KC-46", "client:FE-100")
 def test_subscribing_to_other_topics_drops_what_was_fetched_of_the_old_ones() -> None:
     world = ConsumerWorld(group=True)
-    finish(world.core.subscribe(["t"], None))
+    finish(world.delegate.subscribe(["t"], None))
     world.subscriptions.assign_from_subscribed([T0])
     world.start(T0)
     steps = world.poll(count=2)
