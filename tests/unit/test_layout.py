@@ -326,7 +326,7 @@ _NOT_YET_OWN_ATTRIBUTES = {
 
 def _assigned_from_outside(path: Path) -> Iterator[int]:
     """Yield the lines that assign to an attribute of anything but ``self`` or ``cls``."""
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Assign | ast.Delete):
             targets = node.targets
         elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor):

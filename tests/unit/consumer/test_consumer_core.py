@@ -662,7 +662,7 @@ def test_the_wrong_kind_of_subscription_is_refused_before_anything_is_lost() -> 
     assert world.subscriptions.state(T0).fetch_epoch == epoch
 
     other = ConsumerWorld(group=True)
-    finish(other.core.subscribe(["t"], None))
+    finish(other.delegate.subscribe(["t"], None))
     other.coordinator.calls.clear()
     with pytest.raises(IllegalStateError, match="exclude one another"):
         finish(other.delegate.assign([T0]))
