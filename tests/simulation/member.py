@@ -135,7 +135,7 @@ class Coordinator(ConsumerCoordinator):
     def _start_heartbeat(self) -> None:
         if self._heartbeat is None:
             background = Background(self.member, self._changed_in_background)
-            background.brokers = tuple(self._metadata.brokers())
+            background.set_brokers(self._metadata.brokers())
             self._heartbeat = background
             background.start()
 

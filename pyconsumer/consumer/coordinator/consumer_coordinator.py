@@ -279,7 +279,7 @@ class ConsumerCoordinator:
             return
         self._metadata_seen = count
         if self._heartbeat is not None:
-            self._heartbeat.brokers = tuple(self._metadata.brokers())
+            self._heartbeat.set_brokers(self._metadata.brokers())
         if not self._subscriptions.has_auto_assigned:
             return
         self._match_pattern()
@@ -480,8 +480,8 @@ class ConsumerCoordinator:
             ),
             clock=self._clock,
             changed=notice,
+            brokers=self._metadata.brokers(),
         )
-        thread.brokers = tuple(self._metadata.brokers())
         self._heartbeat = thread  # before the start, so that it is ended whatever falls into that
         thread.start()
 

@@ -8,7 +8,8 @@ States of a member under the classic protocol (JoinGroup, SyncGroup)
    it; the coordinator refuses requests of a generation that is over.
 2. ``UNJOINED`` -> ``PREPARING_REBALANCE`` when JoinGroup is sent, -> ``COMPLETING_REBALANCE`` when it is answered,
    -> ``STABLE`` when SyncGroup is answered. An answer counts only in the state that waits for it.
-3. A failed step leads back to ``UNJOINED``. The generation survives that, unless the coordinator does not know it.
+3. A failed JoinGroup or SyncGroup leads back to ``UNJOINED``. The generation survives that,
+   unless the coordinator does not know it.
 4. Losing the generation means having lost the partitions: the listener hears *lost*, not *revoked*.
    ILLEGAL_GENERATION takes the generation and leaves the member id, which may still be valid; UNKNOWN_MEMBER_ID, the
    end of ``max_poll_interval_ms`` and leaving take both.
@@ -36,14 +37,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyconsumer.errors import BY_CODE, IllegalStateError, KafkaError
+from pyconsumer.errors import BY_CODE, Errors, IllegalStateError, KafkaError
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponseMember
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["NO_GENERATION", "TRANSITIONS", "Event", "Generation", "MemberState", "next_state"]
+__all__ = [
+    "HEARTBEAT",
+    "JOIN",
+    "NO_GENERATION",
+    "OFFSET_COMMIT",
+    "OFFSET_FETCH",
+    "SYNC",
+    "TRANSITIONS",
+    "BackgroundAction",
+    "BuildJoin",
+    "CompleteJoin",
+    "ComputeAssignment",
+    "ErrorAction",
+    "Event",
+    "FindCoordinator",
+    "Generation",
+    "MemberState",
+    "PrepareJoin",
+    "Raise",
+    "SendHeartbeat",
+    "SendJoin",
+    "SendLeave",
+    "SendSync",
+    "Sleep",
+    "Stop",
+    "UserAction",
+    "action_for",
+    "next_state",
+]
 
 
 class MemberState(enum.Enum):
@@ -87,6 +116,7 @@ NO_GENERATION: Final = Generation()
 
 _S = MemberState
 
+#: Event -> state -> next state; an event in a state that is not listed cannot happen.
 TRANSITIONS: Final[Mapping[Event, Mapping[MemberState, MemberState]]] = {
     Event.JOIN_SENT: {_S.UNJOINED: _S.PREPARING_REBALANCE, _S.STABLE: _S.PREPARING_REBALANCE},
     Event.JOIN_ANSWERED: {_S.PREPARING_REBALANCE: _S.COMPLETING_REBALANCE},
@@ -96,14 +126,12 @@ TRANSITIONS: Final[Mapping[Event, Mapping[MemberState, MemberState]]] = {
     Event.FENCED: dict.fromkeys(_S, _S.FENCED),
 }
 
-"""Event -> state -> next state; what is not in it cannot happen."""
-
 
 def next_state(state: MemberState, event: Event) -> MemberState:
-    """The state after an event.
+    """Return the state after an event.
 
     Raises:
-        IllegalStateError: the event is impossible in that state, so there is a fault in the caller.
+        IllegalStateError: the event is impossible in that state; this is a fault in the caller.
     """
     try:
         return TRANSITIONS[event][state]
@@ -111,11 +139,8 @@ def next_state(state: MemberState, event: Event) -> MemberState:
         raise IllegalStateError(f"{event.value} is impossible for a member that is {state.value}") from None
 
 
-__all__ = ["HEARTBEAT", "JOIN", "OFFSET_COMMIT", "OFFSET_FETCH", "SYNC", "ErrorAction", "action_for"]
-
-
 class ErrorAction(enum.Enum):
-    """The reaction to an error code."""
+    """An action that an error code calls for."""
 
     RETRY_NOW = "send again at once"
     BACK_OFF = "send again after a pause"
@@ -132,92 +157,77 @@ class ErrorAction(enum.Enum):
 
 _R = ErrorAction
 
-_COORDINATOR: Final = {15: _R.REDISCOVER, 16: _R.REDISCOVER}  # COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+_COORDINATOR: Final = {
+    Errors.COORDINATOR_NOT_AVAILABLE: _R.REDISCOVER,
+    Errors.NOT_COORDINATOR: _R.REDISCOVER,
+}
 
 JOIN: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
-    14: _R.BACK_OFF,  # COORDINATOR_LOAD_IN_PROGRESS
-    22: _R.RESET_GENERATION,  # ILLEGAL_GENERATION
-    23: _R.RAISE,  # INCONSISTENT_GROUP_PROTOCOL
-    24: _R.RAISE,  # INVALID_GROUP_ID
-    25: _R.RESET_MEMBER,  # UNKNOWN_MEMBER_ID
-    26: _R.RAISE,  # INVALID_SESSION_TIMEOUT
-    27: _R.RETRY_NOW,  # REBALANCE_IN_PROGRESS
-    30: _R.RAISE,  # GROUP_AUTHORIZATION_FAILED
-    35: _R.RAISE,  # UNSUPPORTED_VERSION
-    79: _R.TAKE_MEMBER_ID,  # MEMBER_ID_REQUIRED (KIP-394)
-    81: _R.RAISE,  # GROUP_MAX_SIZE_REACHED
-    82: _R.FENCED,  # FENCED_INSTANCE_ID
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
+    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
+    Errors.INVALID_GROUP_ID: _R.RAISE,
+    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
+    Errors.INVALID_SESSION_TIMEOUT: _R.RAISE,
+    Errors.REBALANCE_IN_PROGRESS: _R.RETRY_NOW,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.UNSUPPORTED_VERSION: _R.RAISE,
+    Errors.MEMBER_ID_REQUIRED: _R.TAKE_MEMBER_ID,  # KIP-394
+    Errors.GROUP_MAX_SIZE_REACHED: _R.RAISE,
+    Errors.FENCED_INSTANCE_ID: _R.FENCED,
 }
 
 SYNC: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
-    14: _R.BACK_OFF,
-    22: _R.RESET_GENERATION,
-    23: _R.RAISE,
-    25: _R.RESET_MEMBER,
-    27: _R.REJOIN,
-    30: _R.RAISE,
-    82: _R.FENCED,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
+    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
+    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
+    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.FENCED_INSTANCE_ID: _R.FENCED,
 }
 
 HEARTBEAT: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
-    14: _R.BACK_OFF,
-    22: _R.RESET_GENERATION,
-    25: _R.RESET_MEMBER,
-    27: _R.REJOIN,
-    30: _R.RAISE,
-    82: _R.FENCED,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
+    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
+    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.FENCED_INSTANCE_ID: _R.FENCED,
 }
 
 OFFSET_COMMIT: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
-    3: _R.REFRESH_METADATA,  # UNKNOWN_TOPIC_OR_PARTITION
-    7: _R.REDISCOVER,  # REQUEST_TIMED_OUT
-    12: _R.RAISE,  # OFFSET_METADATA_TOO_LARGE
-    14: _R.BACK_OFF,
-    22: _R.RESET_GENERATION,
-    25: _R.RESET_MEMBER,
-    27: _R.REJOIN,
-    28: _R.RAISE,  # INVALID_COMMIT_OFFSET_SIZE
-    29: _R.COLLECT,  # TOPIC_AUTHORIZATION_FAILED
-    30: _R.RAISE,
-    82: _R.FENCED,
-    100: _R.REFRESH_METADATA,  # UNKNOWN_TOPIC_ID
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: _R.REFRESH_METADATA,
+    Errors.REQUEST_TIMED_OUT: _R.REDISCOVER,
+    Errors.OFFSET_METADATA_TOO_LARGE: _R.RAISE,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
+    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
+    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
+    Errors.INVALID_COMMIT_OFFSET_SIZE: _R.RAISE,
+    Errors.TOPIC_AUTHORIZATION_FAILED: _R.COLLECT,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.FENCED_INSTANCE_ID: _R.FENCED,
+    Errors.UNKNOWN_TOPIC_ID: _R.REFRESH_METADATA,
 }
 
 OFFSET_FETCH: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
-    3: _R.RAISE,  # an offset of a topic that does not exist: no retry makes it exist
-    14: _R.BACK_OFF,
-    29: _R.COLLECT,
-    30: _R.RAISE,
-    88: _R.BACK_OFF,  # UNSTABLE_OFFSET_COMMIT (KIP-447)
-    100: _R.REFRESH_METADATA,
+    Errors.UNKNOWN_TOPIC_OR_PARTITION: _R.RAISE,  # an offset of a topic that does not exist: no retry makes it exist
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.TOPIC_AUTHORIZATION_FAILED: _R.COLLECT,
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
+    Errors.UNSTABLE_OFFSET_COMMIT: _R.BACK_OFF,  # KIP-447
+    Errors.UNKNOWN_TOPIC_ID: _R.REFRESH_METADATA,
 }
 
 
 def action_for(table: Mapping[int, ErrorAction], code: int) -> ErrorAction:
-    """The reaction to an error code, none of the codes being 0."""
+    """Return the action for an error code of a table; the code must not be NONE."""
     known = table.get(code)
     if known is not None:
         return known
     error = BY_CODE.get(code)
     return ErrorAction.BACK_OFF if error is not None and error.retriable else ErrorAction.RAISE
-
-
-__all__ = [
-    "BackgroundAction",
-    "BuildJoin",
-    "CompleteJoin",
-    "ComputeAssignment",
-    "FindCoordinator",
-    "PrepareJoin",
-    "Raise",
-    "SendHeartbeat",
-    "SendJoin",
-    "SendLeave",
-    "SendSync",
-    "Sleep",
-    "Stop",
-    "UserAction",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +300,9 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Send Heartbeat to ``node`` and report its end with ``generation``. ``term``: the coordinator's, see its
-    discovery.
+    """Send Heartbeat to ``node`` and report its end with ``generation``.
+
+    ``term``: the coordinator's, as :mod:`.coordinator_discovery` counts it.
     """
 
     node: BrokerMetadata
@@ -318,7 +329,7 @@ class Sleep:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """The background's work is over permanently."""
+    """End the heartbeat thread."""
 
 
 #: Actions for the thread that uses the consumer.

@@ -60,9 +60,7 @@ class HeartbeatThread:
         clock: the time.
         changed: called in this thread after something changed that the user's thread should look at. It must not hold
             the consumer either.
-
-    Attributes:
-        brokers: who can be asked for the coordinator; replaced by the user's thread.
+        brokers: brokers that can be asked for the coordinator; :meth:`set_brokers` replaces them.
     """
 
     def __init__(
@@ -73,8 +71,9 @@ class HeartbeatThread:
         make_client: Callable[[], NetworkClient],
         clock: Clock,
         changed: Callable[[], object],
+        brokers: Sequence[BrokerMetadata] = (),
     ) -> None:
-        self.brokers: Sequence[BrokerMetadata] = ()
+        self._brokers = tuple(brokers)
         self._core = core
         self._lock = lock
         self._clock = clock
@@ -97,6 +96,10 @@ class HeartbeatThread:
 
     def start(self) -> None:
         self._thread.start()
+
+    def set_brokers(self, brokers: Sequence[BrokerMetadata]) -> None:
+        """Replace the brokers that can be asked for the coordinator. May be called from any thread."""
+        self._brokers = tuple(brokers)  # one assignment of an immutable value: no lock needed
 
     def notify(self) -> None:
         """The core changed: look at it again. May be called from any thread."""
@@ -220,7 +223,7 @@ class HeartbeatThread:
         with self._lock:
             term = self._core.lookup.term
         self._drop_old(client, term)
-        brokers = self.brokers
+        brokers = self._brokers
         if not brokers:
             with self._lock:
                 self._core.on_lookup_failed(BACKGROUND, NodeNotReadyError("no broker is known"), self._clock.now())
