@@ -34,7 +34,7 @@ from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, find
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
 from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
 from pyconsumer.consumer.coordinator.membership import GroupMember
-from pyconsumer.errors import KafkaError, NodeNotReadyError
+from pyconsumer.errors import KafkaError, NodeNotReadyError, error_name
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.node import ClientResponse
@@ -267,4 +267,4 @@ def log_refusal(label: str, response: ClientResponse) -> None:
     codes = [response.message.error_code, *(member.error_code for member in response.message.members)]
     wrong = next((code for code in codes if code), 0)
     if wrong:
-        log.info("[%s] LeaveGroup was answered with error code %d", label, wrong)
+        log.info("[%s] LeaveGroup was answered with %s", label, error_name(wrong))
