@@ -157,7 +157,7 @@ class ErrorAction(enum.Enum):
 
 _R = ErrorAction
 
-_COORDINATOR: Final = {
+_COORDINATOR: Final[dict[int, ErrorAction]] = {
     Errors.COORDINATOR_NOT_AVAILABLE: _R.REDISCOVER,
     Errors.NOT_COORDINATOR: _R.REDISCOVER,
 }
