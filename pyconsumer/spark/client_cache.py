@@ -1,11 +1,7 @@
-"""Clients of this process, kept from task to task: Spark uses its Python workers again.
+"""Idle clients and producers of this process, kept from task to task: Spark uses its Python workers again.
 
-A task borrows one and gives it back. One that failed, or that still waits for an answer, is closed instead. Few are
-kept, so that many workers don't hold many connections to each broker.
-
-Producers of this process, kept from task to task: Spark uses its Python workers again.
-
-A task borrows one and gives it back with nothing left to send; after a failure it is closed instead.
+A task borrows one and gives it back. A client that failed, or that still waits for an answer, is closed instead; so is
+a producer after a failure. Few are kept, so that many workers don't hold many connections to each broker.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.errors import KafkaError
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
     from pyconsumer.producer import KafkaProducer
 
 
-__all__ = ["SparkClient", "borrow", "close_idle", "connect"]
+__all__ = ["SparkClient", "borrow", "borrow_producer", "connect"]
 
 _MOST_IDLE: Final = 4
 
@@ -58,8 +54,39 @@ class SparkClient:
 
 
 _Key = tuple[tuple[str, str], ...]
+_Client = TypeVar("_Client", "SparkClient", "KafkaProducer")
 
 _idle: deque[tuple[int, _Key, SparkClient]] = deque()
+
+
+def _take_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key) -> _Client | None:
+    """Return an idle client with these options, if any; forget those of the process this one was forked from."""
+    for entry in list(idle):
+        pid, kept, client = entry
+        if pid != os.getpid():
+            idle.remove(entry)
+        elif kept == key:
+            idle.remove(entry)
+            return client
+    return None
+
+
+def _keep_idle(idle: deque[tuple[int, _Key, _Client]], key: _Key, client: _Client, most: int) -> None:
+    """Keep a client for the next borrower; close the oldest if there are more than ``most``."""
+    idle.append((os.getpid(), key, client))
+    while len(idle) > most:
+        idle.popleft()[2].close()
+
+
+def _take(key: _Key) -> SparkClient | None:
+    while (connection := _take_idle(_idle, key)) is not None:
+        try:
+            connection.client.poll_no_wakeup()  # notices connections that brokers have closed
+        except KafkaError:
+            connection.close()
+        else:
+            return connection
+    return None
 
 
 @contextmanager
@@ -90,48 +117,16 @@ def borrow(options: Mapping[str, str]) -> Iterator[SparkClient]:
         raise
     finally:
         if good and not connection.client.has_pending_requests():
-            _keep(key, connection)
+            _keep_idle(_idle, key, connection, _MOST_IDLE)
         else:
             connection.close()
 
-
-def close_idle() -> None:
-    """Close what nobody borrows."""
-    while _idle:
-        _idle.popleft()[2].close()
-
-
-def _take(key: _Key) -> SparkClient | None:
-    for entry in list(_idle):
-        pid, kept, connection = entry
-        if pid != os.getpid():  # the connections of the process that this one was forked from
-            _idle.remove(entry)
-        elif kept == key:
-            _idle.remove(entry)
-            try:
-                connection.client.poll_no_wakeup()  # notices connections that brokers have closed in the meantime
-            except KafkaError:
-                connection.close()
-            else:
-                return connection
-    return None
-
-
-def _keep(key: _Key, connection: SparkClient) -> None:
-    _idle.append((os.getpid(), key, connection))
-    while len(_idle) > _MOST_IDLE:
-        _idle.popleft()[2].close()
-
-
-__all__ = ["borrow_producer", "close_idle_producers"]
 
 _MOST_IDLE_PRODUCERS: Final = 2
 #: A producer's defaults suit single records; a task sends many at once.
 _BULK: Final = {"batch.size": "262144", "linger.ms": "20", "client.id": "pyconsumer-spark"}
 
-_ProducerKey = tuple[tuple[str, str], ...]
-
-_idle_producers: list[tuple[int, _ProducerKey, KafkaProducer]] = []
+_idle_producers: deque[tuple[int, _Key, KafkaProducer]] = deque()
 
 
 @contextmanager
@@ -145,32 +140,13 @@ def borrow_producer(options: Mapping[str, str]) -> Iterator[KafkaProducer]:
     from pyconsumer.producer import KafkaProducer  # a process that only reads needs neither of them
     from pyconsumer.spark.sink_config import producer_settings
 
-    producer = _take_producer(key) or KafkaProducer(producer_settings({**_BULK, **options}, warn=True))
+    producer = _take_idle(_idle_producers, key) or KafkaProducer(producer_settings({**_BULK, **options}, warn=True))
     good = False
     try:
         yield producer
         good = True
     finally:
         if good:
-            _idle_producers.append((os.getpid(), key, producer))
-            while len(_idle_producers) > _MOST_IDLE_PRODUCERS:
-                _idle_producers.pop(0)[2].close()
+            _keep_idle(_idle_producers, key, producer, _MOST_IDLE_PRODUCERS)
         else:
             producer.close(timeout_ms=0)
-
-
-def close_idle_producers() -> None:
-    """Close what nobody borrows."""
-    while _idle_producers:
-        _idle_producers.pop()[2].close()
-
-
-def _take_producer(key: _ProducerKey) -> KafkaProducer | None:
-    for entry in list(_idle_producers):
-        pid, kept, producer = entry
-        if pid != os.getpid():  # of the process that this one was forked from
-            _idle_producers.remove(entry)
-        elif kept == key:
-            _idle_producers.remove(entry)
-            return producer
-    return None
