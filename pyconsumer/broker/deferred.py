@@ -1,16 +1,18 @@
-"""A result that comes later, without an event loop: how the broker's rules answer a request that has to wait.
+"""Results that come later, and replies that are sent once the work is done; neither needs an event loop.
 
+Deferred results
+----------------
 Coordinators and logs return a :class:`Deferred`; whoever drives them (the asyncio server, a simulation) decides how
 to wait. Callbacks run at once in the call that sets the result, in the order in which they were added.
 
-Lets rules decide first and answer afterwards.
+Pending replies
+---------------
+A reply runs the client's next step at once, and that step may be another request to the same group: a pipelined one on
+a connection, anything in a simulation. Replies are therefore collected while a request, a timer or the end of an append
+is handled, and sent when all of it is done: no callback sees a group that is half changed.
 
-An answer runs the client's next step at once, and that step may be another request to the same group: a pipelined one
-on a connection, anything in a simulation. So answers are collected while a request, a timer or the end of an append is
-worked on, and given when all of it is done: nobody is called with a group that is half changed.
-
-What such a next step leads to waits for its turn behind the answers that are ready: they are given by one loop, however
-many clients continue at once. An answer that breaks is logged and is nobody else's business.
+Replies that such a next step causes wait behind those that are ready: one loop sends them all, however many clients
+continue at once. A reply whose callback fails is logged and does not affect the others.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-__all__ = ["Deferred"]
+__all__ = ["Deferred", "PendingReplies"]
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -38,7 +42,7 @@ class Deferred(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> Deferred[T]:
-        """One that is done already."""
+        """Return one that is done already."""
         deferred = cls()
         deferred.set(value)
         return deferred
@@ -49,7 +53,7 @@ class Deferred(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The result; ``RuntimeError`` if it is not there yet."""
+        """The result. Raises ``RuntimeError`` while there is none."""
         if not self._done:
             raise RuntimeError("the result is not there yet")
         return self._value  # type: ignore[return-value]
@@ -71,43 +75,38 @@ class Deferred(Generic[T]):
             self._callbacks.append(callback)
 
 
-__all__ = ["PendingReplies"]
-
-_log = logging.getLogger(__name__)
-
-
 class PendingReplies:
     """Replies that are ready. ``with replies:`` brackets a piece of work; the outermost one sends them, in order."""
 
     def __init__(self) -> None:
         self._depth = 0
-        self._giving = False
+        self._sending = False
         self._ready: deque[Callable[[], None]] = deque()
 
     def put(self, waiter: Deferred[T] | None, value: T) -> None:
-        """Reply to a request. No-op if nobody waits, or if the waiter has already failed."""
+        """Queue a reply. A waiter that is None, or that has received an error before its turn, gets none."""
         if waiter is not None:
-            self._ready.append(partial(_give, waiter, value))
+            self._ready.append(partial(_send, waiter, value))
 
     def __enter__(self) -> None:
         self._depth += 1
 
     def __exit__(self, *exc_info: object) -> None:
         self._depth -= 1
-        if self._depth or self._giving:
+        if self._depth or self._sending:
             return
-        self._giving = True
+        self._sending = True
         try:
             while self._ready:
                 self._ready.popleft()()
         finally:
-            self._giving = False
+            self._sending = False
 
 
-def _give(waiter: Deferred[T], value: T) -> None:
+def _send(waiter: Deferred[T], value: T) -> None:
     if waiter.done:
         return
     try:
         waiter.set(value)
     except Exception:
-        _log.exception("What came after an answer of the group coordinator failed")
+        _log.exception("The callback of a reply of the group coordinator failed")

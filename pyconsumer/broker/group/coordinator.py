@@ -1,11 +1,11 @@
 """The group coordinator: what a broker does when a client asks something about a group.
 
-Each method is one request. It checks whether this broker is to answer at all, then hands on to those that know the
-rules: :mod:`join` who may join, :mod:`rebalance` how a rebalance goes, :mod:`manager` what is stored, :mod:`cleaning`
-what is removed. No method waits: what takes time is a :class:`Deferred`, which is set exactly once. An error inside is
-logged and answered with UNKNOWN_SERVER_ERROR, so that no client is left without an answer.
+Each method is one request. It checks whether this broker is to answer at all, then calls the modules that know the
+rules: :mod:`join` who may join, :mod:`rebalance` how a rebalance goes, :mod:`manager` what is stored,
+:mod:`offset_expiration` what is removed. No method waits: what takes time is a :class:`Deferred`, which is set exactly
+once. An error inside is logged and answered with UNKNOWN_SERVER_ERROR, so that no client is left without an answer.
 
-What the handlers of group requests need of the broker that they run in.
+:class:`GroupBroker` is the part of a broker that the handlers of group requests need.
 """
 
 from __future__ import annotations
@@ -38,7 +38,20 @@ from pyconsumer.clock import Clock
 from pyconsumer.errors import Errors, error_name
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
-__all__ = ["GroupBroker"]
+__all__ = ["CLASSIC_TYPE", "GroupBroker", "GroupCoordinator", "PartitionErrors"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Error code for each partition.
+PartitionErrors = dict[TopicPartition, int]
+
+#: The kind of all groups here, as ListGroups names it from version 5 on.
+CLASSIC_TYPE = "classic"
+
+#: The end of time: milliseconds are 64 bits with a sign in a record.
+_LATEST_MS = 2**63 - 1
 
 
 class GroupBroker(Protocol):
@@ -54,7 +67,7 @@ class GroupBroker(Protocol):
         """The name of the topic with this id."""
 
     def partition_count(self, topic: str) -> int | None:
-        """Return how many partitions a topic has; None if there is no such topic."""
+        """The number of partitions of a topic; None if there is no such topic."""
 
     def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """The leader of a partition of ``__consumer_offsets`` under the address that the client's listener has.
@@ -62,21 +75,6 @@ class GroupBroker(Protocol):
         None while the partition has no leader.
         """
 
-
-__all__ = ["CLASSIC_TYPE", "GroupCoordinator", "PartitionErrors"]
-
-_log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-#: Error code for each partition.
-PartitionErrors = dict[TopicPartition, int]
-
-#: The kind of all groups here, as ListGroups names it from version 5 on.
-CLASSIC_TYPE = "classic"
-
-#: The end of time: milliseconds are 64 bits with a sign in a record.
-_LATEST_MS = 2**63 - 1
 
 _DEAD_SUMMARY = GroupSummary(GroupState.DEAD.value, "", "", ())
 

@@ -1,21 +1,27 @@
-"""One group: its state, generation, members and votes, and the rules that need nothing else.
+"""One group: its state table, its members, and its generation, votes and assignment.
 
 Nothing here waits, writes or answers. A member's pending request is a :class:`Deferred` that the group only keeps;
-``take_*`` hands it back to the coordinator, which answers it.
+``take_*`` returns it to the coordinator, which answers it.
 
-The states of a group and the moves between them.
-
-A group is a small state machine; this table is the whole of it.
+States
+------
+A group is a small state machine, and :data:`PREDECESSORS` is its whole table of moves.
 
 1. *Empty*: no members. A new group, one whose last member left, or one that only stores offsets.
-2. *PreparingRebalance*: members are joining. Joins are pending until all have come or the time is over.
+2. *PreparingRebalance*: members are joining. Joins are held until all members have come or the time is over.
 3. *CompletingRebalance*: a generation exists, and the leader's assignment is awaited.
 4. *Stable*: every member of the generation has its assignment.
 5. *Dead*: given up, because it was deleted, expired, or this broker is no longer its coordinator. Nothing leaves it.
 
 No state is entered from itself, except Dead: giving up a group twice is no error.
 
-One member of a group, as the coordinator keeps it and as tools are shown it.
+Members
+-------
+:class:`MemberMetadata` is one member, as the coordinator keeps it and as tools see it.
+
+Groups
+------
+:class:`GroupMetadata` holds the members and applies the rules that need nothing but the group itself.
 """
 
 from __future__ import annotations
@@ -39,7 +45,22 @@ from pyconsumer.clock import Clock
 from pyconsumer.errors import IllegalStateError, ProtocolError
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
 
-__all__ = ["PREDECESSORS", "GroupState"]
+__all__ = [
+    "CONSUMER_PROTOCOL_TYPE",
+    "PREDECESSORS",
+    "GroupMetadata",
+    "GroupState",
+    "MemberMetadata",
+    "Protocols",
+    "plain_protocol_set",
+    "require_unique",
+]
+
+#: The protocol type of consumer groups; other clients (Kafka Connect, for one) have their own.
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+#: A member's assignment strategies in its order of preference, each with the subscription that goes with it.
+Protocols = Sequence[tuple[str, bytes]]
 
 
 class GroupState(Enum):
@@ -63,11 +84,6 @@ PREDECESSORS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
     GroupState.DEAD: frozenset(GroupState),
 }
-
-__all__ = ["MemberMetadata", "Protocols", "plain_protocol_set"]
-
-#: A member's assignment strategies in its order of preference, each with the subscription that goes with it.
-Protocols = Sequence[tuple[str, bytes]]
 
 
 def plain_protocol_set(protocols: Protocols) -> frozenset[str]:
@@ -204,11 +220,6 @@ def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
     names = [name for name, _ in protocols]
     if len(set(names)) != len(names):
         raise IllegalStateError(f"a member lists a protocol twice: {names}")
-
-
-__all__ = ["CONSUMER_PROTOCOL_TYPE", "GroupMetadata"]
-
-CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupMetadata:

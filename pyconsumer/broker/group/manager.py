@@ -122,7 +122,7 @@ class GroupMetadataManager:
 
     @property
     def offset_count(self) -> int:
-        """Return how many committed offsets are cached."""
+        """The number of committed offsets in the cache."""
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
     def get_group(self, group_id: str) -> GroupMetadata | None:

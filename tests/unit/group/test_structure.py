@@ -76,6 +76,7 @@ def test_what_is_counted() -> None:
     metrics = world.manager.metrics
     assert (metrics.completed_rebalances, metrics.committed_offsets, metrics.expired_offsets) == (1, 3, 0)
     assert world.manager.offset_count == 3
+    assert sorted(group.state.value for group in world.manager.groups) == ["Empty", "Stable"]
     value_of(world.coordinator.delete_groups(["other"]))
     assert metrics.deleted_offsets == 1
     assert world.restarted().manager.metrics.load_time_ms >= 0
