@@ -394,7 +394,10 @@ _BROKER_TABLE = (
 BROKER_SETTINGS: dict[str, BrokerSetting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}
 
 #: Broker settings that IncrementalAlterConfigs may change while the broker runs.
-_DYNAMIC = frozenset(name for names in _SYNONYMS.values() for name, factor in names if factor == 1) | {
+_DYNAMIC = (
+    frozenset(name for names in _SYNONYMS.values() for name, factor in names if factor == 1)
+    - {"log.flush.scheduler.interval.ms"}
+) | {
     "max.connections",
     "max.connections.per.ip",
     "producer.id.expiration.ms",

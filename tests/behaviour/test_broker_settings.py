@@ -18,6 +18,74 @@ from tests.support.raw_client import RawClient
 TOPIC, BROKER = 2, 4
 #: Sources of values, with the protocol's numbers.
 OF_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT = 1, 2, 3, 4, 5
+#: What Apache Kafka 4.3.1 says of the settings that both brokers have: type and read-only flag. None is sensitive.
+FLAGS = {
+    (1, False): """
+        log.preallocate unclean.leader.election.enable
+    """,
+    (1, True): """
+        auto.create.topics.enable auto.leader.rebalance.enable controlled.shutdown.enable delete.topic.enable
+        log.cleaner.enable
+    """,
+    (2, False): """
+        compression.type listener.security.protocol.map log.message.timestamp.type
+    """,
+    (2, True): """
+        broker.rack inter.broker.listener.name
+    """,
+    (3, False): """
+        background.threads compression.gzip.level compression.lz4.level compression.zstd.level
+        log.cleaner.threads log.index.interval.bytes log.index.size.max.bytes log.segment.bytes
+        max.connections max.connections.per.ip message.max.bytes min.insync.replicas num.io.threads
+        num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers producer.id.expiration.ms
+    """,
+    (3, True): """
+        broker.id default.replication.factor fetch.max.bytes group.consumer.heartbeat.interval.ms
+        group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms group.consumer.max.size
+        group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms
+        group.consumer.session.timeout.ms group.initial.rebalance.delay.ms group.max.session.timeout.ms
+        group.max.size group.min.session.timeout.ms log.flush.offset.checkpoint.interval.ms
+        log.flush.start.offset.checkpoint.interval.ms log.retention.hours log.retention.minutes log.roll.hours
+        log.roll.jitter.hours max.incremental.fetch.session.cache.slots node.id num.partitions
+        offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size offsets.retention.minutes
+        offsets.topic.compression.codec offsets.topic.num.partitions offsets.topic.segment.bytes
+        queued.max.requests replica.fetch.max.bytes sasl.server.max.receive.size socket.listen.backlog.size
+        socket.receive.buffer.bytes socket.request.max.bytes socket.send.buffer.bytes
+        transaction.max.timeout.ms transaction.state.log.load.buffer.size transaction.state.log.min.isr
+        transaction.state.log.num.partitions transaction.state.log.segment.bytes
+        transactional.id.expiration.ms
+    """,
+    (4, True): """
+        offsets.topic.replication.factor transaction.state.log.replication.factor
+    """,
+    (5, False): """
+        log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.delete.retention.ms
+        log.cleaner.max.compaction.lag.ms log.cleaner.min.compaction.lag.ms log.flush.interval.messages
+        log.flush.interval.ms log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms
+        log.retention.bytes log.retention.ms log.roll.jitter.ms log.roll.ms log.segment.delete.delay.ms
+    """,
+    (5, True): """
+        connections.max.idle.ms connections.max.reauth.ms leader.imbalance.check.interval.seconds
+        log.flush.scheduler.interval.ms log.retention.check.interval.ms offsets.retention.check.interval.ms
+        queued.max.request.bytes replica.high.watermark.checkpoint.interval.ms replica.lag.time.max.ms
+    """,
+    (6, False): """
+        log.cleaner.min.cleanable.ratio
+    """,
+    (7, False): """
+        listeners log.cleanup.policy sasl.enabled.mechanisms
+    """,
+    (7, True): """
+        advertised.listeners group.consumer.assignors group.coordinator.rebalance.protocols log.dir log.dirs
+    """,
+}
+#: Changeable in Apache Kafka while it runs, but not here: the embedded broker has no such threads or buffers, or reads
+#: the setting at its start.
+READ_ONLY_HERE = """
+    background.threads log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.threads
+    num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.fetchers
+    sasl.enabled.mechanisms
+"""
 
 
 @pytest.fixture
@@ -187,3 +255,26 @@ class TestWhatABrokerShowsOfItself:
         for entry in found.values():
             assert (entry.read_only, entry.is_sensitive, entry.config_source) == (True, False, STATIC)
             assert (entry.synonyms[0].name, entry.synonyms[0].source) == (entry.name, STATIC)
+
+    def test_types_and_flags(self, cluster_kind: str, client: RawClient) -> None:
+        found = described(client, BROKER, str(min(client.brokers())))
+        for (kind, read_only), names in FLAGS.items():
+            for name in names.split():
+                here = read_only or (cluster_kind == "embedded" and name in READ_ONLY_HERE.split())
+                entry = found[name]
+                assert (name, entry.config_type, entry.read_only) == (name, kind, here)
+                assert not entry.is_sensitive
+        assert "zookeeper.connect" not in found
+        assert not [name for name, entry in found.items() if entry.is_sensitive and entry.value is not None]
+        if cluster_kind == "embedded":
+            assert not [name for name in found if "password" in name or "jaas" in name]
+
+    def test_synonyms(self, client: RawClient) -> None:
+        found = described(client, BROKER, str(min(client.brokers())))
+        for name in ("listeners", "broker.id"):
+            assert [(synonym.name, synonym.source) for synonym in found[name].synonyms] == [
+                (name, STATIC),
+                (name, DEFAULT),
+            ]
+        assert found["listeners"].synonyms[1].value == "PLAINTEXT://:9092"
+        assert (found["broker.rack"].value, found["broker.rack"].synonyms) == (None, [])

@@ -10,7 +10,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.security import LISTENERS
-from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, format_value
+from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, Value, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -71,28 +71,49 @@ def _describe(
         if resolved is not None:
             found.append(_entry(known[key], resolved, read_only(key), request))
     if resource.resource_type == BROKER and name:
-        found += [_entry(*own, True, request) for own in _identity(broker) if keys is None or own[0].name in keys]
+        found += [_entry(*own, request) for own in _identity(broker) if keys is None or own[0].name in keys]
     return found
 
 
-def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved]]:
-    """Return what a broker shows of itself: its id and where clients reach it. It is given at start, as in Kafka."""
+def _identity(broker: Broker) -> list[tuple[BrokerSetting, Resolved, bool]]:
+    """Return what is given to a broker at its start: its id, listeners and folder, each with its read-only flag.
+
+    Types, flags and synonyms are those of Apache Kafka 4.3.1, which calls two of the listener settings changeable.
+    A broker that keeps its data in memory has no folder.
+    """
     addresses = [
         f"{listener}://{node.host}:{node.port}"
         for listener in LISTENERS
         for node in broker.endpoints(listener)
         if node.node_id == broker.node_id
     ]
-    shown = (
-        BrokerSetting("advertised.listeners", ConfigType.LIST, None, "Where clients reach the broker, by listener."),
-        BrokerSetting("broker.id", ConfigType.INT, None, "The broker's id."),
-        BrokerSetting("node.id", ConfigType.INT, None, "The broker's id."),
+    folder = broker.logs.folder
+    folders = None if folder is None else [str(folder)]
+    protocols = ",".join(f"{listener}:{listener}" for listener in LISTENERS)
+    shown: tuple[tuple[str, ConfigType, Value, Value, bool, str], ...] = (
+        (
+            "advertised.listeners",
+            ConfigType.LIST,
+            addresses,
+            None,
+            True,
+            "Where clients reach the broker, by listener.",
+        ),
+        ("broker.id", ConfigType.INT, broker.node_id, -1, True, "The broker's id."),
+        ("inter.broker.listener.name", ConfigType.STRING, None, None, True, "Not used: all brokers share a process."),
+        ("listener.security.protocol.map", ConfigType.STRING, None, protocols, False, "Security protocol by listener."),
+        ("listeners", ConfigType.LIST, addresses, ["PLAINTEXT://:9092"], False, "The broker's listeners."),
+        ("log.dir", ConfigType.LIST, folders, None, True, "The folder of the logs; none if they are in memory."),
+        ("log.dirs", ConfigType.LIST, folders, None, True, "The folder of the logs; none if they are in memory."),
+        ("node.id", ConfigType.INT, broker.node_id, None, True, "The broker's id."),
     )
-    source = ConfigSource.STATIC_BROKER
-    values = (addresses, broker.node_id, broker.node_id)
-    return [
-        (one, Resolved(value, source, [(one.name, value, source)])) for one, value in zip(shown, values, strict=True)
-    ]
+    found = []
+    for name, kind, value, default, read_only, doc in shown:
+        layers = [(name, value, ConfigSource.STATIC_BROKER), (name, default, ConfigSource.DEFAULT)]
+        layers = [layer for layer in layers if layer[1] is not None]
+        _, first, source = layers[0] if layers else (name, None, ConfigSource.DEFAULT)
+        found.append((BrokerSetting(name, kind, None, doc), Resolved(first, source, layers), read_only))
+    return found
 
 
 def _never(name: str) -> bool:
@@ -115,7 +136,9 @@ def _entry(
     synonyms = []
     if request.include_synonyms:
         synonyms = [
-            DescribeConfigsSynonym(name, format_value(value), int(source)) for name, value, source in resolved.synonyms
+            DescribeConfigsSynonym(name, format_value(value), int(source))
+            for name, value, source in resolved.synonyms
+            if value is not None  # as Kafka: a default that is not set is no synonym
         ]
     return DescribeConfigsResourceResult(
         setting.name,
