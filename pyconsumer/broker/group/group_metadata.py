@@ -249,7 +249,7 @@ class GroupMetadata:
         self.members: dict[str, MemberMetadata] = {}
         #: Group instance id -> member id.
         self.static_members: dict[str, str] = {}
-        #: Ids that were returned with MEMBER_ID_REQUIRED and not used yet, each with the end of its life.
+        #: Ids that were issued with MEMBER_ID_REQUIRED and not used yet, each with the end of its life.
         self.pending_members: dict[str, TimerHandle] = {}
         #: Members of this generation whose SyncGroup has not come.
         self.pending_sync_members: set[str] = set()
@@ -347,7 +347,7 @@ class GroupMetadata:
 
     @property
     def has_all_members_joined(self) -> bool:
-        """Return whether every member waits for the end of the join phase, and no handed-out id is still unused."""
+        """Return whether every member waits for the end of the join phase, and no issued id is still unused."""
         return self.size == self.num_members_awaiting_join and not self.pending_members
 
     @property
@@ -434,7 +434,7 @@ class GroupMetadata:
         self.pending_members[member_id] = expiry
 
     def remove_pending_member(self, member_id: str) -> bool:
-        """Forget a handed-out id; whether it was there."""
+        """Forget an issued id; whether it was there."""
         expiry = self.pending_members.pop(member_id, None)
         if expiry is not None:
             expiry.cancel()
@@ -560,7 +560,7 @@ class GroupMetadata:
         self.received_transactional_commits = False
 
     def current_member_metadata(self) -> tuple[JoinMember, ...]:
-        """Return the members for the leader: each with its subscription for the chosen strategy."""
+        """Return what the leader receives: every member with its subscription for the chosen strategy."""
         if self.is_(GroupState.PREPARING_REBALANCE, GroupState.DEAD) or self.protocol_name is None:
             raise IllegalStateError(f"group {self.group_id} has no chosen protocol in state {self.state}")
         return tuple(

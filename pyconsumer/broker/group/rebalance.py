@@ -1,14 +1,13 @@
-"""Moves groups through rebalances: who is removed when, when the join phase ends, who gets which reply.
+"""Moves groups through rebalances: who is removed when, when the join phase ends, which requests are answered.
 
 A rebalance in steps:
 
 1. *Prepare*: somebody joined, left, fell silent or changed. Pending SyncGroups are sent back to join again.
-2. *Join phase*: JoinGroups are pending. It ends when every member has come, or after the longest of their rebalance
+2. *Join phase*: JoinGroups are held. It ends when every member has come, or after the longest of their rebalance
    timeouts; a group that was empty waits ``group.initial.rebalance.delay.ms`` instead, again and again while new
    members come, within that timeout. Dynamic members that did not come are removed.
-3. *Next generation*: counted up, strategy chosen, pending JoinGroups answered. The leader gets everybody's
-   subscription.
-4. *Sync phase*: SyncGroups are pending until the leader's brings the assignment and it is stored. Members that do not
+3. *Next generation*: counted up, strategy chosen, parked JoinGroups answered. The leader gets everybody's subscription.
+4. *Sync phase*: SyncGroups are held until the leader's brings the assignment and it is stored. Members that do not
    come within the rebalance timeout are removed, which starts the next rebalance.
 
 If only static members are left and none of them came, the join phase begins again, and lasts a second at least.
@@ -88,7 +87,7 @@ class GroupRebalancer:
         self.after_removal(group, f"member {member.member_id} was not heard of within its session timeout")
 
     def add_pending_member(self, group: GroupMetadata, member_id: str, timeout_ms: int) -> None:
-        """Assign a member id that has to be used within the timeout."""
+        """Issue an id that has to be used within the timeout."""
         group.add_pending_member(member_id, self._after(timeout_ms, partial(self._expire_pending, group, member_id)))
 
     def _expire_pending(self, group: GroupMetadata, member_id: str) -> None:

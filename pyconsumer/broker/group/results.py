@@ -30,7 +30,7 @@ class MemberSummary(NamedTuple):
 
 
 class JoinMember(NamedTuple):
-    """A member in the leader's response: with its subscription for the chosen strategy."""
+    """A member as the leader receives it, with its subscription for the chosen strategy."""
 
     member_id: str
     group_instance_id: str | None
@@ -40,7 +40,7 @@ class JoinMember(NamedTuple):
 class JoinResult(NamedTuple):
     """Answer to JoinGroup. With an error only that and the member id are set.
 
-    ``members`` is filled for the leader alone. ``skip_assignment`` asks a static leader that came back under a new
+    ``members`` is filled for the leader alone. ``skip_assignment`` tells a static leader that came back under a new
     member id not to assign again (KIP-814).
     """
 
