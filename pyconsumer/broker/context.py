@@ -1,8 +1,8 @@
-"""The context of a request for its handler, and how a handler waits.
+"""The context that a handler gets with a request, and the way it waits.
 
-Handlers are coroutines, but they know no event loop: the only thing they await is :func:`wait_for`, which passes a
-:class:`Deferred` to whoever runs them. That is the connection in the server (:func:`run_handler`), and the same
-function in a test or a simulation on a fake clock.
+Handlers are coroutines that know no event loop. The only thing they await is :func:`wait_for`, which passes a
+:class:`Deferred` to :func:`run_handler`. The server's connections call that function, and so do tests and simulations
+on a fake clock.
 """
 
 from __future__ import annotations

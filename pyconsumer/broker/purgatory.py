@@ -19,7 +19,8 @@ class _Delayed(ABC):
 
     Args:
         timer: where the end of the wait is set.
-        call_soon: runs a call after the current one, so that no reply leaves inside the append that completes the wait.
+        call_soon: runs a call after the current one, so that the append that completes the wait
+            answers nobody itself.
         until: monotonic seconds.
     """
 

@@ -86,7 +86,7 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
 async def _replicate(
     broker: Broker, waiting: list[tuple[PartitionProduceResponse, AppendProgress]], until: float, version: int
 ) -> None:
-    """Wait until the replicas in sync have the appended batches; partitions where they do not get an error."""
+    """Wait until the replicas in sync have what was appended; answers get an error where that did not come about."""
     wait = DelayedProduce(broker.timer, broker.call_soon, until, [appended for _, appended in waiting])
     try:
         outcomes = await wait_for(wait.deferred)
