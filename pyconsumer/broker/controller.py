@@ -529,17 +529,31 @@ class Controller:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; ``UnknownTopicOrPartitionError`` if there is none."""
-        topic = self.topic(name)
-        nodes = {node for state in topic.partitions for node in state.replicas}
-        self._drop(topic)
-        self._deleted[topic.topic_id] = nodes
+        self.delete_topics([name])
+
+    def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete different topics with one write of the cluster's file: all of them, or none if that fails.
+
+        Raises:
+            UnknownTopicOrPartitionError: there is no topic with one of the names.
+            OSError: the change cannot be stored.
+        """
+        topics = [self.topic(name) for name in names]
+        if not topics:
+            return
+        nodes = {topic.topic_id: {node for state in topic.partitions for node in state.replicas} for topic in topics}
+        for topic in topics:
+            self._drop(topic)
+        self._deleted.update(nodes)
 
         def undo() -> None:
-            self._add(topic)
-            del self._deleted[topic.topic_id]
+            for topic in topics:
+                self._add(topic)
+                del self._deleted[topic.topic_id]
 
-        self._save(undo, {"deleted": {uuid_to_str(topic.topic_id): sorted(nodes)}})
-        self._tell(name)
+        self._save(undo, {"deleted": {uuid_to_str(topic_id): sorted(having) for topic_id, having in nodes.items()}})
+        for topic in topics:
+            self._tell(topic.name)
 
     def plan_partitions(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None
@@ -569,7 +583,14 @@ class Controller:
 
     def create_partitions(self, name: str, added: Sequence[PartitionState]) -> None:
         """Add partitions that were planned."""
-        self._replace_partitions({name: [*self.topic(name).partitions, *added]})
+        self.create_partitions_of({name: added})
+
+    def create_partitions_of(self, added: Mapping[str, Sequence[PartitionState]]) -> None:
+        """Add partitions that were planned, by topic, with one write of the cluster's file."""
+        if added:
+            self._replace_partitions(
+                {name: [*self.topic(name).partitions, *partitions] for name, partitions in added.items()}
+            )
 
     # --- settings
 

@@ -128,7 +128,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The high watermark: this broker has no transactions yet, so no record below it is undecided."""
+        """The high watermark: this broker keeps no transactions, so none is open below it."""
         return self.high_watermark
 
     # --- who leads

@@ -332,3 +332,14 @@ def test_a_port_that_is_taken_is_told(here: Here) -> None:
         status, out, err = here("broker", "--port", str(port))
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert f"127.0.0.1:{port}" in err
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("content", ["", "{garbled"])
+def test_a_broker_refuses_a_damaged_cluster_file_in_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "cluster.json").write_text(content)
+    command = [sys.executable, "-m", "pyconsumer", "broker", "--port", "0", "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert str(tmp_path / "cluster.json") in line

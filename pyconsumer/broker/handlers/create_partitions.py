@@ -6,6 +6,7 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.elections import PartitionState
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
 from pyconsumer.protocol.messages.create_partitions import (
@@ -21,17 +22,23 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
     """Add partitions where that can be; the other topics are answered with the controller's errors."""
     counts = Counter(topic.name for topic in request.topics)
     results = []
+    planned: dict[str, list[PartitionState]] = {}
     for topic in request.topics:
+        result = CreatePartitionsTopicResult(topic.name)
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequestError("Duplicate topic name.")
             assignments = topic.assignments
             nodes = None if assignments is None else [assignment.broker_ids for assignment in assignments]
-            added = broker.controller.plan_partitions(topic.name, topic.count, nodes)
-            if not request.validate_only:
-                broker.controller.create_partitions(topic.name, added)
-            results.append(CreatePartitionsTopicResult(topic.name))
-        except (BrokerResponseError, OSError) as error:
-            code, text = code_and_text(error)
-            results.append(CreatePartitionsTopicResult(topic.name, code, text))
+            planned[topic.name] = broker.controller.plan_partitions(topic.name, topic.count, nodes)
+        except BrokerResponseError as error:
+            result.error_code, result.error_message = code_and_text(error)
+        results.append(result)
+    if not request.validate_only:
+        try:
+            broker.controller.create_partitions_of(planned)
+        except OSError as error:
+            for result in results:
+                if result.name in planned:
+                    result.error_code, result.error_message = code_and_text(error)
     return CreatePartitionsResponse(results=results)

@@ -12,6 +12,7 @@ from pyconsumer.errors import (
     InvalidRequestError,
     TopicDeletionDisabledError,
     UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
 )
 from pyconsumer.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -29,6 +30,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     wanted = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     counts = Counter((topic.name, topic.topic_id) for topic in wanted)
     results = []
+    deleted: dict[str, DeletableTopicResult] = {}
     for topic in wanted:
         try:
             if counts[topic.name, topic.topic_id] > 1:
@@ -36,11 +38,20 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
             name, topic_id = _resolve(broker, topic)
             if not broker.config.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabledError("Topic deletion is disabled.")
-            broker.controller.delete_topic(name)
-            results.append(DeletableTopicResult(name, topic_id))
-        except (BrokerResponseError, OSError) as error:
+            if name in deleted:  # named once by its name and once by its id
+                if topic.name is None:
+                    raise UnknownTopicIdError("there is no topic with this id")
+                raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
+            result = deleted[name] = DeletableTopicResult(name, topic_id)
+        except BrokerResponseError as error:
             code, text = code_and_text(error)
-            results.append(DeletableTopicResult(topic.name, topic.topic_id, code, text))
+            result = DeletableTopicResult(topic.name, topic.topic_id, code, text)
+        results.append(result)
+    try:
+        broker.controller.delete_topics(list(deleted))
+    except OSError as error:
+        for result in deleted.values():
+            result.error_code, result.error_message = code_and_text(error)
     return DeleteTopicsResponse(responses=results)
 
 

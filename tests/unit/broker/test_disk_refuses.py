@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.broker.cluster_file import ClusterFile
 from pyconsumer.broker.log.manager import LogManager
-from pyconsumer.errors import InvalidTopicError, KafkaStorageError, TopicAlreadyExistsError
+from pyconsumer.errors import Errors, InvalidTopicError, KafkaStorageError, TopicAlreadyExistsError
 from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest
+from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -141,3 +142,40 @@ class TestLogs:
             assert not any(tp.topic == "t" for tp in brokers.alive[0].partitions)
         brokers.advance(1.0)
         assert [len(records_of(brokers.replica(node).log)) for node in range(3)] == [0, 0, 0]
+
+
+class TestOneWriteOfTheClusterFile:
+    """A request for many topics costs one write, which stands or falls as a whole."""
+
+    @pytest.fixture
+    def changes(self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+        for name in ("a", "b", "c"):
+            brokers.controller.create_topic(name, 1)
+        written: list[Any] = []
+        save = ClusterFile.save
+
+        def counted(file: ClusterFile, change: Any, snapshot: Any) -> None:
+            written.append(change)
+            save(file, change, snapshot)
+
+        monkeypatch.setattr(ClusterFile, "save", counted)
+        return written
+
+    def test_delete_topics(self, brokers: Brokers, changes: list[Any]) -> None:
+        [answer] = brokers.request(0, DeleteTopicsRequest(topic_names=["a", "none", "b"]), 5)
+        assert [result.error_code for result in answer.responses] == [0, Errors.UNKNOWN_TOPIC_OR_PARTITION, 0]
+        assert [len(change["deleted"]) for change in changes] == [2]
+        assert list(brokers.controller.topics) == ["c"]
+
+    def test_a_topic_named_by_name_and_by_id_is_deleted_once(self, brokers: Brokers, changes: list[Any]) -> None:
+        by_id = DeleteTopicState(None, brokers.controller.topic("a").topic_id)
+        [answer] = brokers.request(0, DeleteTopicsRequest(topics=[DeleteTopicState("a"), by_id]), 6)
+        assert [result.error_code for result in answer.responses] == [0, Errors.UNKNOWN_TOPIC_ID]
+        assert len(changes) == 1
+
+    def test_create_partitions(self, brokers: Brokers, changes: list[Any]) -> None:
+        wanted = [CreatePartitionsTopic(name, count, None) for name, count in (("a", 2), ("b", 1), ("c", 3))]
+        [answer] = brokers.request(0, CreatePartitionsRequest(wanted), 3)
+        assert [result.error_code for result in answer.results] == [0, Errors.INVALID_PARTITIONS, 0]
+        assert [list(change["partitions"]) for change in changes] == [["a", "c"]]
+        assert [len(topic.partitions) for topic in brokers.controller.topics.values()] == [2, 1, 3]
