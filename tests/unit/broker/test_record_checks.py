@@ -12,7 +12,7 @@ import pytest
 from pyconsumer.broker.config import BrokerConfig, TopicConfig
 from pyconsumer.broker.handlers.produce import _failed
 from pyconsumer.broker.log.validation import pieces
-from pyconsumer.errors import CorruptRecordError, InvalidRecordError, InvalidTimestampError, UnsupportedCodecError
+from pyconsumer.errors import CorruptRecordError, InvalidRecordError, InvalidTimestampError
 from pyconsumer.protocol.records import CREATE_TIME, scan
 from pyconsumer.protocol.records.crc import crc32c
 from tests.unit.broker.support import NOW_MS, batch, keyed, log_in, records_of
@@ -106,11 +106,9 @@ def test_the_producer_does_not_set_log_append_time() -> None:
         log_in(None, log_append_time=True).append(changed(batch(b"a"), (21, "h", 8)), 0)
 
 
-def test_an_error_of_a_batch_that_has_no_place_yet_names_none() -> None:
-    with pytest.raises(CorruptRecordError) as caught:
-        list(pieces(GARBAGE["random"], 0, with_keys=True, check_crc=True))
-    assert "--1" not in str(caught.value)
-    unknown = raw_batch(b"", 1, attributes=7)
-    with pytest.raises(UnsupportedCodecError) as refused:
-        list(pieces(unknown, 0, with_keys=True, check_crc=True))
-    assert "--1" not in str(refused.value)
+def test_damage_found_in_a_log_names_the_offset_and_no_made_up_partition() -> None:
+    damaged = bytearray(batch(b"value"))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptRecordError, match=r"^at offset 0: ") as raised:
+        list(pieces(damaged, 0, with_keys=False, check_crc=True))
+    assert (raised.value.offset, raised.value.topic_partition) == (0, None)
