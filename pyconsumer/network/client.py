@@ -45,6 +45,7 @@ from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node import ClientResponse, Request, RequestBuilder, RequestTimeoutError
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
+from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.api import BrokerVersions
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
@@ -119,10 +120,12 @@ class NetworkClient:
         self._selector = selector or new_selector()
         self._waker = Waker()
         self._selector.register(self._waker, EVENT_READ, None)
+        self._unsent = UnsentRequests()
         self._pool = ConnectionPool(
             settings,
             self._selector,
             NameService(self._waker.wake, resolver),
+            self._unsent,
             request_timeout=self._request_timeout,
             max_idle=idle_ms / 1000 if idle_ms >= 0 else math.inf,
             reconnect=Backoff.ms(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, random=random),
@@ -134,6 +137,7 @@ class NetworkClient:
         )
         self._cluster = NodeSelector(
             self._pool,
+            self._unsent,
             metadata,
             now=self.clock.now,
             random=random,
@@ -202,7 +206,7 @@ class NetworkClient:
         if self._closed:
             item.future.fail(RequestCancelledError("the client is closed"))
         else:
-            self._cluster.send_any(item)
+            self._unsent.enqueue(None, item)
         return item.future
 
     def _request(
@@ -371,8 +375,8 @@ class NetworkClient:
     def fail_unsent(self, node_id: int, connection: str, error: KafkaError) -> None:
         """Fail what has not been sent to a node."""
         peer = self._pool.find(node_id, connection)
-        while peer is not None and peer.unsent:
-            self._pool.complete(peer, peer.unsent.popleft(), error)
+        if peer is not None:
+            self._unsent.fail(peer, error)
 
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return how many requests wait for an answer, of one connection or (None) of all."""
@@ -384,9 +388,9 @@ class NetworkClient:
     def unsent(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return how many requests wait to be sent, on one connection or (None) on all, those for any node included."""
         if node_id is None:
-            return self._cluster.unsent + sum(len(peer.unsent) for peer in self._pool.peers.values())
+            return self._unsent.total(self._pool.peers.values())
         peer = self._pool.find(node_id, connection)
-        return len(peer.unsent) if peer is not None else 0
+        return self._unsent.count(peer) if peer is not None else 0
 
     def connection_state(self, node_id: int, connection: str = "main") -> str:
         """``disconnected``, ``backoff``, ``connecting`` (authentication included) or ``ready``."""
@@ -425,7 +429,7 @@ class NetworkClient:
             return
         error = RequestCancelledError("the client was closed")
         self._pool.close(error)
-        self._cluster.fail_any(error)
+        self._unsent.fail(None, error)
         self._selector.close()
         self._waker.close()
         self._pool.fire()

@@ -26,6 +26,7 @@ from pyconsumer.network.dns import NameService, printable_address
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.node import ClientResponse, Node, Request, RequestTimeoutError
 from pyconsumer.network.selector import Selector
+from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.structs import BrokerMetadata
 
@@ -44,6 +45,7 @@ class ConnectionPool:
     Args:
         settings: for all links.
         selector, names: the owner's.
+        unsent: the owner's; the pool completes what fails in it.
         request_timeout: seconds that TLS, ApiVersions and SASL may take together.
         max_idle: seconds after which an unused connection is closed.
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
@@ -56,6 +58,7 @@ class ConnectionPool:
         settings: LinkSettings,
         selector: Selector,
         names: NameService,
+        unsent: UnsentRequests,
         *,
         request_timeout: float,
         max_idle: float,
@@ -80,6 +83,8 @@ class ConnectionPool:
         self._settings = settings
         self._selector = selector
         self._names = names
+        self._unsent = unsent
+        unsent.complete = self.complete
         self._request_timeout = request_timeout
         self._max_idle = max_idle
         self._reconnect = reconnect
@@ -136,7 +141,7 @@ class ConnectionPool:
 
     def enqueue(self, peer: Node, request: Request, *, first: bool = False) -> None:
         """Add a request to the unsent ones of a peer."""
-        (peer.unsent.appendleft if first else peer.unsent.append)(request)
+        self._unsent.enqueue(peer, request, first=first)
         self._dirty[peer] = None
 
     # -- what is due -------------------------------------------------------------------------------------------------
@@ -197,9 +202,7 @@ class ConnectionPool:
         if link is not None and link.ready:
             self._transmit(peer, link, now)
         if self._served:
-            while peer.unsent and now >= peer.unsent[0].expires_at:
-                self.complete(peer, peer.unsent[0], _unsent_too_long(peer, peer.unsent[0]))
-                peer.unsent.popleft()
+            self._unsent.expire(peer, now, lambda request: _unsent_too_long(peer, request))
         self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
         self._touched = None
 
@@ -237,8 +240,8 @@ class ConnectionPool:
             peer.auth_error = None
             peer.wanted = False
             peer.last_used = now
-        while peer.unsent and peer.has_room(now, self.max_in_flight):
-            request = peer.unsent[0]
+        unsent = self._unsent
+        while (request := unsent.first(peer)) is not None and peer.has_room(now, self.max_in_flight):
             assert connection.versions is not None
             try:
                 version = connection.versions.choose(
@@ -247,18 +250,20 @@ class ConnectionPool:
                 message = request.message(version)
                 connection.send(message, version, request, now, expect_response=request.expect_response)
             except BaseException as error:
-                peer.unsent.popleft()
+                outcome: KafkaError = RequestCancelledError("interrupted while the request was made")
                 if isinstance(error, KafkaError):
-                    self.complete(peer, request, error)
+                    outcome = error
+                elif isinstance(error, Exception):
+                    outcome = ProtocolError(f"the request could not be made: {error!r}")
+                self.complete(peer, request, outcome)
+                unsent.remove_first(peer)
+                if isinstance(error, KafkaError):
                     continue
                 if isinstance(error, Exception):
-                    self.complete(peer, request, ProtocolError(f"the request could not be made: {error!r}"))
                     self._touched = None  # the connection has not seen it
-                else:  # Ctrl-C: the request may be made again
-                    self.complete(peer, request, RequestCancelledError("interrupted while the request was made"))
                 raise
             peer.outstanding[request] = None
-            peer.unsent.popleft()
+            unsent.remove_first(peer)
             request.sent_at = peer.last_used = now
             request.expires_at = now + request.timeout
         if connection.has_output:
@@ -411,9 +416,7 @@ class ConnectionPool:
         """Fail everything that waits for a peer, sent or not."""
         while peer.outstanding:
             self.complete(peer, next(iter(peer.outstanding)), error)
-        while peer.unsent:  # first failed, then removed: Ctrl-C may fall between the two, and the first result counts
-            self.complete(peer, peer.unsent[0], error)
-            peer.unsent.popleft()
+        self._unsent.fail(peer, error)
 
     def fire(self) -> bool:
         """Complete the futures of requests that are over, in order; returns whether there were any."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable
 
 from pyconsumer.errors import (
@@ -30,6 +29,7 @@ from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata, MetadataQuery
 from pyconsumer.network.node import Candidate, ClientResponse, Node, NodeStatus, Request, least_loaded
+from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.structs import BrokerMetadata
 
@@ -46,8 +46,9 @@ class NodeSelector:
     """See the rules above.
 
     Args:
-        pool: the connections; gets the function that returns a node's address.
-        metadata: None for a client that only talks to nodes it is given.
+        pool: the connections; it is told by whom to ask where a node listens.
+        unsent: holds the requests for any node.
+        metadata: None for a client that only talks to nodes it is told of.
         now: the clock.
         random: numbers in [0, 1).
         request_timeout: of metadata requests, in seconds.
@@ -57,6 +58,7 @@ class NodeSelector:
     def __init__(
         self,
         pool: ConnectionPool,
+        unsent: UnsentRequests,
         metadata: Metadata | None,
         *,
         now: Callable[[], float],
@@ -65,13 +67,13 @@ class NodeSelector:
         rebootstraps: bool,
     ) -> None:
         self._pool = pool
+        self._unsent = unsent
         self._metadata = metadata
         self._now = now
         self._random = random
         self._request_timeout = request_timeout
         self._rebootstraps = rebootstraps
-        self._given: dict[int, BrokerMetadata] = {}
-        self._any: deque[Request] = deque()
+        self._told: dict[int, BrokerMetadata] = {}
         self._told_of: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
         pool.where = self._where
@@ -80,7 +82,7 @@ class NodeSelector:
     def turn(self, now: float, *, served: bool = True) -> float:
         """Do due work; return the time of the next. Call it before :meth:`ConnectionPool.turn`."""
         metadata_at = self._refresh_metadata(now)
-        return min(metadata_at, self._place_any(now, served)) if self._any else metadata_at
+        return min(metadata_at, self._place_any(now, served)) if self._unsent.count(None) else metadata_at
 
     def peer(self, node: int | BrokerMetadata, connection: str) -> Node:
         """The peer of a node; where it listens is remembered if that is said."""
@@ -90,24 +92,9 @@ class NodeSelector:
         self._given[peer.connection_key] = node
         return peer
 
-    def send_any(self, request: Request) -> None:
-        """Queue a request for whichever node is best."""
-        self._any.append(request)
-
-    @property
-    def unsent(self) -> int:
-        """Return how many requests wait for a node."""
-        return len(self._any)
-
     def best(self, now: float) -> Node | None:
         """The node that a request for any node would best go to; None if none can be reached now."""
         return self._best(now)[0]
-
-    def fail_any(self, error: KafkaError) -> None:
-        """Fail the requests that wait for a node."""
-        while self._any:
-            self._pool.complete(None, self._any[0], error)
-            self._any.popleft()
 
     def _where(self, peer: Node) -> BrokerMetadata | None:
         given = self._given.get(peer.connection_key)
@@ -119,7 +106,7 @@ class NodeSelector:
     def _on_lost(self, peer: Node, error: KafkaError, now: float) -> None:
         refused = isinstance(error, AuthenticationError)
         if refused and peer.is_main and not any(main.ready for main in self._main_peers()):
-            self.fail_any(error)
+            self._unsent.fail(None, error)
         if self._metadata is not None:
             if refused:
                 self._metadata.failed(now, error, fatal=True)
@@ -168,25 +155,24 @@ class NodeSelector:
 
     def _place_any(self, now: float, served: bool) -> float:
         """Give requests for any node to one that is ready; returns when to look again."""
-        waiting = self._any
-        while waiting:
+        unsent = self._unsent
+        while (request := unsent.first(None)) is not None:
             peer, standing = self._best(now)
             if peer is None or standing is not NodeStatus.READY:
-                while served and waiting and now >= waiting[0].expires_at:
-                    self._pool.complete(None, waiting[0], self._nobody(waiting[0]))
-                    waiting.popleft()
-                if not waiting:
+                if served:
+                    unsent.expire(None, now, self._nobody)
+                if not unsent.count(None):
                     break
                 # A candidate that refuses us at once may have failed everything that waits here.
                 due = self._connect_some(now)
-                if waiting and self._told_of is not waiting[0]:
-                    self._told_of = waiting[0]
-                    log.debug("no broker is ready yet for %s", ApiKey(waiting[0].api_key).name)
-                return min(due, waiting[0].expires_at) if waiting else due
-            # First put, then taken: where Ctrl-C falls between the two, it is asked twice rather than never.
-            log.debug("%s goes to node %d, the least loaded", ApiKey(waiting[0].api_key).name, peer.node_id)
-            self._pool.enqueue(peer, waiting[0])
-            waiting.popleft()
+                first = unsent.first(None)
+                if first is not None and self._told_of is not first:
+                    self._told_of = first
+                    log.debug("no broker is ready yet for %s", ApiKey(first.api_key).name)
+                return min(due, unsent.next_expiry(None))
+            log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, peer.node_id)
+            self._pool.enqueue(peer, request)
+            unsent.remove_first(None)
         return math.inf
 
     def _nobody(self, request: Request) -> KafkaError:

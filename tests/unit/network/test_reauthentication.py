@@ -14,6 +14,7 @@ from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService
 from pyconsumer.network.node import Request
 from pyconsumer.network.sasl import Plain
+from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.api import encode_response
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -45,6 +46,7 @@ class Bench:
             settings,
             nothing,
             names,
+            UnsentRequests(),
             request_timeout=30.0,
             max_idle=540.0,
             reconnect=Backoff(0.05, 1.0),
