@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 from pyconsumer.clock import Clock
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError, WakeupError
 from pyconsumer.network.client import ClientResponse, NetworkClient, RequestBuilder
-from pyconsumer.network.futures import RequestFuture, Steps, Wait, drive
+from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.api import BrokerVersions
 from pyconsumer.protocol.schema import Message
@@ -155,25 +155,6 @@ class ConsumerNetworkClient:
             yield
         finally:
             self._wakeups_disabled -= 1
-
-    def await_metadata_update(self, deadline: float) -> Steps[bool]:
-        """Wait until a response newer than those known now has come; returns whether it has by the deadline."""
-        seen = self.metadata.request_update()
-        while self.metadata.update_count == seen:
-            if self.clock.now() >= deadline:
-                return False
-            yield Wait(None, deadline)
-        return True
-
-    def await_pending_requests(
-        self, deadline: float, node_id: int | None = None, connection: str = "main"
-    ) -> Steps[bool]:
-        """Wait until nothing is unsent or in flight, on one connection or all; returns whether that is so in time."""
-        while self.has_pending_requests(node_id, connection):
-            if self.clock.now() >= deadline:
-                return False
-            yield Wait(None, deadline)
-        return True
 
     def _raise_cluster_error(self) -> None:
         error = self.metadata.fatal_error

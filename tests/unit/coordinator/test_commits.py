@@ -663,6 +663,7 @@ def test_reading_holds_its_deadline() -> None:
     assert "the group's coordinator (connections: TCP connection to h:1 failed: Connection refused)" in str(call.error)
 
 
+@pytest.mark.spec("client:GP-41")
 def test_a_lost_coordinators_connection_is_dropped_before_the_next_is_used() -> None:
     """A JoinGroup may be parked on it, and what comes after would wait for that one's end."""
     bench = Bench()
