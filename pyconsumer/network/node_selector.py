@@ -73,8 +73,8 @@ class NodeSelector:
         self._random = random
         self._request_timeout = request_timeout
         self._rebootstraps = rebootstraps
-        self._told: dict[int, BrokerMetadata] = {}
-        self._told_of: Request | None = None
+        self._given: dict[int, BrokerMetadata] = {}
+        self._reported: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
         pool.where = self._where
         pool.on_lost = self._on_lost
@@ -166,8 +166,8 @@ class NodeSelector:
                 # A candidate that refuses us at once may have failed everything that waits here.
                 due = self._connect_some(now)
                 first = unsent.first(None)
-                if first is not None and self._told_of is not first:
-                    self._told_of = first
+                if first is not None and self._reported is not first:
+                    self._reported = first
                     log.debug("no broker is ready yet for %s", ApiKey(first.api_key).name)
                 return min(due, unsent.next_expiry(None))
             log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, peer.node_id)

@@ -41,35 +41,6 @@ from pyconsumer.protocol.records.checking import Problem, RecordProblem, record_
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["pieces"]
-
-_RECORDS: Final = 10_000
-
-_NOWHERE: Final = TopicPartition("", -1)
-
-
-def pieces(
-    batch: bytes | bytearray | memoryview, base_offset: int, *, with_keys: bool, check_crc: bool
-) -> Iterator[Columns]:
-    """Offsets, timestamps and, if wanted, keys of a batch's records. A control batch has none here.
-
-    Raises:
-        CorruptRecordError: it is damaged, or decompresses to more than any consumer takes; after the records before.
-        UnsupportedCodecError: unknown codec, or its library is missing.
-    """
-    cursor = Cursor(_NOWHERE, batch, fetch_offset=base_offset, check_crcs=check_crc)
-    while not cursor.exhausted:
-        builder = ColumnsBuilder(with_keys=with_keys, with_values=False)
-        try:
-            cursor.take_into(builder, _RECORDS)
-        except CorruptRecordError as error:
-            text = str(error).removeprefix(f"{_NOWHERE} ")
-            raise CorruptRecordError(text, offset=error.offset, next_offset=error.next_offset) from None
-        except UnsupportedCodecError as error:
-            raise UnsupportedCodecError(str(error).removeprefix(f"{_NOWHERE} ")) from None
-        yield builder.build()
-
-
 __all__ = [
     "InvalidRecordsError",
     "InvalidTimestampsError",
@@ -114,9 +85,10 @@ def pieces(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool)
             cursor.take_into(builder, _RECORDS)
             yield builder.build()
     except CorruptRecordError as error:
-        raise CorruptRecordError(error.args[0], offset=error.offset, next_offset=error.next_offset) from None
+        text = str(error).removeprefix(f"{_NOWHERE} ")
+        raise CorruptRecordError(text, offset=error.offset, next_offset=error.next_offset) from None
     except UnsupportedCodecError as error:
-        raise UnsupportedCodecError(str(error).removeprefix(f"{_NOWHERE} at offset {base_offset}: ")) from None
+        raise UnsupportedCodecError(str(error).removeprefix(f"{_NOWHERE} ")) from None
 
 
 class _RefusedRecordsError(BrokerResponseError):
