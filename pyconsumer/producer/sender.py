@@ -83,16 +83,21 @@ _LONGEST_SLEEP = 60.0
 
 
 class Sender:
-    """See the module's text.
+    """The work of the producer's background thread; the module's text has its rules.
 
     Args:
-        config: of the producer.
+        config: the producer's settings.
         client: owned by the sender's thread alone once :meth:`run` was entered.
-        metadata: the client's.
-        accumulator: guarded by ``lock``, which is notified whenever memory is released or metadata arrives.
-        lock: guards the accumulator and the topics that ``send`` waits for.
-        clock: for deadlines and backoff.
-        on_metadata: called after each metadata response, without the lock.
+        metadata: the metadata that ``client`` keeps up to date.
+        accumulator: guarded by ``lock``.
+        lock: notified whenever memory is released or a batch has failed.
+        clock: the clock of all deadlines.
+        on_metadata: called in the sender's thread, without the lock, when metadata has arrived or was refused
+            (``Metadata.fatal_error``).
+
+    Attributes:
+        wanted_topics: topics that ``send`` needs metadata of; guarded by ``lock``.
+        failures: the reason, in words, why no metadata has arrived since the last request for it.
     """
 
     def __init__(
@@ -297,6 +302,7 @@ class Sender:
     def _send_to(self, node: int, partitions: list[TopicPartition]) -> None:
         """One Produce request with one batch of each partition, as many as fit."""
         batches: list[ProducerBatch] = []
+        broken: list[tuple[ProducerBatch, Exception]] = []
         size = 0
         with self._lock:
             for tp in partitions:
@@ -304,9 +310,17 @@ class Sender:
                     break
                 if self._accumulator.ready_at(tp) is None:
                     continue
-                batch = self._accumulator.take(tp, self._producer if self._config.enable_idempotence else None)
+                batch = self._accumulator.first_waiting(tp)
+                assert batch is not None
+                try:
+                    self._accumulator.take(tp, self._producer if self._config.enable_idempotence else None)
+                except Exception as error:  # a fault of our own must not cost the partition, or the other batches
+                    broken.append((batch, error))
+                    continue
                 batches.append(batch)
                 size += len(batch.data or b"")
+        for batch, cause in broken:
+            self._fail_broken(batch, cause)
         if not batches:
             return
         names: dict[bytes, str] = {}  # as asked: metadata may say something else when the answer comes
@@ -341,6 +355,16 @@ class Sender:
         self.sent_batches += len(batches)
         self.sent_bytes += size
         future.add_callback(lambda done: self._on_done(node, batches, names, done))
+
+    def _fail_broken(self, batch: ProducerBatch, cause: Exception) -> None:
+        """Fail a batch that could not be built; its partition continues with the next one."""
+        log.error("%s: a batch of the producer cannot be built", batch.topic_partition, exc_info=cause)
+        failure = KafkaError(
+            f"the batch of {_count(batch.record_count, 'record')} for {batch.topic_partition} cannot be built and was "
+            f"not sent: {cause!r}"
+        )
+        failure.__cause__ = cause
+        self._finish(batch, -1, -1, failure)
 
     # ------------------------------------------------------------ answers
 

@@ -202,10 +202,6 @@ class BatchBuilder:
         self._payload = None
         return delta
 
-    def has_room_for(self, key: Buffer | None, value: Buffer | None, headers: Sequence[Header] = ()) -> bool:
-        """Return whether a record would certainly be taken."""
-        return not self._count or self._size + record_size_bound(key, value, headers) <= self._limit
-
     def build(
         self,
         base_offset: int = 0,

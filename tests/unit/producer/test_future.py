@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, MessageTooLargeError
+from pyconsumer.errors import IllegalStateError, KafkaTimeoutError, LeaderNotAvailableError, MessageTooLargeError
 from pyconsumer.producer.future import BatchResult, FutureRecordMetadata, mark_sender_thread
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
@@ -52,6 +52,21 @@ def test_failure_is_raised_by_get() -> None:
     assert future.failed()
     with pytest.raises(MessageTooLargeError):
         future.get()
+
+
+def test_the_timeout_of_get_names_the_record_and_the_last_error() -> None:
+    result, future = pair()
+    with pytest.raises(KafkaTimeoutError) as caught:
+        future.get(0)
+    assert str(caught.value) == "no result for the record to t-3 within 0 s"
+    assert caught.value.__cause__ is None
+    result.last_failure = LeaderNotAvailableError("an election")
+    with pytest.raises(KafkaTimeoutError) as caught:
+        future.get(0)
+    assert str(caught.value).endswith(
+        "within 0 s; the last error was: LEADER_NOT_AVAILABLE (error code 5): an election"
+    )
+    assert caught.value.__cause__ is result.last_failure
 
 
 def test_get_waits_no_longer_than_told() -> None:

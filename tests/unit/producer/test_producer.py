@@ -13,7 +13,7 @@ import pytest
 from pyconsumer import KafkaProducer
 from pyconsumer.clock import ManualClock
 from pyconsumer.config import ClientConfig
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, Errors, KafkaTimeoutError, LeaderNotAvailableError
 from pyconsumer.network.client import ClientResponse
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
@@ -34,12 +34,18 @@ class Client:
 
     def __init__(self, config: ClientConfig, *, metadata: Metadata, clock: ManualClock) -> None:
         self.asked: list[list[str]] = []
+        self.leaderless: set[str] = set()
+        self._refused = False
         self.sent: queue.Queue[int] = queue.Queue()
         self._metadata = metadata
         self._clock = clock
+        self._started_at = clock.now()
         self._woken = threading.Event()
 
     def poll(self, until: float) -> None:
+        if self._refused:  # the answer before this poll was published by now: time for its users runs out
+            self._clock.advance(60.0)
+            self._refused = False
         now = self._clock.now()
         if self._metadata.next_update_at(now) <= now:
             query = self._metadata.query(now)
@@ -48,9 +54,15 @@ class Client:
             partitions = [MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=0)]
             response = MetadataResponse(
                 brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)],
-                topics=[MetadataResponseTopic(name=name, partitions=partitions) for name in names],
+                topics=[
+                    MetadataResponseTopic(name=name, error_code=Errors.LEADER_NOT_AVAILABLE)
+                    if name in self.leaderless
+                    else MetadataResponseTopic(name=name, partitions=partitions)
+                    for name in names
+                ],
             )
             self._metadata.update(response, 12, now, query)
+            self._refused = now == self._started_at and bool(self.leaderless.intersection(names))
         elif until > now:
             self._woken.wait()
             self._woken.clear()
@@ -177,3 +189,14 @@ def test_a_record_that_ctrl_c_leaves_in_its_batch_is_sent_at_once(
     with pytest.raises(KeyboardInterrupt):
         bench.producer.send("t", b"v")
     assert bench.client.sent.get(timeout=10) == 1
+
+
+@pytest.mark.concurrent
+def test_a_send_to_a_new_topic_names_the_last_error_of_its_metadata(make_bench: Callable[..., Bench]) -> None:
+    bench = make_bench(max_block_ms=60_000)
+    bench.client.leaderless = {"new"}
+    with pytest.raises(
+        KafkaTimeoutError, match=r"'new' within max_block_ms \(60000 ms\): LEADER_NOT_AVAILABLE"
+    ) as caught:
+        bench.producer.send("new")
+    assert isinstance(caught.value.__cause__, LeaderNotAvailableError)

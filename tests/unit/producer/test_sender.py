@@ -36,7 +36,7 @@ from pyconsumer.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from pyconsumer.protocol.records import scan
+from pyconsumer.protocol.records import BatchBuilder, scan
 from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.structs import TopicPartition
 
@@ -452,6 +452,25 @@ def test_an_answer_that_cannot_be_handled_fails_its_batches_alone() -> None:
     assert bench.accumulator.is_empty
     later = bench.append()
     bench.one().answer()
+    assert (later.base_offset, later.error) == (100, None)
+
+
+def test_a_batch_that_cannot_be_built_fails_alone_and_its_partition_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(self: BatchBuilder, *args: Any, **options: Any) -> bytes:
+        raise MemoryError("no room to compress")
+
+    bench = Bench()
+    broken = bench.append(P0)
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchBuilder, "build", build)
+        bench.turn()
+    assert "the batch of 1 record for t-0 cannot be built and was not sent" in str(broken.error)
+    assert isinstance(broken.error.__cause__ if broken.error else None, MemoryError)
+    assert bench.accumulator.memory_used == 0
+    later = bench.append(P0)
+    sent = bench.one()
+    assert sent.batches[P0].base_sequence == 0  # the broken batch was certainly not written: its number is used again
+    sent.answer()
     assert (later.base_offset, later.error) == (100, None)
 
 
