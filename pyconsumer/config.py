@@ -23,17 +23,13 @@ a class::
 
 A setting has the name that kafka-python uses (``group_id``); Kafka's own dotted name (``group.id``) works as well, in
 the same mapping, and then strings are read as in a properties file (``"500"``, ``"true"``, ``"a,b"``). Everything is
-checked when the object is built: an unknown name is an error that names the nearest valid one, and so is a pair of
-settings that contradict each other. Durations are whole milliseconds, sizes bytes.
+checked when the object is built: an unknown name is an error that names the nearest valid one, and two settings that
+contradict each other are an error too. Durations are whole milliseconds, sizes bytes.
 
-The machinery is in :mod:`pyconsumer.config`; its names are here too. Nothing here knows what a setting does: network
-parts are turned into addresses, TLS contexts and the like by :mod:`pyconsumer.network`.
-
-Settings: how they are declared and checked.
-
-What a setting is, which kinds of values there are, and how a table of settings and a user's options become one
-checked config object. Which settings exist is said elsewhere: :mod:`pyconsumer.config` has the ones that all clients
-share and explains how a component declares its own.
+The order of the module: the machinery (:class:`Kind` and its subclasses, :class:`Setting`, :class:`Config`,
+:class:`Settings`), then the settings that every client has (:data:`CLIENT_SETTINGS`, :class:`ClientConfig`). Nothing
+here knows what a setting does: :mod:`pyconsumer.network` turns the settings of connections into addresses, TLS contexts
+and the like.
 """
 
 from __future__ import annotations
@@ -54,10 +50,14 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "CLIENT_HINTS",
+    "CLIENT_SETTINGS",
     "REQUIRED",
+    "SASL_MECHANISMS",
     "Address",
     "Anything",
     "Choice",
+    "ClientConfig",
     "Config",
     "Duration",
     "File",
@@ -536,32 +536,7 @@ class Settings(Generic[ConfigT]):
         return f"{text}; did you mean {near[0]!r}?" if near else text
 
 
-__all__ = [
-    "CLIENT_HINTS",
-    "CLIENT_SETTINGS",
-    "REQUIRED",
-    "SASL_MECHANISMS",
-    "Address",
-    "Anything",
-    "Choice",
-    "ClientConfig",
-    "Config",
-    "Duration",
-    "File",
-    "Flag",
-    "Function",
-    "Instance",
-    "Integer",
-    "Kind",
-    "ListOf",
-    "Number",
-    "Secret",
-    "Servers",
-    "Setting",
-    "Settings",
-    "Text",
-    "parse_address",
-]
+# ------------------------------------------------------------ settings of every client
 
 SASL_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 

@@ -1,6 +1,6 @@
-"""Every error that pyconsumer raises.
+"""Every error that pyconsumer raises, and Kafka's error codes.
 
-Three questions that a caller has, and what answers them:
+Three questions of a caller, and their answers:
 
 * *May I try again?* ``error.retriable``.
 * *Whose fault is it?* Errors of the broker are :class:`BrokerResponseError` with Kafka's code in ``errno``; wrong
@@ -8,10 +8,9 @@ Three questions that a caller has, and what answers them:
   are :class:`IllegalStateError`; bytes that make no sense are :class:`ProtocolError`.
 * *What should I change?* The message says it.
 
-The errors that a broker sends as codes, one class each, with whether a retry can help.
-
-Codes, names and retriability are those of Apache Kafka's ``org.apache.kafka.common.protocol.Errors``. Users import
-them from :mod:`pyconsumer.errors`.
+The order of the module: base classes; errors of pyconsumer itself; errors that a broker sends as codes, one class
+each; :class:`Errors`, the codes by Kafka's names, and :func:`for_code`, which turns a code into an error. Codes, names
+and retriability are those of Apache Kafka's ``org.apache.kafka.common.protocol.Errors``.
 """
 
 from __future__ import annotations
@@ -22,13 +21,182 @@ from typing import Any, ClassVar
 
 from pyconsumer.structs import TopicPartition
 
+__all__ = [
+    "BY_CODE",
+    "AuthenticationError",
+    "BrokerIdNotRegisteredError",
+    "BrokerNotAvailableError",
+    "BrokerResponseError",
+    "BrokerStartError",
+    "BufferExhaustedError",
+    "ClusterAuthorizationFailedError",
+    "CommitFailedError",
+    "ConcurrentAccessError",
+    "ConcurrentTransactionsError",
+    "ConfigurationError",
+    "CoordinatorLoadInProgressError",
+    "CoordinatorNotAvailableError",
+    "CorruptMessageError",
+    "CorruptRecordError",
+    "DelegationTokenAuthDisabledError",
+    "DelegationTokenAuthorizationFailedError",
+    "DelegationTokenExpiredError",
+    "DelegationTokenNotFoundError",
+    "DelegationTokenOwnerMismatchError",
+    "DelegationTokenRequestNotAllowedError",
+    "DuplicateBrokerRegistrationError",
+    "DuplicateResourceError",
+    "DuplicateSequenceNumberError",
+    "DuplicateVoterError",
+    "ElectionNotNeededError",
+    "EligibleLeadersNotAvailableError",
+    "Errors",
+    "FeatureUpdateFailedError",
+    "FencedInstanceIdError",
+    "FencedLeaderEpochError",
+    "FencedMemberEpochError",
+    "FencedStateEpochError",
+    "FetchSessionIdNotFoundError",
+    "FetchSessionTopicIdError",
+    "GroupAuthorizationFailedError",
+    "GroupIdNotFoundError",
+    "GroupMaxSizeReachedError",
+    "GroupSubscribedToTopicError",
+    "IllegalGenerationError",
+    "IllegalSaslStateError",
+    "IllegalStateError",
+    "InconsistentClusterIdError",
+    "InconsistentGroupProtocolError",
+    "InconsistentTopicIdError",
+    "InconsistentVoterSetError",
+    "IneligibleReplicaError",
+    "InvalidCommitOffsetSizeError",
+    "InvalidConfigError",
+    "InvalidFetchSessionEpochError",
+    "InvalidFetchSizeError",
+    "InvalidGroupIdError",
+    "InvalidMetadataError",
+    "InvalidOffsetError",
+    "InvalidPartitionsError",
+    "InvalidPrincipalTypeError",
+    "InvalidProducerEpochError",
+    "InvalidProducerIdMappingError",
+    "InvalidRecordError",
+    "InvalidRecordStateError",
+    "InvalidRegistrationError",
+    "InvalidRegularExpressionError",
+    "InvalidReplicaAssignmentError",
+    "InvalidReplicationFactorError",
+    "InvalidRequestError",
+    "InvalidRequiredAcksError",
+    "InvalidSessionTimeoutError",
+    "InvalidShareSessionEpochError",
+    "InvalidTimestampError",
+    "InvalidTopicError",
+    "InvalidTransactionTimeoutError",
+    "InvalidTxnStateError",
+    "InvalidUpdateVersionError",
+    "InvalidVoterKeyError",
+    "KafkaConnectionError",
+    "KafkaError",
+    "KafkaStorageError",
+    "KafkaTimeoutError",
+    "LeaderNotAvailableError",
+    "ListenerNotFoundError",
+    "LogDirNotFoundError",
+    "LogTruncationError",
+    "MemberIdRequiredError",
+    "MessageTooLargeError",
+    "MismatchedEndpointTypeError",
+    "NetworkExceptionError",
+    "NewLeaderElectedError",
+    "NoBrokersAvailableError",
+    "NoOffsetForPartitionError",
+    "NoReassignmentInProgressError",
+    "NodeNotReadyError",
+    "NonEmptyGroupError",
+    "NotControllerError",
+    "NotCoordinatorError",
+    "NotEnoughReplicasAfterAppendError",
+    "NotEnoughReplicasError",
+    "NotLeaderOrFollowerError",
+    "OffsetMetadataTooLargeError",
+    "OffsetMovedToTieredStorageError",
+    "OffsetNotAvailableError",
+    "OffsetOutOfRangeError",
+    "OffsetsOutOfRangeError",
+    "OperationNotAttemptedError",
+    "OutOfOrderSequenceNumberError",
+    "PolicyViolationError",
+    "PositionOutOfRangeError",
+    "PreferredLeaderNotAvailableError",
+    "PrincipalDeserializationError",
+    "ProducerFencedError",
+    "ProtocolError",
+    "ReassignmentInProgressError",
+    "RebalanceInProgressError",
+    "RebootstrapRequiredError",
+    "RecordDeserializationError",
+    "RecordListTooLargeError",
+    "RecordTooLargeError",
+    "ReplicaNotAvailableError",
+    "RequestCancelledError",
+    "RequestTimedOutError",
+    "ResourceNotFoundError",
+    "RetriableCommitFailedError",
+    "RetriableError",
+    "SaslAuthenticationFailedError",
+    "SecurityDisabledError",
+    "SerializationError",
+    "ShareSessionLimitReachedError",
+    "ShareSessionNotFoundError",
+    "SnapshotNotFoundError",
+    "StaleBrokerEpochError",
+    "StaleControllerEpochError",
+    "StaleMemberEpochError",
+    "StreamsInvalidTopologyEpochError",
+    "StreamsInvalidTopologyError",
+    "StreamsTopologyFencedError",
+    "TelemetryTooLargeError",
+    "ThrottlingQuotaExceededError",
+    "TopicAlreadyExistsError",
+    "TopicAuthorizationFailedError",
+    "TopicDeletionDisabledError",
+    "TransactionAbortableError",
+    "TransactionCoordinatorFencedError",
+    "TransactionalIdAuthorizationFailedError",
+    "TransactionalIdNotFoundError",
+    "UnacceptableCredentialError",
+    "UnknownControllerIdError",
+    "UnknownLeaderEpochError",
+    "UnknownMemberIdError",
+    "UnknownProducerIdError",
+    "UnknownServerError",
+    "UnknownSubscriptionIdError",
+    "UnknownTopicIdError",
+    "UnknownTopicOrPartitionError",
+    "UnreleasedInstanceIdError",
+    "UnstableOffsetCommitError",
+    "UnsupportedAssignorError",
+    "UnsupportedCodecError",
+    "UnsupportedCompressionTypeError",
+    "UnsupportedEndpointTypeError",
+    "UnsupportedForMessageFormatError",
+    "UnsupportedSaslMechanismError",
+    "UnsupportedVersionError",
+    "VoterNotFoundError",
+    "WakeupError",
+    "error_name",
+    "for_code",
+]
+
 
 class KafkaError(Exception):
     """Base of every error that pyconsumer raises on purpose.
 
     Attributes:
         retriable: the same call may succeed later, with nothing changed.
-        invalid_metadata: it suggests that the client's picture of the cluster is stale.
+        invalid_metadata: the client's metadata of the cluster may be out of date; clients refresh it by themselves.
     """
 
     retriable: ClassVar[bool] = False
@@ -66,8 +234,214 @@ class BrokerResponseError(KafkaError):
         return f"{text}: {(self.__doc__ or '').strip()}" if self.__doc__ else text
 
 
+# ------------------------------------------------------------ errors of pyconsumer itself
+
+
+class ConfigurationError(KafkaError, ValueError):
+    """A setting is unknown, of the wrong type, out of range, or contradicts another one."""
+
+
+class IllegalStateError(KafkaError):
+    """The call is not possible now: after ``close()``, for a partition not assigned, inside a callback, ..."""
+
+
+class ConcurrentAccessError(IllegalStateError):
+    """Two threads used one consumer at a time: give each its own. Only ``wakeup()`` may come from another thread."""
+
+
+class WakeupError(KafkaError):
+    """``wakeup()`` interrupted a blocking call. Nothing is lost: call again, or close."""
+
+
+class KafkaTimeoutError(RetriableError, TimeoutError):
+    """A call did not finish within its ``timeout_ms``. The message has the cause; try again, or allow more time."""
+
+
+class RequestCancelledError(RetriableError):
+    """A request was given up before its response arrived, because the client closed or no longer needs it."""
+
+
+class KafkaConnectionError(InvalidMetadataError):
+    """A broker could not be reached, or the connection broke.
+
+    Args:
+        message: what happened, with the last cause.
+        stage: where: ``DNS``, ``TCP``, ``TLS``, ``SASL``, ``ApiVersions`` or ``established``.
+        address: ``host:port``.
+    """
+
+    def __init__(self, message: str = "", *, stage: str = "established", address: str = "") -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.address = address
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.args, {"stage": self.stage, "address": self.address}))
+
+
+class AuthenticationError(KafkaConnectionError):
+    """TLS or SASL refused the connection: correct the credentials or certificates; a retry alone does not help."""
+
+    retriable = False
+    invalid_metadata = False
+
+
+class NoBrokersAvailableError(KafkaConnectionError):
+    """None of the bootstrap addresses could be reached; the message lists each with its cause. Check
+    ``bootstrap_servers``."""
+
+
+class ProtocolError(KafkaError):
+    """Bytes that do not follow Kafka's protocol, or a value that cannot be put into it."""
+
+
+class CorruptRecordError(ProtocolError):
+    """A record batch is damaged or not legal.
+
+    Args:
+        message: what is wrong with it.
+        topic_partition: where it came from, if known.
+        offset: base offset of the batch, or offset of the record, -1 if unknown.
+        next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``; -1 if
+            unknown. ``seek(error.topic_partition, error.next_offset)`` skips the whole batch.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic_partition: TopicPartition | None = None,
+        offset: int = -1,
+        next_offset: int = -1,
+    ) -> None:
+        super().__init__(message)
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.next_offset = max(next_offset, offset + 1) if offset >= 0 else next_offset
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if self.topic_partition is None:
+            return text
+        return f"{self.topic_partition} at offset {self.offset}: {text}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {"topic_partition": self.topic_partition, "offset": self.offset, "next_offset": self.next_offset}
+        return (_rebuild, (type(self), self.args, state))
+
+
+class UnsupportedCodecError(KafkaError):
+    """A compression type is unknown, or its library is not installed; the message says which."""
+
+
+class SerializationError(KafkaError):
+    """A serializer or deserializer of the user's raised; it is the ``__cause__``."""
+
+
+class RecordDeserializationError(SerializationError):
+    """A record's key or value could not be deserialized (KIP-1036).
+
+    The position stays at the record: ``seek(error.topic_partition, error.offset + 1)`` steps over it.
+
+    Attributes:
+        origin: ``"key"`` or ``"value"``.
+        timestamp: in ms since the epoch.
+        key, value: the raw bytes. headers: list of ``(str, bytes | None)``.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic_partition: TopicPartition,
+        offset: int,
+        origin: str = "value",
+        timestamp: int = -1,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.origin = origin
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = list(headers)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = {k: v for k, v in self.__dict__.items() if not k.startswith("__")}
+        return (_rebuild, (type(self), self.args, state))
+
+
+class InvalidOffsetError(KafkaError):
+    """No offset to read from: none is committed, or it is out of range, and ``auto_offset_reset`` is ``none``.
+
+    Attributes:
+        partitions: the partitions concerned; the value is the offset that was out of range, or None.
+    """
+
+    def __init__(self, message: str = "", *, partitions: Mapping[TopicPartition, int | None] | None = None) -> None:
+        super().__init__(message)
+        self.partitions: dict[TopicPartition, int | None] = dict(partitions or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.args, {"partitions": self.partitions}))
+
+
+class NoOffsetForPartitionError(InvalidOffsetError):
+    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+
+
+class OffsetsOutOfRangeError(InvalidOffsetError):
+    """A position is not in the log any more and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+
+
+class LogTruncationError(OffsetsOutOfRangeError):
+    """Records that were read have been replaced after a leader change (KIP-320): seek to a position, or reset."""
+
+
+class CommitFailedError(KafkaError):
+    """Offsets could not be committed because the member is no longer part of the group's current generation.
+
+    The records since the last commit will be processed again by whoever owns the partitions now.
+    """
+
+
+class RetriableCommitFailedError(RetriableError):
+    """An asynchronous commit failed for a passing reason; its cause is attached. Commit again."""
+
+
+class NodeNotReadyError(RetriableError):
+    """No connection to the node is ready at the moment; try again."""
+
+
+class BufferExhaustedError(KafkaTimeoutError):
+    """The producer's ``buffer_memory`` stayed full for ``max_block_ms``: send more slowly, or allow more of either."""
+
+
+class RecordTooLargeError(KafkaError):
+    """A record is larger than ``max_request_size`` or ``buffer_memory`` allows, so it can never be sent."""
+
+
+class BrokerStartError(KafkaError):
+    """The embedded broker did not start; the message holds its output."""
+
+
+def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
+    """Unpickle an error that has keyword arguments."""
+    error: KafkaError = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+# ------------------------------------------------------------ errors that a broker sends
+
+
 class UnknownServerError(BrokerResponseError):
-    """The broker failed in a way that has no code of its own; see its log."""
+    """The broker failed in a way that has no code of its own; the reason is in its log."""
 
     errno = -1
     code_name = "UNKNOWN_SERVER_ERROR"
@@ -1049,6 +1423,9 @@ class ShareSessionLimitReachedError(BrokerResponseError, RetriableError):
     retriable = True
 
 
+# ------------------------------------------------------------ codes
+
+
 class Errors(IntEnum):
     """Kafka's error codes by name: what a response carries on the wire.
 
@@ -1213,10 +1590,10 @@ def error_name(code: int) -> str:
 
 
 def for_code(code: int, detail: str | None = None) -> BrokerResponseError:
-    """The error for a code from the wire, as an instance ready to be raised.
+    """Return the error for a code from the wire, ready to be raised.
 
-    A code that this version does not know gives ``UnknownServerError`` naming the code. Code 0 is no error:
-    asking for it raises ``ValueError``.
+    A code that this version does not know gives an ``UnknownServerError`` that names the code. Code 0 is no error and
+    raises ``ValueError``.
     """
     if code == 0:
         raise ValueError("code 0 means success; there is no error for it")
@@ -1224,372 +1601,3 @@ def for_code(code: int, detail: str | None = None) -> BrokerResponseError:
     if cls is None:
         return UnknownServerError(f"unknown error code {code}" + (f": {detail}" if detail else ""))
     return cls(detail) if detail else cls()
-
-
-__all__ = [
-    "BY_CODE",
-    "AuthenticationError",
-    "BrokerIdNotRegisteredError",
-    "BrokerNotAvailableError",
-    "BrokerResponseError",
-    "BrokerStartError",
-    "BufferExhaustedError",
-    "ClusterAuthorizationFailedError",
-    "CommitFailedError",
-    "ConcurrentAccessError",
-    "ConcurrentTransactionsError",
-    "ConfigurationError",
-    "CoordinatorLoadInProgressError",
-    "CoordinatorNotAvailableError",
-    "CorruptMessageError",
-    "CorruptRecordError",
-    "DelegationTokenAuthDisabledError",
-    "DelegationTokenAuthorizationFailedError",
-    "DelegationTokenExpiredError",
-    "DelegationTokenNotFoundError",
-    "DelegationTokenOwnerMismatchError",
-    "DelegationTokenRequestNotAllowedError",
-    "DuplicateBrokerRegistrationError",
-    "DuplicateResourceError",
-    "DuplicateSequenceNumberError",
-    "DuplicateVoterError",
-    "ElectionNotNeededError",
-    "EligibleLeadersNotAvailableError",
-    "Errors",
-    "FeatureUpdateFailedError",
-    "FencedInstanceIdError",
-    "FencedLeaderEpochError",
-    "FencedMemberEpochError",
-    "FencedStateEpochError",
-    "FetchSessionIdNotFoundError",
-    "FetchSessionTopicIdError",
-    "GroupAuthorizationFailedError",
-    "GroupIdNotFoundError",
-    "GroupMaxSizeReachedError",
-    "GroupSubscribedToTopicError",
-    "IllegalGenerationError",
-    "IllegalSaslStateError",
-    "IllegalStateError",
-    "InconsistentClusterIdError",
-    "InconsistentGroupProtocolError",
-    "InconsistentTopicIdError",
-    "InconsistentVoterSetError",
-    "IneligibleReplicaError",
-    "InvalidCommitOffsetSizeError",
-    "InvalidConfigError",
-    "InvalidFetchSessionEpochError",
-    "InvalidFetchSizeError",
-    "InvalidGroupIdError",
-    "InvalidMetadataError",
-    "InvalidOffsetError",
-    "InvalidPartitionsError",
-    "InvalidPrincipalTypeError",
-    "InvalidProducerEpochError",
-    "InvalidProducerIdMappingError",
-    "InvalidRecordError",
-    "InvalidRecordStateError",
-    "InvalidRegistrationError",
-    "InvalidRegularExpressionError",
-    "InvalidReplicaAssignmentError",
-    "InvalidReplicationFactorError",
-    "InvalidRequestError",
-    "InvalidRequiredAcksError",
-    "InvalidSessionTimeoutError",
-    "InvalidShareSessionEpochError",
-    "InvalidTimestampError",
-    "InvalidTopicError",
-    "InvalidTransactionTimeoutError",
-    "InvalidTxnStateError",
-    "InvalidUpdateVersionError",
-    "InvalidVoterKeyError",
-    "KafkaConnectionError",
-    "KafkaError",
-    "KafkaStorageError",
-    "KafkaTimeoutError",
-    "LeaderNotAvailableError",
-    "ListenerNotFoundError",
-    "LogDirNotFoundError",
-    "LogTruncationError",
-    "MemberIdRequiredError",
-    "MessageTooLargeError",
-    "MismatchedEndpointTypeError",
-    "NetworkExceptionError",
-    "NewLeaderElectedError",
-    "NoBrokersAvailableError",
-    "NoOffsetForPartitionError",
-    "NoReassignmentInProgressError",
-    "NodeNotReadyError",
-    "NonEmptyGroupError",
-    "NotControllerError",
-    "NotCoordinatorError",
-    "NotEnoughReplicasAfterAppendError",
-    "NotEnoughReplicasError",
-    "NotLeaderOrFollowerError",
-    "OffsetMetadataTooLargeError",
-    "OffsetMovedToTieredStorageError",
-    "OffsetNotAvailableError",
-    "OffsetOutOfRangeError",
-    "OffsetsOutOfRangeError",
-    "OperationNotAttemptedError",
-    "OutOfOrderSequenceNumberError",
-    "PolicyViolationError",
-    "PositionOutOfRangeError",
-    "PreferredLeaderNotAvailableError",
-    "PrincipalDeserializationError",
-    "ProducerFencedError",
-    "ProtocolError",
-    "ReassignmentInProgressError",
-    "RebalanceInProgressError",
-    "RebootstrapRequiredError",
-    "RecordDeserializationError",
-    "RecordListTooLargeError",
-    "RecordTooLargeError",
-    "ReplicaNotAvailableError",
-    "RequestCancelledError",
-    "RequestTimedOutError",
-    "ResourceNotFoundError",
-    "RetriableCommitFailedError",
-    "RetriableError",
-    "SaslAuthenticationFailedError",
-    "SecurityDisabledError",
-    "SerializationError",
-    "ShareSessionLimitReachedError",
-    "ShareSessionNotFoundError",
-    "SnapshotNotFoundError",
-    "StaleBrokerEpochError",
-    "StaleControllerEpochError",
-    "StaleMemberEpochError",
-    "StreamsInvalidTopologyEpochError",
-    "StreamsInvalidTopologyError",
-    "StreamsTopologyFencedError",
-    "TelemetryTooLargeError",
-    "ThrottlingQuotaExceededError",
-    "TopicAlreadyExistsError",
-    "TopicAuthorizationFailedError",
-    "TopicDeletionDisabledError",
-    "TransactionAbortableError",
-    "TransactionCoordinatorFencedError",
-    "TransactionalIdAuthorizationFailedError",
-    "TransactionalIdNotFoundError",
-    "UnacceptableCredentialError",
-    "UnknownControllerIdError",
-    "UnknownLeaderEpochError",
-    "UnknownMemberIdError",
-    "UnknownProducerIdError",
-    "UnknownServerError",
-    "UnknownSubscriptionIdError",
-    "UnknownTopicIdError",
-    "UnknownTopicOrPartitionError",
-    "UnreleasedInstanceIdError",
-    "UnstableOffsetCommitError",
-    "UnsupportedAssignorError",
-    "UnsupportedCodecError",
-    "UnsupportedCompressionTypeError",
-    "UnsupportedEndpointTypeError",
-    "UnsupportedForMessageFormatError",
-    "UnsupportedSaslMechanismError",
-    "UnsupportedVersionError",
-    "VoterNotFoundError",
-    "WakeupError",
-    "error_name",
-    "for_code",
-]
-
-
-class ConfigurationError(KafkaError, ValueError):
-    """A setting is unknown, of the wrong type, out of range, or contradicts another one."""
-
-
-class IllegalStateError(KafkaError):
-    """The call makes no sense now: after ``close()``, for a partition not assigned, inside a callback, ..."""
-
-
-class ConcurrentAccessError(IllegalStateError):
-    """Two threads used one consumer at a time. Only ``wakeup()`` may be called from another thread."""
-
-
-class WakeupError(KafkaError):
-    """``wakeup()`` interrupted a blocking call."""
-
-
-class KafkaTimeoutError(RetriableError, TimeoutError):
-    """A call did not finish within its ``timeout_ms``. The message names what it was waiting for."""
-
-
-class RequestCancelledError(RetriableError):
-    """A request was given up before its answer came, because its owner closed or lost interest."""
-
-
-class KafkaConnectionError(InvalidMetadataError):
-    """A broker could not be reached, or the connection broke.
-
-    Args:
-        message: what happened, with the last cause.
-        stage: where: ``DNS``, ``TCP``, ``TLS``, ``SASL``, ``ApiVersions`` or ``established``.
-        address: ``host:port``.
-    """
-
-    def __init__(self, message: str = "", *, stage: str = "established", address: str = "") -> None:
-        super().__init__(message)
-        self.stage = stage
-        self.address = address
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.args, {"stage": self.stage, "address": self.address}))
-
-
-class AuthenticationError(KafkaConnectionError):
-    """TLS or SASL refused us. Trying again with the same settings will not help."""
-
-    retriable = False
-    invalid_metadata = False
-
-
-class NoBrokersAvailableError(KafkaConnectionError):
-    """None of the bootstrap addresses could be reached; the message lists each with its cause."""
-
-
-class ProtocolError(KafkaError):
-    """Bytes that do not follow Kafka's protocol, or a value that cannot be put into it."""
-
-
-class CorruptRecordError(ProtocolError):
-    """A record batch is damaged or not legal.
-
-    Args:
-        message: what is wrong with it.
-        topic_partition: where it came from, if known.
-        offset: base offset of the batch, or offset of the record, -1 if unknown.
-        next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``; -1 if
-            unknown. ``seek(error.topic_partition, error.next_offset)`` skips the whole batch.
-    """
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        topic_partition: TopicPartition | None = None,
-        offset: int = -1,
-        next_offset: int = -1,
-    ) -> None:
-        super().__init__(message)
-        self.topic_partition = topic_partition
-        self.offset = offset
-        self.next_offset = max(next_offset, offset + 1) if offset >= 0 else next_offset
-
-    def __str__(self) -> str:
-        text = super().__str__()
-        if self.topic_partition is None:
-            return text
-        return f"{self.topic_partition} at offset {self.offset}: {text}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        state = {"topic_partition": self.topic_partition, "offset": self.offset, "next_offset": self.next_offset}
-        return (_rebuild, (type(self), self.args, state))
-
-
-class UnsupportedCodecError(KafkaError):
-    """A compression type is unknown, or its library is not installed; the message says which."""
-
-
-class SerializationError(KafkaError):
-    """A serializer or deserializer of the user's raised; it is the ``__cause__``."""
-
-
-class RecordDeserializationError(SerializationError):
-    """A record's key or value could not be deserialized (KIP-1036).
-
-    The position stays at the record: ``seek(error.topic_partition, error.offset + 1)`` steps over it.
-
-    Attributes:
-        origin: ``"key"`` or ``"value"``.
-        timestamp: in ms since the epoch.
-        key, value: the raw bytes. headers: list of ``(str, bytes | None)``.
-    """
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        topic_partition: TopicPartition,
-        offset: int,
-        origin: str = "value",
-        timestamp: int = -1,
-        key: bytes | None = None,
-        value: bytes | None = None,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-    ) -> None:
-        super().__init__(message)
-        self.topic_partition = topic_partition
-        self.offset = offset
-        self.origin = origin
-        self.timestamp = timestamp
-        self.key = key
-        self.value = value
-        self.headers = list(headers)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        state = {k: v for k, v in self.__dict__.items() if not k.startswith("__")}
-        return (_rebuild, (type(self), self.args, state))
-
-
-class InvalidOffsetError(KafkaError):
-    """No offset to read from: none is committed, or it is out of range, and ``auto_offset_reset`` is ``none``.
-
-    Attributes:
-        partitions: the partitions concerned; the value is the offset that was out of range, or None.
-    """
-
-    def __init__(self, message: str = "", *, partitions: Mapping[TopicPartition, int | None] | None = None) -> None:
-        super().__init__(message)
-        self.partitions: dict[TopicPartition, int | None] = dict(partitions or {})
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.args, {"partitions": self.partitions}))
-
-
-class NoOffsetForPartitionError(InvalidOffsetError):
-    """There is no committed offset and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
-
-
-class OffsetsOutOfRangeError(InvalidOffsetError):
-    """A position is not in the log any more and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
-
-
-class LogTruncationError(OffsetsOutOfRangeError):
-    """Records that were read have been replaced after a leader change (KIP-320)."""
-
-
-class CommitFailedError(KafkaError):
-    """Offsets could not be committed because the member is no longer part of the group's current generation.
-
-    The records since the last commit will be processed again by whoever owns the partitions now.
-    """
-
-
-class RetriableCommitFailedError(RetriableError):
-    """An asynchronous commit failed for a passing reason; its cause is attached. Commit again."""
-
-
-class NodeNotReadyError(RetriableError):
-    """No connection to the node is ready at the moment."""
-
-
-class BufferExhaustedError(KafkaTimeoutError):
-    """The producer's ``buffer_memory`` stayed full for ``max_block_ms``."""
-
-
-class RecordTooLargeError(KafkaError):
-    """A record is larger than ``max_request_size`` or ``buffer_memory`` allows, so it can never be sent."""
-
-
-class BrokerStartError(KafkaError):
-    """The embedded broker did not start; the message holds what it said."""
-
-
-def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
-    """Unpickle an error that has keyword arguments."""
-    error: KafkaError = cls.__new__(cls)
-    error.args = args
-    error.__dict__.update(state)
-    return error

@@ -1,4 +1,4 @@
-"""Frames: headers, which header version goes with which request, and which version to speak to a broker.
+"""Frames and headers: the version of the header of each message, and the version of an API to use with a broker.
 
 A frame on the wire is an int32 with its size, then a header, then the message. The functions that read take a frame
 without the size; those that write return a list of buffers with it, ready for a gathering write.
@@ -6,8 +6,6 @@ without the size; those that write return a list of buffers with it, ready for a
 Header versions: a request has header 2 if its own version is flexible, else 1. A response has header 1 if flexible,
 else 0; ApiVersions responses always have header 0, because a client must be able to read one before it knows what the
 broker supports (KIP-511).
-
-Request and response headers, which stand in front of every message; ``api.py`` says which version applies.
 """
 
 from __future__ import annotations
@@ -28,6 +26,23 @@ from pyconsumer.protocol.schema import (
     message,
 )
 
+__all__ = [
+    "API",
+    "ApiInfo",
+    "ApiKey",
+    "BrokerVersions",
+    "RequestHeader",
+    "RequestHeaderMessage",
+    "ResponseHeaderMessage",
+    "decode_request_header",
+    "decode_response",
+    "decode_response_header",
+    "encode_request",
+    "encode_response",
+    "request_header_version",
+    "response_header_version",
+]
+
 
 @message(-1, "header", versions="1-2", flexible="2+")
 class RequestHeaderMessage(Message):
@@ -42,24 +57,8 @@ class ResponseHeaderMessage(Message):
     correlation_id: int = field(INT32, "0+", default=0)
 
 
-__all__ = [
-    "API",
-    "ApiInfo",
-    "ApiKey",
-    "BrokerVersions",
-    "RequestHeader",
-    "decode_request_header",
-    "decode_response",
-    "decode_response_header",
-    "encode_request",
-    "encode_response",
-    "request_header_version",
-    "response_header_version",
-]
-
-
 class RequestHeader(NamedTuple):
-    """The header of a request; ``body_offset`` is where the request itself begins in the frame."""
+    """The header of a request as read from a frame; the request itself begins at ``body_offset``."""
 
     api_key: int
     api_version: int
@@ -69,25 +68,25 @@ class RequestHeader(NamedTuple):
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """1 or 2. ``KeyError`` for an API that is not declared."""
+    """Return the version of a request's header, 1 or 2; ``KeyError`` for an API that is not declared."""
     return 2 if API[ApiKey(api_key)].is_flexible(version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0 or 1. ``KeyError`` for an API that is not declared."""
+    """Return the version of a response's header, 0 or 1; ``KeyError`` for an API that is not declared."""
     if api_key == ApiKey.API_VERSIONS:
         return 0
     return 1 if API[ApiKey(api_key)].is_flexible(version) else 0
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
-    """A request as a frame, size included. Errors as :meth:`Message.encode_parts`."""
+    """Return a request as a frame, size included. Errors as :meth:`Message.encode_parts`."""
     header = RequestHeaderMessage(request.API_KEY, version, correlation_id, client_id)
     return _frame(header.encode(request_header_version(request.API_KEY, version)), request.encode_parts(version))
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
-    """A response as a frame, size included. Errors as :meth:`Message.encode_parts`."""
+    """Return a response as a frame, size included. Errors as :meth:`Message.encode_parts`."""
     header = ResponseHeaderMessage(correlation_id)
     return _frame(header.encode(response_header_version(response.API_KEY, version)), response.encode_parts(version))
 
@@ -118,7 +117,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
     (KIP-511): only the fields of header 1 are needed from it.
 
     Raises:
-        ProtocolError: it is not a request header.
+        ProtocolError: the frame does not begin with a request header.
         UnsupportedVersionError: the API is not declared here.
     """
     if len(frame) < 8:
@@ -137,7 +136,7 @@ def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[i
     """Read the header of a response; return the correlation id and where the response begins.
 
     Raises:
-        ProtocolError: it is not a response header.
+        ProtocolError: the frame does not begin with a response header.
     """
     header, end = ResponseHeaderMessage.decode_from(frame, response_header_version(api_key, version), 0)
     return header.correlation_id, end
@@ -167,7 +166,7 @@ def decode_response(
 
 
 class BrokerVersions:
-    """The versions that one broker supports, and the choice among them.
+    """The versions of each API that one broker supports, and the choice of the one to use.
 
     Args:
         ranges: first and last version by API key, as the broker said in its ApiVersions response.
@@ -180,11 +179,11 @@ class BrokerVersions:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
-        """From ``(api key, first version, last version)`` triples."""
+        """Make it from ``(api key, first version, last version)`` triples."""
         return cls({key: (first, last) for key, first, last in keys})
 
     def choose(self, api_key: int, *, min_version: int = 0, max_version: int | None = None) -> int:
-        """The newest version that both sides know.
+        """Return the newest version that both sides know.
 
         Args:
             api_key: the API.
@@ -208,7 +207,7 @@ class BrokerVersions:
         return version
 
     def supports(self, api_key: int, min_version: int = 0) -> bool:
-        """Return whether some version from ``min_version`` on can be spoken."""
+        """Return whether both sides know some version from ``min_version`` on."""
         try:
             self.choose(api_key, min_version=min_version)
         except UnsupportedVersionError:
