@@ -12,12 +12,12 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
-    for_code,
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 
@@ -211,16 +211,19 @@ class Calls:
     def coordinator(self, group_id: str) -> Target:
         """The coordinator of a group."""
 
+        sent_version = FindCoordinatorRequest.MIN_VERSION
+
         def build(version: int) -> FindCoordinatorRequest:
-            if version >= 4:
-                return FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
-            return FindCoordinatorRequest(key=group_id, key_type=0)
+            nonlocal sent_version
+            sent_version = version
+            return find_coordinator_request(group_id, version)
 
         def check(response: FindCoordinatorResponse) -> KafkaError | None:
-            if response.coordinators:
-                found = response.coordinators[0]
-                return for_code(found.error_code, found.error_message) if found.error_code else None
-            return for_code(response.error_code, response.error_message) if response.error_code else None
+            try:
+                read_coordinator(group_id, sent_version, response)
+            except KafkaError as error:
+                return error
+            return None
 
         def choose(deadline: float) -> Steps[int | None]:
             response = yield from self.call(
@@ -231,7 +234,7 @@ class Calls:
                 check=check,
                 what=f"finding the coordinator of group {group_id!r}",
             )
-            node = response.coordinators[0].node_id if response.coordinators else response.node_id
+            node = read_coordinator(group_id, sent_version, response).node_id
             if node < 0:
                 raise CoordinatorNotAvailableError(f"group {group_id!r} has no coordinator")
             return (yield from self.node(node)(deadline))

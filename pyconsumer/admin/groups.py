@@ -298,7 +298,7 @@ def offsets_of(
         deadline,
         target=calls.coordinator(group_id),
         check=check,
-        max_version=9,  # names of topics; 10 has ids alone
+        max_version=offset_fetch.FIRST_VERSION_WITH_TOPIC_IDS - 1,
         what=f"reading the offsets of group {group_id!r}",
     )
     found: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -350,7 +350,7 @@ def commit_offsets(
         deadline,
         target=calls.coordinator(group_id),
         check=check,
-        max_version=9,
+        max_version=offset_commit.FIRST_VERSION_WITH_TOPIC_IDS - 1,
         what=f"setting the offsets of group {group_id!r}",
     )
     advice = "stop them, or have one of them seek and commit"

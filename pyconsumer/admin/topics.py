@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from pyconsumer.admin.calls import Calls
-from pyconsumer.admin.types import ClusterDescription, NewPartitions, NewTopic, OffsetSpec, TopicDescription
+from pyconsumer.admin.types import ClusterDescription, NewPartitions, NewTopic, TopicDescription
 from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -22,10 +22,11 @@ from pyconsumer.protocol.messages import (
     create_topics,
     delete_records,
     delete_topics,
-    list_offsets,
     metadata,
 )
+from pyconsumer.protocol.messages.list_offsets import ListOffsetsResponse
 from pyconsumer.protocol.primitives import uuid_to_str
+from pyconsumer.protocol.requests.list_offsets import first_version, list_offsets_request, read_offsets
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -290,33 +291,20 @@ def delete_before(
 def list_offsets_of(
     calls: Calls, wanted: Mapping[TopicPartition, int], deadline: float, *, isolation_level: int = 0
 ) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-    """Offsets by timestamp in ms, or by :class:`OffsetSpec`; None where no record is that young."""
-    least = 7 if OffsetSpec.MAX_TIMESTAMP in wanted.values() else 2 if isolation_level else 1
+    """Return offsets by timestamp in ms, or by ``OffsetSpec``; None where no record is that young."""
+    least = first_version(wanted, isolation_level)
 
     def ask(node: int, asked: list[TopicPartition]) -> Steps[Answers[OffsetAndTimestamp | None]]:
-        topics: dict[str, list_offsets.ListOffsetsTopic] = {}
-        for tp in asked:
-            topic = topics.setdefault(tp.topic, list_offsets.ListOffsetsTopic(name=tp.topic))
-            topic.partitions.append(list_offsets.ListOffsetsPartition(tp.partition, timestamp=int(wanted[tp])))
         response = yield from calls.call(
             ApiKey.LIST_OFFSETS,
-            list_offsets.ListOffsetsRequest(
-                replica_id=-1, isolation_level=isolation_level, topics=list(topics.values())
-            ),
-            list_offsets.ListOffsetsResponse,
+            list_offsets_request({tp: wanted[tp] for tp in asked}, isolation_level=isolation_level),
+            ListOffsetsResponse,
             deadline,
             node=node,
             min_version=least,
             what="looking up offsets",
         )
-        return {
-            TopicPartition(result.name, item.partition_index): (
-                item.error_code,
-                None if item.offset < 0 else OffsetAndTimestamp(item.offset, item.timestamp, item.leader_epoch),
-            )
-            for result in response.topics
-            for item in result.partitions
-        }
+        return read_offsets(response)
 
     return (yield from _ask_leaders(calls, wanted, deadline, ask))
 

@@ -56,6 +56,7 @@ from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -332,7 +333,7 @@ class Sender:
                 topic = topics.get(tp.topic)
                 if topic is None:
                     topic = topics[tp.topic] = TopicProduceData()
-                    if version >= 13:
+                    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
                         topic.topic_id = self._metadata.topic_id(tp.topic)
                         names[topic.topic_id] = tp.topic
                     else:
@@ -349,7 +350,7 @@ class Sender:
             ApiKey.PRODUCE,
             build,
             timeout=self._config.request_timeout_ms / 1000,
-            max_version=None if known else 12,
+            max_version=None if known else FIRST_VERSION_WITH_TOPIC_IDS - 1,
             expect_response=self._config.acks != 0,
         )
         self.sent_batches += len(batches)

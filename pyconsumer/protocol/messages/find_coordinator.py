@@ -16,6 +16,9 @@ from pyconsumer.protocol.schema import (
     structure,
 )
 
+FIRST_VERSION_WITH_KEYS = 4
+"""Since then a request holds several keys, and a response several coordinators."""
+
 
 @message(ApiKey.FIND_COORDINATOR, "request", versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):

@@ -18,6 +18,12 @@ from pyconsumer.protocol.schema import (
     structure,
 )
 
+FIRST_VERSION_WITH_ISOLATION_LEVEL = 2
+FIRST_VERSION_WITH_MAX_TIMESTAMP = 7
+
+MAX_TIMESTAMP = -3
+"""Asks for the record with the largest timestamp."""
+
 
 @structure
 class ListOffsetsPartition(Struct):

@@ -19,6 +19,9 @@ from pyconsumer.protocol.schema import (
     structure,
 )
 
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+"""Since then topics have ids instead of names (KIP-848)."""
+
 
 @structure
 class OffsetFetchRequestTopic(Struct):

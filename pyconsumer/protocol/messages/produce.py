@@ -21,6 +21,9 @@ from pyconsumer.protocol.schema import (
     structure,
 )
 
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+"""Since then topics have ids instead of names (KIP-516)."""
+
 
 @structure
 class PartitionProduceData(Struct):
