@@ -46,7 +46,7 @@ class Broker:
         endpoints: returns the addresses of all brokers.
         peers: all brokers that are alive, by node id.
         call_soon: runs a call after the current one.
-        fenced_endpoints: tells where brokers listened that are not alive.
+        fenced_endpoints: returns the addresses of brokers that are not alive.
 
     Attributes:
         partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.

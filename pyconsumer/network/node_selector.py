@@ -46,9 +46,9 @@ class NodeSelector:
     """See the rules above.
 
     Args:
-        pool: the connections; it is told by whom to ask where a node listens.
+        pool: the connections; gets the function that returns a node's address.
         unsent: holds the requests for any node.
-        metadata: None for a client that only talks to nodes it is told of.
+        metadata: None for a client that only talks to nodes it is given.
         now: the clock.
         random: numbers in [0, 1).
         request_timeout: of metadata requests, in seconds.

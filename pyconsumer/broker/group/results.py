@@ -40,7 +40,7 @@ class JoinMember(NamedTuple):
 class JoinResult(NamedTuple):
     """Answer to JoinGroup. With an error only that and the member id are set.
 
-    ``members`` is filled for the leader alone. ``skip_assignment`` tells a static leader that came back under a new
+    ``members`` is filled for the leader alone. ``skip_assignment`` asks a static leader that came back under a new
     member id not to assign again (KIP-814).
     """
 
