@@ -149,7 +149,7 @@ class ConsumerNetworkClient:
 
     @contextmanager
     def disable_wakeups(self) -> Iterator[None]:
-        """Raise no WakeupError inside; one that is called for meanwhile is raised by the first poll after. Nestable."""
+        """Raise no WakeupError inside; one that is called for in the meantime is raised by the first poll after. Nestable."""
         self._wakeups_disabled += 1
         try:
             yield
@@ -168,15 +168,15 @@ class ConsumerNetworkClient:
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def pending_requests(self, node_id: int | None = None, connection: str = "main") -> int:
-        """How many requests are unsent or in flight, on one connection or (None) on all."""
+        """Return how many requests are unsent or in flight, on one connection or (None) on all."""
         return self.client.unsent(node_id, connection) + self.client.in_flight(node_id, connection)
 
     def has_pending_requests(self, node_id: int | None = None, connection: str = "main") -> bool:
-        """Whether there are any; see :meth:`pending_requests`."""
+        """Return whether there are any; see :meth:`pending_requests`."""
         return self.pending_requests(node_id, connection) > 0
 
     def is_unavailable(self, node_id: int, connection: str = "main") -> bool:
-        """Whether the node could not be reached or was lost, and its pause is not over."""
+        """Return whether the node could not be reached or was lost, and its pause is not over."""
         return self.client.connection_state(node_id, connection) == "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
@@ -213,11 +213,11 @@ class ConsumerNetworkClient:
         return self.client.least_loaded_node()
 
     def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
-        """What a node supports; None while it is not connected."""
+        """Return what a node supports; None while it is not connected."""
         return self.client.api_versions(node_id, connection)
 
     def failures(self) -> str:
-        """What is known of the nodes that cannot be reached, for messages."""
+        """Return what is known of the nodes that cannot be reached, for messages."""
         return self.client.failures()
 
     def close(self) -> None:
