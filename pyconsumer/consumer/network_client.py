@@ -149,7 +149,9 @@ class ConsumerNetworkClient:
 
     @contextmanager
     def disable_wakeups(self) -> Iterator[None]:
-        """Raise no WakeupError inside; one that is called for in the meantime is raised by the first poll after. Nestable."""
+        """Raise no WakeupError inside; one that is called for in the meantime is raised by the first poll after.
+        Nestable.
+        """
         self._wakeups_disabled += 1
         try:
             yield

@@ -11,6 +11,7 @@ Rules
 5. Only the application's thread calls this.
 6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
    need a new fetch epoch and the journal, only here.
+7. A position is validated (KIP-320) when :meth:`on_leader` sees another leader or leader epoch than the position has.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ A batch of the archive is a micro-batch of a streaming query. After a kill Spark
 offsets, and it replaces its folder. So in the files each record is there once, for every reader and not only for one
 that knows Spark's own list of good files.
 
-Two runs at a time would be in each other's way, so on a local file system the second one is refused; the lock goes with
-the process that holds it, however that ends.
+Two runs at a time would overwrite each other's files, so on a local file system the second one is refused; the lock is
+released with the process that holds it, however that ends.
 
 A replay sends batch after batch, within each the records of each partition in order, and notes each batch when all of
 it is acknowledged. After a kill it begins with the batch that it was at, so some records may come twice, none is lost.
 
-The files of an archive, by Hadoop's file systems, so that ``s3a://`` and ``hdfs://`` work as well.
+:class:`ArchiveFiles` reaches the files by Hadoop's file systems, so that ``s3a://`` and ``hdfs://`` work as well.
 """
 
 from __future__ import annotations
@@ -41,7 +41,14 @@ from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.progress import lag
 from pyconsumer.spark.sink import SinkOptions
 
-__all__ = ["ArchiveFiles", "batch_name"]
+__all__ = [
+    "ArchiveFiles",
+    "Archived",
+    "Replayed",
+    "archive",
+    "batch_name",
+    "replay",
+]
 
 _BATCH: Final = re.compile(r"batch=(\d+)")
 
@@ -149,8 +156,6 @@ class ArchiveFiles:
         finally:
             os.close(handle)
 
-
-__all__ = ["Archived", "Replayed", "archive", "replay"]
 
 _log = logging.getLogger("pyconsumer.spark")
 

@@ -1,8 +1,7 @@
 """A Spark session that works after ``pip install``, with the source registered.
 
-The Java that Spark runs on: one that is installed, or the one that comes with ``pip install 'pyconsumer[jvm]'``.
-
-The package as a zip, for executors that have not installed it.
+:func:`session` builds it on the Java that :func:`java_home` finds: one that is installed, or the one that comes with
+``pip install 'pyconsumer[jvm]'``. :func:`register` sends the package as a zip to executors that have not installed it.
 
 The zip holds the pure package, compiled and as source. At its top it has, in place of ``pyconsumer/__init__.py``, a
 few lines that prefer an installed pyconsumer of the same version, whose compiled parts are faster. (Sending the
@@ -34,7 +33,13 @@ from typing import Any, Final
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.source import FORMAT, KafkaDataSource
 
-__all__ = ["NEEDED_JAVA", "java_home"]
+__all__ = [
+    "NEEDED_JAVA",
+    "java_home",
+    "package_zip",
+    "register",
+    "session",
+]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -147,8 +152,6 @@ def _install(home: Path, script: str) -> Path:
     return home
 
 
-__all__ = ["package_zip", "register"]
-
 _PACKAGE: Final = "pyconsumer"
 
 _NOT_SHIPPED: Final = frozenset({"autoload", "cli", "broker", "testing", "__pycache__"})
@@ -245,8 +248,6 @@ def _compiled(name: str, source: bytes) -> bytes:
     flags = (1).to_bytes(4, "little")
     return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + marshal.dumps(code)
 
-
-__all__ = ["session"]
 
 _UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 

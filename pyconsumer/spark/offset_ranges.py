@@ -1,8 +1,9 @@
-"""From options to offsets: where each partition's read begins and ends, with the checks of Spark's own connector.
+"""Offset ranges of a batch: from options to the offsets of each partition, and from those to tasks.
 
-Cutting offset ranges into tasks by ``maxRecordsPerPartition`` and ``minPartitions``. Pure arithmetic.
+The checks are those of Spark's own connector. For a stream see :mod:`.stream_planner`, which uses the same division.
 
-Rules (those of Spark's own connector, so that a job keeps its number of tasks)
+Division into tasks by ``maxRecordsPerPartition`` and ``minPartitions``: pure arithmetic, with the rules of Spark's own
+connector, so that a job keeps its number of tasks
 
 1. Empty ranges make no task.
 2. ``maxRecordsPerPartition`` comes first: a range of n offsets is cut into ceil(n / maximum) parts.
@@ -24,7 +25,13 @@ from pyconsumer.spark.offsets_json import EARLIEST, LATEST
 from pyconsumer.spark.options import Bound, SourceOptions
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["batch_ranges", "known_offsets", "resolve"]
+__all__ = [
+    "OffsetRange",
+    "batch_ranges",
+    "divide",
+    "known_offsets",
+    "resolve",
+]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -149,9 +156,6 @@ def _check_ends(ends: dict[TopicPartition, int], ending: Bound, lookups: Lookups
             )
         _log.warning("%s; reading what there is", text)
         ends[tp] = offset
-
-
-__all__ = ["OffsetRange", "divide"]
 
 
 class OffsetRange(NamedTuple):

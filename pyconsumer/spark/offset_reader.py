@@ -1,9 +1,8 @@
 """Requests of the driver to the cluster: partitions, offsets by time, sizes of records. No consumer.
 
-About how large records are at some positions, for limits in bytes, by a small fetch of each partition.
-
-Brokers report offsets but not bytes. The headers of the batches at a position have both, so one fetch to each leader,
-of a few batches for each partition, is enough for an estimate. What cannot be looked at is left out of the answer.
+Sizes are estimated, for limits in bytes. Brokers report offsets but not bytes; the headers of the batches at a position
+have both, so one fetch to each leader, of a few batches for each partition, is enough. A partition that cannot be
+fetched is left out of the result.
 """
 
 from __future__ import annotations
@@ -40,7 +39,12 @@ if TYPE_CHECKING:
     from pyconsumer.network.metadata import Metadata
 
 
-__all__ = ["Lookups", "OffsetReader"]
+__all__ = [
+    "Lookups",
+    "OffsetReader",
+    "density",
+    "sample",
+]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -289,8 +293,6 @@ class OffsetReader:
             yield Wait(None, until)
         return self._metadata.update_count != seen
 
-
-__all__ = ["density", "sample"]
 
 _SAMPLE_BYTES: Final = 65_536
 

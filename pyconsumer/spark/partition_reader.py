@@ -11,7 +11,7 @@ Rules
    So is one that the log has not come to any more: planned ranges end where logs ended. A leader may not know at once
    how far its log goes, so its word counts when it has said the same for a while and to ListOffsets too.
 
-Columns of records as Arrow record batches, without a copy of keys and values.
+:func:`record_batch` turns columns into Arrow record batches, without a copy of keys and values.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["PartitionReader"]
+__all__ = [
+    "PartitionReader",
+    "record_batch",
+]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -283,9 +286,6 @@ class PartitionReader:
             )
         _log.warning("%s; continuing at offset %d", text, going_on)
         return going_on
-
-
-__all__ = ["record_batch"]
 
 
 def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.RecordBatch:

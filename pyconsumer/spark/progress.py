@@ -1,9 +1,7 @@
-"""A stream's progress as offsets of a consumer group (``commitToGroup``), for tools that watch groups.
+"""The progress of a stream: committed to a consumer group (``commitToGroup``), and as lag (:func:`lag`).
 
 Spark's checkpoint stays the truth: these commits are for lag monitors and for ``startingOffsets=group``. So they are
 best effort: what fails is logged, tried again later, and never ends the query.
-
-How far a streaming query is behind, from the progress that Spark reports.
 """
 
 from __future__ import annotations
@@ -23,7 +21,10 @@ if TYPE_CHECKING:
     from pyconsumer.admin import KafkaAdminClient
 
 
-__all__ = ["GroupProgress"]
+__all__ = [
+    "GroupProgress",
+    "lag",
+]
 
 _log = logging.getLogger("pyconsumer.spark")
 
@@ -82,9 +83,6 @@ class GroupProgress:
     def close(self) -> None:
         if self._admin is not None:
             self._admin.close()
-
-
-__all__ = ["lag"]
 
 
 def lag(progress: Any) -> dict[TopicPartition, int]:

@@ -1,9 +1,9 @@
-"""The batch source: plans on the driver, reads in the tasks.
+"""The readers of the source, for batches and for streams. They plan on the driver and read in the tasks.
 
-The streaming source: Spark's calls, turned into those of :mod:`pyconsumer.spark.stream_planner`.
-
-Spark makes two of these for a query. One stays in a process of its own, child of the driver, and is asked for offsets;
-the other is pickled and reads in the tasks. They share nothing but the options.
+A :class:`BatchReader` looks up its ranges once. A :class:`StreamReader` turns Spark's calls into those of
+:mod:`pyconsumer.spark.stream_planner`. Spark makes two of the latter for a query. One stays in a process of its own,
+child of the driver, and is asked for offsets; the other is pickled and reads in the tasks. They share nothing but the
+options.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["BatchReader", "RangePartition", "read_range"]
+__all__ = [
+    "STREAMS",
+    "BatchReader",
+    "RangePartition",
+    "StreamReader",
+    "read_range",
+]
 
 #: Rows of a record batch: usually all of a fetch's answer, for each batch costs Spark something, on both sides of its
 #: socket. Against batches of 10,000 that was 10 % of the time of a task.
@@ -97,7 +103,6 @@ except ImportError:  # before PySpark 4.2; the source says so when a stream is a
 else:
     STREAMS = True
 
-__all__ = ["STREAMS", "StreamReader"]
 
 _log = logging.getLogger("pyconsumer.spark")
 

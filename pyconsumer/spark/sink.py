@@ -3,9 +3,7 @@
 A task sends the rows of its part in their order, and a producer keeps the order within each partition; so records of
 one key stay in order if all rows of the key are in one part, as after ``repartition("key")``.
 
-The sink's options: names, defaults, checks. Names and meaning are those of Spark's own Kafka connector.
-
-What the columns of a DataFrame mean to the sink. Names and types are those of Spark's own Kafka connector.
+Options and columns have the names, types and meaning of Spark's own Kafka connector.
 """
 
 from __future__ import annotations
@@ -28,7 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["SinkOptions"]
+__all__ = [
+    "STREAM_WRITES",
+    "BatchWriter",
+    "RecordsWritten",
+    "SinkColumns",
+    "SinkOptions",
+    "StreamWriter",
+    "sink_columns",
+    "write_batches",
+]
 
 _KNOWN_OF_SINK: Final = (
     "topic",
@@ -72,8 +79,6 @@ class SinkOptions:
         topic = read_text(own, "topic")
         return cls(topic, read_flag(own, "includeTimestamp", False), client)
 
-
-__all__ = ["SinkColumns", "sink_columns"]
 
 _BYTES: Final = ("binary", "string")
 
@@ -145,7 +150,6 @@ except ImportError:  # before PySpark 4.1; the source says so when a stream is w
 else:
     STREAM_WRITES = True
 
-__all__ = ["STREAM_WRITES", "BatchWriter", "RecordsWritten", "StreamWriter", "write_batches"]
 
 _log = logging.getLogger("pyconsumer.spark")
 

@@ -1,4 +1,6 @@
-"""Which offsets the micro-batches of a stream read. The rules; what they need of the cluster comes from ``Lookups``.
+"""The offsets that the micro-batches of a stream read: the rules, and the limits of one batch.
+
+The facts about the cluster come from ``Lookups``.
 
 How Spark calls a source (PySpark 4.2 and later), and what follows from it
 
@@ -22,17 +24,15 @@ Rules of Spark's own connector
    ``failOnDataLoss=false`` a warning; then the former are left out and the latter continue at the log's new end. The
    error comes before the batch is written down, so that the checkpoint stays good.
 
-How much of what is there goes into one micro-batch. Pure arithmetic and a clock.
+Limits of one micro-batch: pure arithmetic and a clock (8 to 10 are the rules of Spark's own connector)
 
-Rules (1 to 3 are those of Spark's own connector)
-
-1. ``maxOffsetsPerTrigger`` is shared among partitions in proportion to what waits in each; a partition with anything
+8. ``maxOffsetsPerTrigger`` is shared among partitions in proportion to what waits in each; a partition with anything
    gets one offset at least, that many partitions may exceed a small limit.
-2. ``minOffsetsPerTrigger``: with fewer offsets than that there is no batch, unless ``maxTriggerDelay`` has passed since
+9. ``minOffsetsPerTrigger``: with fewer offsets than that there is no batch, unless ``maxTriggerDelay`` has passed since
    the last one. The first batch of a query does not wait. A query for all that is available now never waits.
-3. With both, the minimum is looked at first.
-4. ``maxBytesPerTrigger`` is shared in proportion to the bytes that wait in each partition, as estimated; with
-   ``maxOffsetsPerTrigger`` too, the smaller share counts.
+10. With both, the minimum is checked first.
+11. ``maxBytesPerTrigger`` is shared in proportion to the bytes that wait in each partition, as estimated; with
+    ``maxOffsetsPerTrigger`` too, the smaller share counts.
 """
 
 from __future__ import annotations
@@ -51,13 +51,19 @@ from pyconsumer.spark.offsets_json import EARLIEST, LATEST
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["MinimumGate", "limit_bytes", "limit_offsets"]
+__all__ = [
+    "MinimumGate",
+    "Offsets",
+    "StreamPlanner",
+    "limit_bytes",
+    "limit_offsets",
+]
 
 _Offsets = Mapping[TopicPartition, int]
 
 
 def limit_offsets(begins: _Offsets, ends: _Offsets, most: int) -> dict[TopicPartition, int]:
-    """The end of each partition by rule 1.
+    """The end of each partition by rule 8.
 
     Args:
         begins, ends: offsets of the same partitions.
@@ -69,7 +75,7 @@ def limit_offsets(begins: _Offsets, ends: _Offsets, most: int) -> dict[TopicPart
 def limit_bytes(
     begins: _Offsets, ends: _Offsets, most: int, bytes_per_offset: Mapping[TopicPartition, float]
 ) -> dict[TopicPartition, int]:
-    """The end of each partition by rule 4.
+    """The end of each partition by rule 11.
 
     Args:
         most: bytes in all.
@@ -97,7 +103,7 @@ def _shared(
 
 
 class MinimumGate:
-    """Rule 2.
+    """Rule 9.
 
     Args:
         least: offsets; None lets everything pass.
@@ -121,8 +127,6 @@ class MinimumGate:
         self._passed_at = now
         return True
 
-
-__all__ = ["Offsets", "StreamPlanner"]
 
 _log = logging.getLogger("pyconsumer.spark")
 

@@ -1,4 +1,6 @@
-"""JoinGroup: who may join a group, under which id, and whether that means a rebalance."""
+"""JoinGroup: who may join a group, under which id, and whether that means a rebalance.
+
+The end of the join phase, when all have joined or the time is over, is decided in :mod:`.rebalance`."""
 
 from __future__ import annotations
 

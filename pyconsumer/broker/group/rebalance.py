@@ -6,7 +6,8 @@ A rebalance in steps:
 2. *Join phase*: JoinGroups are held. It ends when every member has come, or after the longest of their rebalance
    timeouts; a group that was empty waits ``group.initial.rebalance.delay.ms`` instead, again and again while new
    members come, within that timeout. Dynamic members that did not come are removed.
-3. *Next generation*: counted up, strategy chosen, pending JoinGroups answered. The leader gets everybody's subscription.
+3. *Next generation*: counted up, strategy chosen, pending JoinGroups answered. The leader gets everybody's
+   subscription.
 4. *Sync phase*: SyncGroups are held until the leader's brings the assignment and it is stored. Members that do not
    come within the rebalance timeout are removed, which starts the next rebalance.
 

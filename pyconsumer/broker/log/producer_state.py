@@ -14,7 +14,7 @@ The state is derived from the log: it is written as a snapshot when a segment be
 rebuilt from the batches after the last snapshot. Snapshots have Kafka's format and hold the last batch of each
 producer; the four before it are found again in the log's tail.
 
-What a log remembers of producers, found again after a start or a cut: from a snapshot and the batches after it.
+After a start or a truncation the state is rebuilt from a snapshot and the batches after it (:func:`load_producers`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ from pyconsumer.errors import InvalidProducerEpochError, OutOfOrderSequenceNumbe
 from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.protocol.records.crc import crc32c
 
-__all__ = ["BatchMetadata", "ProducerEntry", "ProducerState"]
+__all__ = [
+    "BatchMetadata",
+    "ProducerEntry",
+    "ProducerState",
+    "load_producers",
+    "remove_snapshots",
+]
 
 #: Batches of a producer that are remembered: as many as may be in flight.
 REMEMBERED: Final = 5
@@ -245,8 +251,6 @@ class ProducerState:
             if entry.batches and history[-1].last_offset == entry.batches[-1].last_offset:
                 entry.batches = history
 
-
-__all__ = ["load_producers", "remove_snapshots"]
 
 _log = logging.getLogger(__name__)
 
