@@ -23,7 +23,7 @@ from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
-from pyconsumer.consumer.metrics import ConsumerMetrics, describe_consumer
+from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -529,7 +529,7 @@ class KafkaConsumer(Consumer):
             raw: accepted for compatibility with kafka-python; there is only one form.
         """
         with self._guard:
-            return describe_consumer(self._delegate)
+            return self._delegate.metrics_snapshot()
 
     def wakeup(self) -> None:
         """Make the current blocking call, or the next one, raise ``WakeupError``. Safe in any thread."""

@@ -532,6 +532,27 @@ class ConsumerDelegate:
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
 
+    def metrics_snapshot(self) -> dict[str, dict[str, Any]]:
+        """Return all metrics of the consumer: its counters, its buffer, the lag and lead of each partition."""
+        group, subscriptions, budget = self.coordinator, self.subscriptions, self.fetcher.planner.budget
+        found = self.metrics.snapshot(self.clock.now(), None if group is None else group.metrics)
+        fetch = found["consumer-fetch-manager-metrics"]
+        fetch["buffered-bytes"] = budget.held
+        fetch["reserved-bytes"] = budget.reserved
+        fetch["buffer-limit-bytes"] = budget.limit
+        fetch["records-skipped-total"] = self.fetcher.deserialization.skipped
+        lags = []
+        for tp in subscriptions.assigned_list():
+            lag = subscriptions.partition_lag(tp, read_committed=self.config.read_committed)
+            lead = subscriptions.partition_lead(tp)
+            key = f"consumer-fetch-manager-metrics.{tp.topic}-{tp.partition}"
+            found[key] = {"records-lag": lag, "records-lead": lead}
+            if lag is not None:
+                lags.append(lag)
+        fetch["records-lag-max"] = max(lags, default=None)
+        found["consumer-coordinator-metrics"]["assigned-partitions"] = subscriptions.assigned_count
+        return found
+
     def default_deadline(self) -> float:
         """Return the deadline of a call without a timeout."""
         return self.clock.now() + self.config.default_api_timeout_ms / 1000

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from pyconsumer.consumer.delegate import ConsumerDelegate
-
-__all__ = ["ConsumerMetrics", "GroupMetrics", "Timing", "describe_consumer"]
+__all__ = ["ConsumerMetrics", "GroupMetrics", "Timing"]
 
 
 class Timing:
@@ -179,25 +176,3 @@ class ConsumerMetrics:
                 "records-consumed-rate": count / elapsed,
             }
         return groups
-
-
-def describe_consumer(delegate: ConsumerDelegate) -> dict[str, dict[str, Any]]:
-    """Return all metrics of a consumer: its counters, its buffer, the lag and lead of each partition."""
-    group, fetcher, subscriptions = delegate.coordinator, delegate.fetcher, delegate.subscriptions
-    found = delegate.metrics.snapshot(delegate.clock.now(), None if group is None else group.metrics)
-    budget = fetcher.planner.budget
-    fetch = found["consumer-fetch-manager-metrics"]
-    fetch["buffered-bytes"] = budget.held
-    fetch["reserved-bytes"] = budget.reserved
-    fetch["buffer-limit-bytes"] = budget.limit
-    fetch["records-skipped-total"] = fetcher.deserialization.skipped
-    lags = []
-    for tp in subscriptions.assigned_list():
-        lag = subscriptions.partition_lag(tp, read_committed=delegate.config.read_committed)
-        lead = subscriptions.partition_lead(tp)
-        found[f"consumer-fetch-manager-metrics.{tp.topic}-{tp.partition}"] = {"records-lag": lag, "records-lead": lead}
-        if lag is not None:
-            lags.append(lag)
-    fetch["records-lag-max"] = max(lags, default=None)
-    found["consumer-coordinator-metrics"]["assigned-partitions"] = subscriptions.assigned_count
-    return found

@@ -156,6 +156,27 @@ def test_imports_go_one_way() -> None:
     assert wrong == []
 
 
+def test_no_circles_of_imports() -> None:
+    """Imports at the top of modules, those for type checkers included, form no circle."""
+    above: dict[str, set[str]] = {}
+    for path in _modules():
+        nested = {
+            node.lineno
+            for function in _nodes(path)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        }
+        name = _module_name(path)
+        above[name] = {found.target for found in _imports(path) if found.line not in nested} - {name, "pyconsumer"}
+    left = {name: targets & above.keys() for name, targets in above.items() if name != "pyconsumer"}
+    while free := {name for name, targets in left.items() if not targets & left.keys()}:
+        left = {name: targets for name, targets in left.items() if name not in free}
+    while outer := left.keys() - {target for targets in left.values() for target in targets}:
+        left = {name: targets for name, targets in left.items() if name not in outer}
+    assert left == {}
+
+
 def test_the_autoloaded_package_imports_nothing() -> None:
     autoload = PACKAGE / "spark" / "autoload"
     at_import = [
