@@ -11,7 +11,7 @@ from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.group_state import CompleteJoin
-from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps, divide
+from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps, perform_assignment
 
 _ALL = ("eager", "static", "cooperative", "delayed")
 _KEEPING = ("cooperative", "delayed")
@@ -57,7 +57,7 @@ def break_coordinator(coordinator: GroupCoordinator, rule: str | None) -> None:
 
 def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
     """Let one member break a rule."""
-    rebalancer = coordinator._rebalancer
+    rebalancer = coordinator._rebalance
     if rule == "no-revoking":
         rebalancer._give_up = lambda *, lost: None  # type: ignore[method-assign]
         if rebalancer._protocol is RebalanceProtocol.COOPERATIVE:
@@ -91,7 +91,7 @@ def _keep_all(rebalancer: RebalanceSteps) -> None:
 
 
 def _deal(rebalancer: RebalanceSteps, members: Mapping[str, Subscription]) -> dict[str, bytes]:
-    return divide("g", RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members)
+    return perform_assignment("g", RoundRobinAssignor(), RebalanceProtocol.EAGER, rebalancer._metadata, members)
 
 
 def _store_all(self: GroupCoordinator, group_id: str, offsets: Any, **request: Any) -> Deferred[Any]:

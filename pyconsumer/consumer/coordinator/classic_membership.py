@@ -220,7 +220,7 @@ class ClassicMembership(GroupMember):
         if self._lost:
             return now
         if self.coordinator is None:
-            return self.lookup.due_at(USER)
+            return self.discovery.due_at(USER)
         if attempt.completed is not None or attempt.election is not None:
             return now
         return math.inf if attempt.in_flight else max(now, attempt.retry_at)
@@ -241,7 +241,7 @@ class ClassicMembership(GroupMember):
         if self._lost:
             return self._prepare(now)
         if self.coordinator is None:
-            return FindCoordinator() if self.lookup.start(USER, now) else None
+            return FindCoordinator() if self.discovery.start(USER, now) else None
         if attempt.election is not None:
             return attempt.election
         if attempt.in_flight or now < attempt.retry_at:
@@ -314,7 +314,7 @@ class ClassicMembership(GroupMember):
         if response.protocol_type not in (None, PROTOCOL_TYPE):
             self._wrong_protocol("JoinGroup", response.protocol_type, response.protocol_name, now)
             return None
-        self.lookup.answered()
+        self.discovery.answered()
         self._attempt.in_flight = False
         self.metrics.joins.add(now - self._attempt.sent_at)
         if self._missed(response.generation_id):
@@ -378,7 +378,7 @@ class ClassicMembership(GroupMember):
         ):
             self._wrong_protocol("SyncGroup", response.protocol_type, response.protocol_name, now)
             return
-        self.lookup.answered()
+        self.discovery.answered()
         self.metrics.syncs.add(now - self._attempt.sent_at)
         self._move(Event.SYNC_ANSWERED)
         completed = CompleteJoin(self.generation, bytes(response.assignment))
@@ -492,7 +492,7 @@ class ClassicMembership(GroupMember):
         if reaction is ErrorAction.TAKE_MEMBER_ID:
             self.generation = Generation(-1, member_id)
         if reaction not in (ErrorAction.REDISCOVER, ErrorAction.RAISE):
-            self.lookup.answered()
+            self.discovery.answered()
         self._step_failed(reaction, error, now, f"{api}: {error.code_name}")
 
     def _step_failed(self, reaction: ErrorAction, error: KafkaError | None, now: float, what: str = "") -> None:

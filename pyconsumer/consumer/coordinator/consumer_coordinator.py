@@ -98,14 +98,14 @@ class ConsumerCoordinator:
             ),
             now=now,
         )
-        self._link = CoordinatorClient(
+        self._coordinator = CoordinatorClient(
             client, self._core, self._lock, clock, changed=self._changed, disconnect=self._disconnect
         )
         self._auto_commit = AutoCommit(
             config.auto_commit_interval_ms / 1000 if config.enable_auto_commit else None, now
         )
         self._committer = OffsetCommitter(
-            self._link,
+            self._coordinator,
             is_member=lambda: subscriptions.has_auto_assigned,
             topic_id=metadata.topic_id,
             refresh_metadata=metadata.request_update,
@@ -114,14 +114,14 @@ class ConsumerCoordinator:
             on_commit=on_commit,
         )
         self._committed = CommittedOffsets(
-            self._link,
+            self._coordinator,
             topic_id=metadata.topic_id,
             refresh_metadata=metadata.request_update,
             backoff=backoff,
             commits=lambda: self._committer.acknowledged,
         )
-        self._rebalancer = RebalanceSteps(
-            self._link,
+        self._rebalance = RebalanceSteps(
+            self._coordinator,
             client,
             metadata=metadata,
             subscriptions=subscriptions,
@@ -173,8 +173,8 @@ class ConsumerCoordinator:
     def recover(self) -> None:
         """Ctrl-C interrupted a call: see to it that nothing counts as under way that is not. No I/O happens."""
         self._metadata_seen = -1
-        self._link.recover()
-        self._rebalancer.recover()
+        self._coordinator.recover()
+        self._rebalance.recover()
         self._committer.recover()
         self._changed()
 
@@ -229,18 +229,18 @@ class ConsumerCoordinator:
                     return False
                 with self._lock:
                     due = core.due_at(now)
-                request = self._rebalancer.under_way
+                request = self._rebalance.under_way
                 yield Wait(request if request is not None and not request.done else None, min(deadline, due))
                 self._look_at_metadata()
             elif isinstance(step, Raise):
                 raise step.error
             elif isinstance(step, FindCoordinator):
-                self._link.send_lookup()
+                self._coordinator.send_lookup()
             elif isinstance(step, PrepareJoin) and leave_notice:
                 with self._lock:
                     core.on_prepared(step.generation)
             elif isinstance(step, PrepareJoin):
-                prepared = yield from self._rebalancer.prepare(deadline)
+                prepared = yield from self._rebalance.prepare(deadline)
                 if not prepared and now >= deadline:
                     return False
             elif isinstance(step, BuildJoin):
@@ -251,10 +251,10 @@ class ConsumerCoordinator:
                     self._look_at_metadata()
                     continue
                 self._start_heartbeat()
-                self._rebalancer.join()
+                self._rebalance.join()
                 said = leave_notice
             elif isinstance(step, ComputeAssignment):
-                assigned = yield from self._rebalancer.assign(step, deadline)
+                assigned = yield from self._rebalance.assign(step, deadline)
                 if not assigned:
                     return False
             elif leave_notice:
@@ -265,7 +265,7 @@ class ConsumerCoordinator:
                     core.request_rejoin(_LEAVE_NOTICE)
             else:
                 assert isinstance(step, CompleteJoin)
-                self._rebalancer.complete(step)
+                self._rebalance.complete(step)
 
     @property
     def _knows_pattern(self) -> bool:
@@ -285,7 +285,7 @@ class ConsumerCoordinator:
         self._match_pattern()
         with self._lock:
             self._core.on_subscription(self._subscriptions.subscription())
-            self._core.on_metadata(self._rebalancer.snapshot())
+            self._core.on_metadata(self._rebalance.metadata_snapshot())
 
     def _match_pattern(self) -> None:
         if self._subscriptions.has_pattern:
@@ -388,7 +388,7 @@ class ConsumerCoordinator:
         failure: Exception | None = None
         try:
             try:
-                self._rebalancer.drop_all(callbacks=callbacks)
+                self._rebalance.drop_all(callbacks=callbacks)
             except Exception as error:
                 failure = error
             yield from self._say_farewell(deadline, leave_group)
@@ -408,7 +408,7 @@ class ConsumerCoordinator:
         if not for_good or not core.generation.joined or self._clock.now() >= until:
             return
         try:
-            if self._rebalancer.announce_leaving(True):
+            if self._rebalance.announce_leaving(True):
                 with self._lock:
                     core.request_rejoin(_LEAVE_NOTICE)
                 with self._client.disable_wakeups():
@@ -421,7 +421,7 @@ class ConsumerCoordinator:
         except KafkaError as error:
             log.warning("[%s] leaving without having informed the leader: %s", group.label, error)
         finally:
-            self._rebalancer.announce_leaving(False)
+            self._rebalance.announce_leaving(False)
 
     def _leave(self, reason: str, send: bool | None) -> None:
         with self._lock:
@@ -501,7 +501,7 @@ class ConsumerCoordinator:
         with self._lock:  # both threads come here; the later one must not be overwritten by the earlier one's view
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
             if due <= now and not core.has_urgent_news:  # errors and losses must not wait for a rebalance step
-                due = math.inf if not self._knows_pattern else max(due, self._rebalancer.due_at)
+                due = math.inf if not self._knows_pattern else max(due, self._rebalance.due_at)
             self._due_at = min(due, self._auto_commit.next_at)
             notified, self._notified = self._notified, (core.epoch, core.state)
             news = notified != self._notified

@@ -128,7 +128,7 @@ class CoordinatorClient:
         with self.lock:
             if self.core.coordinator is not None:
                 return True
-            if not self.core.lookup.start(USER, self.clock.now()):
+            if not self.core.discovery.start(USER, self.clock.now()):
                 return False
         self.send_lookup()
         return False
@@ -148,8 +148,8 @@ class CoordinatorClient:
         """Ctrl-C interrupted something: a lookup that was never sent, or whose end was not heard, is not under way."""
         if self._lookup is None or self._lookup.done:
             with self.lock:
-                if self.core.lookup.is_under_way(USER):
-                    self.core.lookup.cancelled(USER)
+                if self.core.discovery.is_under_way(USER):
+                    self.core.discovery.cancelled(USER)
 
     def ensure(self, deadline: float) -> Steps[bool]:
         """Wait until the coordinator is known; whether it is by the deadline.
@@ -167,7 +167,7 @@ class CoordinatorClient:
             if self.clock.now() >= deadline:
                 return False
             with self.lock:
-                due = self.core.lookup.due_at(USER)
+                due = self.core.discovery.due_at(USER)
             pending: RequestFuture[Any] | None = self._lookup
             yield Wait(pending if pending is not None and not pending.done else None, min(deadline, due))
 
@@ -207,7 +207,7 @@ class CoordinatorClient:
     ) -> RequestFuture[ClientResponse]:
         """Send to the coordinator, over the connection that is kept for it."""
         self._drop_old()
-        self._used = node.node_id, self.core.lookup.term
+        self._used = node.node_id, self.core.discovery.term
         return self.client.send(node, api, request, timeout=timeout, connection=COORDINATOR, max_version=max_version)
 
     def failed(self, node_id: int, error: KafkaError, term: int) -> None:
@@ -217,12 +217,12 @@ class CoordinatorClient:
             term: of the lookup when it was sent. If the coordinator was lost since, its connection was dropped, which
                 says nothing of the coordinator that was found then, even if it is the same node.
         """
-        if isinstance(error, KafkaConnectionError) and term == self.core.lookup.term:
+        if isinstance(error, KafkaConnectionError) and term == self.core.discovery.term:
             with self.lock:
                 self.core.on_coordinator_lost(node_id, error, self.clock.now())
             self.changed()
 
     def _drop_old(self) -> None:
-        if self._used is not None and self._used[1] != self.core.lookup.term:
+        if self._used is not None and self._used[1] != self.core.discovery.term:
             node_id, self._used = self._used[0], None
             self._disconnect(node_id)

@@ -221,7 +221,7 @@ class HeartbeatThread:
 
     def _find_coordinator(self, client: NetworkClient) -> None:
         with self._lock:
-            term = self._core.lookup.term
+            term = self._core.discovery.term
         self._drop_old(client, term)
         brokers = self._brokers
         if not brokers:

@@ -106,7 +106,7 @@ class GroupMember(ABC):
     Attributes:
         state: where the member stands.
         generation: who it is.
-        lookup: the group's coordinator, known or sought.
+        discovery: the group's coordinator, known or sought.
         epoch: see the module's invariants.
         timer: the member's clocks.
         metrics: what happened so far, for ``KafkaConsumer.metrics()``.
@@ -116,7 +116,7 @@ class GroupMember(ABC):
         self.settings = settings
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
-        self.lookup = CoordinatorDiscovery(settings.backoff)
+        self.discovery = CoordinatorDiscovery(settings.backoff)
         self.epoch = 0
         self.timer = Heartbeat(
             interval=settings.heartbeat_interval,
@@ -149,7 +149,7 @@ class GroupMember(ABC):
     @property
     def coordinator(self) -> BrokerMetadata | None:
         """The group's coordinator, or None."""
-        return self.lookup.node
+        return self.discovery.node
 
     def take_error(self) -> KafkaError | None:
         """The oldest error to raise, or None."""
@@ -196,14 +196,14 @@ class GroupMember(ABC):
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
         """A lookup named the coordinator."""
-        if self.lookup.found(who, node):
+        if self.discovery.found(who, node):
             log.info("[%s] the group's coordinator is %s", self.settings.label, node)
             self.epoch += 1
         self.timer.reset_session(now)
 
     def on_lookup_failed(self, who: str, error: KafkaError, now: float) -> None:
         """A lookup failed. An error that no retry can help is raised to the application."""
-        self.lookup.failed(who, error, now)
+        self.discovery.failed(who, error, now)
         log.debug("[%s] looking for the coordinator failed: %s", self.settings.label, error)
         if not error.retriable:
             self._tell(error)
@@ -212,8 +212,8 @@ class GroupMember(ABC):
         """The node is not the coordinator any more, or cannot be reached; return whether it was the coordinator until
         now.
         """
-        node = self.lookup.node
-        if not self.lookup.lost(node_id, now):
+        node = self.discovery.node
+        if not self.discovery.lost(node_id, now):
             return False
         log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
         self.timer.in_flight = False
@@ -233,19 +233,19 @@ class GroupMember(ABC):
 
     def next_background(self, now: float) -> BackgroundAction:
         """Return what the heartbeat thread has to do now."""
-        node = self.lookup.node
+        node = self.discovery.node
         leaving = self._leaving
         if leaving.request is not None and node is not None:
             request, leaving.request, leaving.in_flight = leaving.request, None, True
-            return SendLeave(node, request, self.lookup.term)
+            return SendLeave(node, request, self.discovery.term)
         if self._closed and not leaving.pending:
             return Stop()
         if not self.beats:
             return Sleep(math.inf)
         if node is None:
-            if self.lookup.start(BACKGROUND, now):
+            if self.discovery.start(BACKGROUND, now):
                 return FindCoordinator()
-            return Sleep(self.lookup.due_at(BACKGROUND))
+            return Sleep(self.discovery.due_at(BACKGROUND))
         timer = self.timer
         if timer.session_expired(now):
             seconds = self.settings.session_timeout
@@ -269,7 +269,7 @@ class GroupMember(ABC):
                 member_id=self.generation.member_id,
                 group_instance_id=self.settings.group_instance_id,
             )
-            return SendHeartbeat(node, request_, self.generation, self.lookup.term)
+            return SendHeartbeat(node, request_, self.generation, self.discovery.term)
         return Sleep(timer.next_deadline())
 
     def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
@@ -279,7 +279,7 @@ class GroupMember(ABC):
         reaction = None if code == 0 else action_for(HEARTBEAT, code)
         current = sent == self.generation
         if reaction is None or reaction is ErrorAction.REJOIN:
-            self.lookup.answered()
+            self.discovery.answered()
             self.timer.received(now)
             log.debug("[%s] the heartbeat was answered%s", self.settings.label, f" with {code}" if code else "")
             if reaction is not None and current and self.state is MemberState.STABLE:
@@ -302,7 +302,7 @@ class GroupMember(ABC):
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
         """Heartbeat got no answer. ``term``: of the lookup when it left; after a loss its connection is dropped."""
-        if term != self.lookup.term:
+        if term != self.discovery.term:
             return
         self.timer.failed(now)
         if not self.on_coordinator_lost(node_id, error, now) or error.retriable:

@@ -1,6 +1,6 @@
-"""Committing offsets: the rules, and the calls as generators.
+"""Committing offsets and fetching committed ones: the rules, and the calls as generators.
 
-Rules
+Commits
 
 1. A member commits for the generation in which it is stable, and only once its application knows that generation's
    partitions. A commit that is repeated names the same generation as before, or fails.
@@ -12,11 +12,11 @@ Rules
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Automatic commits take the positions: what the previous poll returned, and nothing later.
 
-Reading committed offsets of the group, as a generator.
+Committed offsets
 
-An answer counts only if it is stable: offsets of a transaction that is not finished are asked for again (KIP-447).
-Whoever asks for the same partitions in the same generation joins the request that is under way, unless a commit was
-acknowledged since it was sent: its answer may be older than that.
+1. An answer counts only if it is stable: offsets of a transaction that is not finished are asked for again (KIP-447).
+2. A call for the same partitions in the same generation joins the request that is under way, unless a commit was
+   acknowledged since it was sent: its answer may be older than that.
 """
 
 from __future__ import annotations
@@ -62,11 +62,20 @@ from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["AutoCommit", "CommitCallback", "OffsetCommitter", "Offsets", "pause", "timed_out"]
+__all__ = [
+    "AutoCommit",
+    "CommitCallback",
+    "CommittedOffsets",
+    "OffsetCommitter",
+    "Offsets",
+    "pause",
+    "timed_out",
+]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+_Committed = dict[TopicPartition, OffsetAndMetadata | None]
 
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], object]
 
@@ -107,10 +116,10 @@ class _AsyncCommit:
 
 
 class OffsetCommitter:
-    """Commits and fetches offsets of one group.
+    """Commits offsets of one group.
 
     Args:
-        link: to the coordinator.
+        coordinator_client: sends requests to the coordinator.
         is_member: whether the group assigns our partitions; otherwise commits name no generation.
         topic_id: id of a topic, zeros if unknown.
         refresh_metadata: asks for newer metadata.
@@ -124,7 +133,7 @@ class OffsetCommitter:
 
     def __init__(
         self,
-        link: CoordinatorClient,
+        coordinator_client: CoordinatorClient,
         *,
         is_member: Callable[[], bool],
         topic_id: Callable[[str], bytes],
@@ -135,8 +144,8 @@ class OffsetCommitter:
     ) -> None:
         self.auto_commit = auto_commit
         self.acknowledged = 0
-        self._link = link
-        self._core = link.core
+        self._coordinator = coordinator_client
+        self._core = coordinator_client.core
         self._is_member = is_member
         self._topic_id = topic_id
         self._refresh_metadata = refresh_metadata
@@ -145,7 +154,7 @@ class OffsetCommitter:
         self._async: dict[_AsyncCommit, None] = {}
         self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
-        link.on_lookup_done = self._on_lookup_done
+        coordinator_client.on_lookup_done = self._on_lookup_done
 
     # -- committing --------------------------------------------------------------------------------------------------
 
@@ -167,9 +176,9 @@ class OffsetCommitter:
         failures = 0
         cause: KafkaError | None = None
         while True:
-            known = yield from self._link.ensure(deadline)
+            known = yield from self._coordinator.ensure(deadline)
             if not known:
-                raise self._timeout(self._link.missing, cause or self._link.last_failure)
+                raise self._timeout(self._coordinator.missing, cause or self._coordinator.last_failure)
             self.send_queued()  # what was asked for before must not overtake this one
             generation = self._generation()
             if first is not None and generation != first:
@@ -177,7 +186,7 @@ class OffsetCommitter:
             first = generation
             future = self._send(wanted, generation)
             while not future.done:
-                if self._link.clock.now() >= deadline:
+                if self._coordinator.clock.now() >= deadline:
                     raise self._timeout("the answer to OffsetCommit", cause)
                 yield Wait(future, deadline)
             self.run_callbacks()
@@ -203,7 +212,7 @@ class OffsetCommitter:
         future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
         if not wanted:
             future.complete(None)
-        elif self._link.find():
+        elif self._coordinator.find():
             self.send_queued()
             self._send_async(commit)
         else:
@@ -245,8 +254,8 @@ class OffsetCommitter:
 
         def done(committed: object, error: KafkaError | None) -> None:
             if isinstance(error, RetriableCommitFailedError):
-                self.auto_commit.retry(self._link.clock.now(), self._backoff.delay(0))
-                self._link.changed()
+                self.auto_commit.retry(self._coordinator.clock.now(), self._backoff.delay(0))
+                self._coordinator.changed()
                 log.debug("[%s] automatic commit failed for now: %s", self._core.settings.label, error.__cause__)
             elif error is not None:
                 log.warning("[%s] automatic commit failed: %s", self._core.settings.label, error)
@@ -255,9 +264,9 @@ class OffsetCommitter:
 
     def flush(self, deadline: float) -> Steps[None]:
         """Wait until the asynchronous commits begun so far are through, and run their callbacks."""
-        while self.pending_async and self._link.clock.now() < deadline:
+        while self.pending_async and self._coordinator.clock.now() < deadline:
             if self._queue:
-                known = yield from self._link.ensure(deadline)
+                known = yield from self._coordinator.ensure(deadline)
                 if not known:
                     break
                 self.send_queued()
@@ -294,7 +303,7 @@ class OffsetCommitter:
             self._callbacks.append(lambda: callback(offsets, reported))
         elif reported is not None:
             log.error("[%s] an asynchronous commit failed: %s", self._core.settings.label, reported)
-        self._link.changed()
+        self._coordinator.changed()
 
     def _committed(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
         if self._on_commit is not None:
@@ -325,7 +334,7 @@ class OffsetCommitter:
         """
         if not self._is_member():
             return NO_GENERATION
-        with self._link.lock:
+        with self._coordinator.lock:
             if self._core.may_commit:
                 return self._core.generation
             rebalancing, current = self._core.rebalancing, self._core.generation
@@ -349,9 +358,9 @@ class OffsetCommitter:
         if node is None:
             return RequestFuture.failure(for_code(15, "the coordinator was lost"))
         group = self._core.settings
-        term = self._core.lookup.term
+        term = self._core.discovery.term
         ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
-        future = self._link.send(
+        future = self._coordinator.send(
             node,
             OffsetCommitRequest,
             lambda version: commit_request(
@@ -369,7 +378,7 @@ class OffsetCommitter:
             metrics = self._core.metrics
             try:
                 if done.exception is not None:
-                    self._link.failed(node.node_id, done.exception, term)
+                    self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
                 metrics.commits.add(done.value.latency)
                 self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
@@ -377,8 +386,8 @@ class OffsetCommitter:
                 metrics.commit_failures += 1
                 result.fail(error)
             else:
-                with self._link.lock:
-                    self._core.lookup.answered()
+                with self._coordinator.lock:
+                    self._core.discovery.answered()
                 self.acknowledged += 1
                 result.complete(None)
 
@@ -399,9 +408,9 @@ class OffsetCommitter:
             if reaction is ErrorAction.REFRESH_METADATA:
                 self._refresh_metadata()
             elif reaction is ErrorAction.REDISCOVER:
-                with self._link.lock:
-                    self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._link.clock.now())
-                self._link.changed()
+                with self._coordinator.lock:
+                    self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._coordinator.clock.now())
+                self._coordinator.changed()
             elif reaction not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
                 error = self._lost_membership(reaction, sent, error)
             raise error
@@ -409,7 +418,7 @@ class OffsetCommitter:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
 
     def _lost_membership(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
-        with self._link.lock:
+        with self._coordinator.lock:
             current = sent == self._core.generation
             rebalancing = self._core.rebalancing
             if reaction is ErrorAction.REJOIN or (rebalancing and not current):
@@ -422,14 +431,14 @@ class OffsetCommitter:
                 self._core.on_commit_refused(reaction, sent, error)
             if result is error and not (reaction is ErrorAction.FENCED and current):
                 result = self._commit_failed(sent, error)
-        self._link.changed()
+        self._coordinator.changed()
         return result
 
     def _commit_failed(self, sent: Generation, cause: KafkaError | None = None) -> CommitFailedError:
         """Return what happened, with whom, and which setting to change."""
         core = self._core
         limit = core.settings.rebalance_timeout
-        away = self._link.clock.now() - core.timer.last_poll
+        away = self._coordinator.clock.now() - core.timer.last_poll
         if not self._is_member():
             text = (
                 f"offsets were not committed: group {core.settings.group_id} has members that subscribe to topics;"
@@ -453,22 +462,24 @@ class OffsetCommitter:
         return failed
 
     def _pause(self, failures: int, deadline: float, cause: KafkaError) -> Steps[None]:
-        yield from pause(self._link, self._backoff.delay(failures), deadline, cause)
+        yield from pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
 
     def _timeout(self, what: str, cause: KafkaError | None) -> KafkaTimeoutError:
         return timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
 
 
-def pause(link: CoordinatorClient, seconds: float, deadline: float, cause: KafkaError) -> Steps[None]:
+def pause(coordinator_client: CoordinatorClient, seconds: float, deadline: float, cause: KafkaError) -> Steps[None]:
     """Wait before the next attempt; if that is after the deadline, raise.
 
     Raises:
         KafkaTimeoutError: from ``cause``.
     """
-    until = link.clock.now() + seconds
+    until = coordinator_client.clock.now() + seconds
     if until >= deadline:
-        raise timed_out(f"group {link.core.settings.group_id}: no time is left for another attempt", "", cause)
-    while link.clock.now() < until:
+        raise timed_out(
+            f"group {coordinator_client.core.settings.group_id}: no time is left for another attempt", "", cause
+        )
+    while coordinator_client.clock.now() < until:
         yield Wait(None, until)
 
 
@@ -493,16 +504,11 @@ def _checked(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     return checked
 
 
-__all__ = ["CommittedOffsets"]
-
-_Committed = dict[TopicPartition, OffsetAndMetadata | None]
-
-
 class CommittedOffsets:
     """Fetches committed offsets.
 
     Args:
-        link: to the coordinator.
+        coordinator_client: sends requests to the coordinator.
         topic_id: id of a topic, zeros if unknown.
         refresh_metadata: asks for newer metadata.
         backoff: pauses between attempts.
@@ -511,14 +517,14 @@ class CommittedOffsets:
 
     def __init__(
         self,
-        link: CoordinatorClient,
+        coordinator_client: CoordinatorClient,
         *,
         topic_id: Callable[[str], bytes],
         refresh_metadata: Callable[[], object],
         backoff: Backoff,
         commits: Callable[[], int],
     ) -> None:
-        self._link = link
+        self._coordinator = coordinator_client
         self._topic_id = topic_id
         self._refresh_metadata = refresh_metadata
         self._backoff = backoff
@@ -534,17 +540,17 @@ class CommittedOffsets:
             TopicAuthorizationFailedError, GroupAuthorizationFailedError: as named.
         """
         wanted = frozenset(TopicPartition(*tp) for tp in partitions)
-        group_id = self._link.core.settings.group_id
+        group_id = self._coordinator.core.settings.group_id
         failures = 0
         cause: KafkaError | None = None
         while wanted:
-            known = yield from self._link.ensure(deadline)
+            known = yield from self._coordinator.ensure(deadline)
             if not known:
                 what = f"no offsets of group {group_id} were read in time"
-                raise timed_out(what, self._link.missing, cause or self._link.last_failure)
+                raise timed_out(what, self._coordinator.missing, cause or self._coordinator.last_failure)
             future = self._request(wanted)
             while not future.done:
-                if self._link.clock.now() >= deadline:
+                if self._coordinator.clock.now() >= deadline:
                     what = f"no offsets of group {group_id} were read in time"
                     raise timed_out(what, "the answer to OffsetFetch", cause)
                 yield Wait(future, deadline)
@@ -553,41 +559,41 @@ class CommittedOffsets:
                 return dict(future.value)
             if not cause.retriable:
                 raise cause
-            yield from pause(self._link, self._backoff.delay(failures), deadline, cause)
+            yield from pause(self._coordinator, self._backoff.delay(failures), deadline, cause)
             failures += 1
         return {}
 
     def _request(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
-        question = wanted, self._link.core.generation, self._commits()
+        question = wanted, self._coordinator.core.generation, self._commits()
         if self._under_way is None or self._under_way.done or self._question != question:
             self._question = question
             self._under_way = self._send(wanted)
         return self._under_way
 
     def _send(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
-        node = self._link.core.coordinator
+        node = self._coordinator.core.coordinator
         if node is None:
             return RequestFuture.failure(for_code(15, "the coordinator was lost"))
-        term = self._link.core.lookup.term
-        group_id = self._link.core.settings.group_id
+        term = self._coordinator.core.discovery.term
+        group_id = self._coordinator.core.settings.group_id
         ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
         result: RequestFuture[_Committed] = RequestFuture()
 
         def answered(done: RequestFuture[ClientResponse]) -> None:
             try:
                 if done.exception is not None:
-                    self._link.failed(node.node_id, done.exception, term)
+                    self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
                 found = fetch_results(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
                 self._judge(found, node.node_id)
             except KafkaError as error:
                 result.fail(error)
             else:
-                with self._link.lock:
-                    self._link.core.lookup.answered()
+                with self._coordinator.lock:
+                    self._coordinator.core.discovery.answered()
                 result.complete({tp: found.offsets.get(tp) for tp in wanted})
 
-        self._link.send(
+        self._coordinator.send(
             node,
             OffsetFetchRequest,
             lambda version: fetch_request(version, group_id=group_id, partitions=wanted, ids=ids),
@@ -597,7 +603,7 @@ class CommittedOffsets:
 
     def _judge(self, found: FetchedOffsets, node_id: int) -> None:
         """Raise what an OffsetFetch response means, if it is not success."""
-        group_id = self._link.core.settings.group_id
+        group_id = self._coordinator.core.settings.group_id
         if found.error_code:
             self._raise(found.error_code, f"reading offsets of group {group_id}", node_id)
         forbidden = {
@@ -613,9 +619,9 @@ class CommittedOffsets:
         reaction = action_for(OFFSET_FETCH, code)
         error = for_code(code, what)
         if reaction is ErrorAction.REDISCOVER:
-            with self._link.lock:
-                self._link.core.on_coordinator_lost(node_id, error.code_name, self._link.clock.now())
-            self._link.changed()
+            with self._coordinator.lock:
+                self._coordinator.core.on_coordinator_lost(node_id, error.code_name, self._coordinator.clock.now())
+            self._coordinator.changed()
         elif reaction is ErrorAction.REFRESH_METADATA:
             self._refresh_metadata()
         elif reaction is ErrorAction.RAISE and error.retriable:

@@ -6,9 +6,8 @@ they never wait beyond ``deadline``, return False then, and continue where they 
 Callbacks of the application run here, with no lock held and wakeups put off. Whatever one raises, the step is finished
 first and the error raised afterwards: a listener's fault must not leave the member between two assignments.
 
-What a group's leader does between JoinGroup and SyncGroup: read the members' subscriptions, run the assignor, check.
-
-Pure functions; the assignor may be the application's code, so they run in the user's thread.
+The functions are the leader's part between JoinGroup and SyncGroup: read the members' subscriptions, run the assignor,
+check its result. The assignor may be the application's code, so they run in the user's thread.
 """
 
 from __future__ import annotations
@@ -42,14 +41,15 @@ from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
-
-__all__ = ["divide", "read_members", "snapshot"]
+__all__ = ["RebalanceSteps", "metadata_snapshot", "perform_assignment", "read_members"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
+T = TypeVar("T")
+
 
 def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscription]:
-    """The members' subscriptions by member id.
+    """Return the members' subscriptions by member id.
 
     Raises:
         ProtocolError: a member's metadata is no subscription.
@@ -68,14 +68,14 @@ def read_members(members: Iterable[JoinGroupResponseMember]) -> dict[str, Subscr
     return found
 
 
-def divide(
+def perform_assignment(
     label: str,
     assignor: Assignor,
     protocol: RebalanceProtocol,
     cluster: ClusterView,
     subscriptions: Mapping[str, Subscription],
 ) -> dict[str, bytes]:
-    """Run the assignor; each member's share as a blob.
+    """Run the assignor; return each member's share as bytes.
 
     Args:
         label: begins each line of the log.
@@ -125,7 +125,7 @@ def _check_cooperative(
         )
 
 
-def snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: bool) -> dict[str, object]:
+def metadata_snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: bool) -> dict[str, object]:
     """Return what of the metadata an assignment depends on, by topic: partition counts, with ``racks`` the replicas'
     places.
 
@@ -146,16 +146,11 @@ def snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: bool) -> dic
     return found
 
 
-__all__ = ["RebalanceSteps"]
-
-T = TypeVar("T")
-
-
 class RebalanceSteps:
-    """See the module.
+    """The steps of a rebalance that run in the user's thread, see above.
 
     Args:
-        link: to the coordinator.
+        coordinator_client: sends requests to the coordinator.
         client: the user thread's.
         metadata, subscriptions: the consumer's.
         committer: commits before partitions are given up.
@@ -170,7 +165,7 @@ class RebalanceSteps:
 
     def __init__(
         self,
-        link: CoordinatorClient,
+        coordinator_client: CoordinatorClient,
         client: ConsumerNetworkClient,
         *,
         metadata: Metadata,
@@ -183,8 +178,8 @@ class RebalanceSteps:
         self.under_way: RequestFuture[ClientResponse] | None = None
         self.due_at = -math.inf
         self._attempt = -1  # whose request ``under_way`` is
-        self._link = link
-        self._core = link.core
+        self._coordinator = coordinator_client
+        self._core = coordinator_client.core
         self._client = client
         self._metadata = metadata
         self._subscriptions = subscriptions
@@ -207,7 +202,7 @@ class RebalanceSteps:
         Under the eager protocol everything goes, under the cooperative one only what is not subscribed any more.
         """
         if self._prepare_until is None:
-            self._prepare_until = self._link.clock.now() + self._core.settings.rebalance_timeout
+            self._prepare_until = self._coordinator.clock.now() + self._core.settings.rebalance_timeout
         if self._core.generation.joined and self._committer.auto_commit.enabled:
             committed = yield from self._commit_before_join(deadline, self._prepare_until)
             if not committed:
@@ -217,7 +212,7 @@ class RebalanceSteps:
         try:
             self._give_up(lost=not generation.joined)
         finally:
-            with self._link.lock:
+            with self._coordinator.lock:
                 self._core.on_prepared(generation)
             self._subscriptions.reset_group_subscription()
             self._follow_topics()
@@ -252,7 +247,7 @@ class RebalanceSteps:
         owned = self._owned()
         if not owned or not self._subscriptions.has_auto_assigned:
             return
-        with self._link.lock:
+        with self._coordinator.lock:
             lost = not self._core.generation.joined or self._core.rebalancing
         if callbacks:
             self._lose(owned, owned, "on_partitions_lost" if lost else "on_partitions_revoked")
@@ -285,7 +280,7 @@ class RebalanceSteps:
             # Nothing more is returned, so that what is committed is what was processed when the listener is called.
             self._subscriptions.mark_pending_revocation(self._subscriptions.assignment())
         while True:
-            now = self._link.clock.now()
+            now = self._coordinator.clock.now()
             if now >= until:
                 log.error("[%s] rejoining without having committed: no time is left", self._core.settings.label)
                 return True
@@ -316,7 +311,7 @@ class RebalanceSteps:
 
     def _resume(self, _: object) -> None:
         self.due_at = -math.inf
-        self._link.changed()
+        self._coordinator.changed()
 
     # -- joining -----------------------------------------------------------------------------------------------------
 
@@ -340,15 +335,15 @@ class RebalanceSteps:
             )
             for name, assignor in self._assignors.items()
         ]
-        with self._link.lock:
-            step = self._core.begin_join(protocols, topics, self._link.clock.now(), keeps=bool(owned))
+        with self._coordinator.lock:
+            step = self._core.begin_join(protocols, topics, self._coordinator.clock.now(), keeps=bool(owned))
         if step is None:
             return
         number = step.attempt
 
         def answered(future: RequestFuture[ClientResponse]) -> None:
-            now = self._link.clock.now()
-            with self._link.lock:
+            now = self._coordinator.clock.now()
+            with self._coordinator.lock:
                 if future.exception is not None:
                     self._core.on_step_failed(number, future.exception, now)
                     sync = None
@@ -356,32 +351,32 @@ class RebalanceSteps:
                     sync = self._core.on_join_response(number, future.value.message, now)
             if sync is not None:
                 self._send_sync(sync)
-            self._link.changed()
+            self._coordinator.changed()
 
         log.debug("[%s] sending to coordinator %s: %s", label, step.node, step.request)
-        future = self._link.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
+        future = self._coordinator.send(step.node, JoinGroupRequest, step.request, timeout=step.timeout)
         future.add_callback(answered)
         self.under_way, self._attempt = future, number
 
     def _send_sync(self, step: SendSync) -> None:
         def answered(future: RequestFuture[ClientResponse]) -> None:
-            now = self._link.clock.now()
-            with self._link.lock:
+            now = self._coordinator.clock.now()
+            with self._coordinator.lock:
                 if future.exception is not None:
                     self._core.on_step_failed(step.attempt, future.exception, now)
                 else:
                     self._core.on_sync_response(step.attempt, future.value.message, now)
-            self._link.changed()
+            self._coordinator.changed()
 
-        future = self._link.send(step.node, SyncGroupRequest, step.request, timeout=step.timeout)
+        future = self._coordinator.send(step.node, SyncGroupRequest, step.request, timeout=step.timeout)
         future.add_callback(answered)
         self.under_way, self._attempt = future, step.attempt
 
     def recover(self) -> None:
         """Ctrl-C interrupted something: a request that was never sent, or whose answer was not heard, has failed."""
         pending = self.under_way is not None and not self.under_way.done
-        with self._link.lock:
-            self._core.recover(self._attempt if pending else None, self._link.clock.now())
+        with self._coordinator.lock:
+            self._core.recover(self._attempt if pending else None, self._coordinator.clock.now())
 
     # -- leading -----------------------------------------------------------------------------------------------------
 
@@ -393,7 +388,7 @@ class RebalanceSteps:
             self._follow_topics()
         while not self._knows(topics):
             self.due_at = math.inf
-            if self._link.clock.now() >= deadline:
+            if self._coordinator.clock.now() >= deadline:
                 return False
             yield Wait(None, deadline)
         self.due_at = -math.inf
@@ -408,8 +403,8 @@ class RebalanceSteps:
             if given - topics:
                 self._subscriptions.group_subscribe(topics | given)
                 self._follow_topics()
-        with self._link.lock:
-            sync = self._core.on_assigned(step.attempt, shares, self.snapshot(), self._link.clock.now())
+        with self._coordinator.lock:
+            sync = self._core.on_assigned(step.attempt, shares, self.metadata_snapshot(), self._coordinator.clock.now())
         if sync is not None:
             self._send_sync(sync)
         return True
@@ -419,14 +414,14 @@ class RebalanceSteps:
         try:
             return call()
         except BaseException:
-            with self._link.lock:
-                self._core.on_assign_failed(step.attempt, self._link.clock.now())
+            with self._coordinator.lock:
+                self._core.on_assign_failed(step.attempt, self._coordinator.clock.now())
             raise
 
     def _divide(self, generation: Generation, subscriptions: Mapping[str, Subscription]) -> dict[str, bytes]:
         assignor = self._assignor(generation)
         label = self._core.settings.label
-        return self._guarded(lambda: divide(label, assignor, self._protocol, self._metadata, subscriptions))
+        return self._guarded(lambda: perform_assignment(label, assignor, self._protocol, self._metadata, subscriptions))
 
     def _knows(self, topics: Iterable[str]) -> bool:
         """Return whether metadata has been asked for every topic; those that do not exist are known not to."""
@@ -436,9 +431,9 @@ class RebalanceSteps:
             for topic in topics
         )
 
-    def snapshot(self) -> dict[str, object]:
+    def metadata_snapshot(self) -> dict[str, object]:
         """The present metadata of the group's topics, as far as assignments depend on it."""
-        return snapshot(self._metadata, self._subscriptions.metadata_topics(), racks=self._rack_id is not None)
+        return metadata_snapshot(self._metadata, self._subscriptions.metadata_topics(), racks=self._rack_id is not None)
 
     def _assignor(self, generation: Generation) -> Assignor:
         assignor = self._assignors.get(generation.protocol_name or "")
@@ -454,17 +449,19 @@ class RebalanceSteps:
 
     def complete(self, step: CompleteJoin) -> None:
         """Take the assignment over and let the listener know what is new."""
-        core, lock = self._core, self._link.lock
+        core, lock = self._core, self._coordinator.lock
         try:
             partitions, user_data = decode_assignment(step.assignment)
             assignor = self._assignor(step.generation)
         except Exception:
             with lock:
-                core.on_rejected("the assignment cannot be used", self._link.clock.now())
+                core.on_rejected("the assignment cannot be used", self._coordinator.clock.now())
             raise
         if not self._subscriptions.assignment_matches_subscription(partitions):
             with lock:
-                core.on_rejected("received assignment does not match the current subscription", self._link.clock.now())
+                core.on_rejected(
+                    "received assignment does not match the current subscription", self._coordinator.clock.now()
+                )
             return
         errors: list[BaseException] = []
         owned = self._owned()
@@ -486,7 +483,7 @@ class RebalanceSteps:
         for other in self._assignors.values():
             if other is not assignor:
                 self._caught(errors, lambda other=other: self._guarded(other.on_voted_out))  # type: ignore[misc]
-        self._committer.auto_commit.restart(self._link.clock.now())
+        self._committer.auto_commit.restart(self._coordinator.clock.now())
         self._subscriptions.assign_from_subscribed(partitions)
         with lock:
             report = core.on_completed()
@@ -506,7 +503,7 @@ class RebalanceSteps:
         if self._committer.auto_commit.enabled:
             consumed = self._subscriptions.all_consumed()
             offsets = {tp: consumed[tp] for tp in revoked if tp in consumed}
-            self._committer.commit_automatically(offsets, self._link.clock.now())
+            self._committer.commit_automatically(offsets, self._coordinator.clock.now())
 
     def _schedule(self, assignor: Assignor) -> None:
         """Ask for another rebalance when the assignor wants one, or if one that is needed does not come.
@@ -517,15 +514,15 @@ class RebalanceSteps:
         seconds = self._guarded(assignor.rebalance_due_in)
         if self._withheld:
             seconds = min(seconds, self._core.settings.session_timeout)
-        with self._link.lock:
-            self._core.schedule_rejoin(self._link.clock.now() + seconds)
+        with self._coordinator.lock:
+            self._core.schedule_rejoin(self._coordinator.clock.now() + seconds)
 
     def _add_topics(self, assigned: set[str]) -> None:
         """The leader may know topics that match our pattern before we do."""
         if self._subscriptions.has_pattern:
             topics = self._subscriptions.subscription() | assigned
             if self._subscriptions.subscribe_from_pattern(topics):
-                with self._link.lock:
+                with self._coordinator.lock:
                     self._core.on_topics_assigned(topics)
 
     def _log(
@@ -535,7 +532,7 @@ class RebalanceSteps:
         partitions: Collection[TopicPartition],
     ) -> None:
         before, self._before = self._before or frozenset(), None
-        now = self._link.clock.now()
+        now = self._coordinator.clock.now()
         seconds = 0.0 if report is None else now - report.started_at
         self._core.metrics.rebalanced(seconds, now)
         text = "leader" if report is not None and report.is_leader else "follower"
@@ -567,11 +564,11 @@ class RebalanceSteps:
         log.info("[%s] %s: %s", self._core.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
         if listener is None:
             return
-        started = self._link.clock.now()
+        started = self._coordinator.clock.now()
         try:
             self._guarded(lambda: getattr(listener, name)(list(partitions)))
         finally:
-            self._core.metrics.callbacks[what].add(self._link.clock.now() - started)
+            self._core.metrics.callbacks[what].add(self._coordinator.clock.now() - started)
 
     def _guarded(self, call: Callable[[], T]) -> T:
         with self._client.disable_wakeups():

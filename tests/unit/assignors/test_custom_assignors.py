@@ -12,7 +12,7 @@ import pyconsumer.assignors
 from pyconsumer.assignors import Assignment, Assignor, PartitionAssignor, RebalanceProtocol, Subscription, resolve
 from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.coordinator.rebalance import divide
+from pyconsumer.consumer.coordinator.rebalance import perform_assignment
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.protocol.consumer_protocol import decode_assignment
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
@@ -227,7 +227,9 @@ class Fixed(Assignor):
 def test_the_leader_sends_partitions_and_user_data_and_warns_of_what_is_odd(caplog: pytest.LogCaptureFixture) -> None:
     subscriptions = {"a": Subscription(("t", "u", "v")), "b": Subscription(("t",))}
     eager = RebalanceProtocol.EAGER
-    shares = divide("g", Fixed({"a": "tp0 xp3", "b": "tp1"}), eager, FakeCluster({"t": 2, "u": 1}), subscriptions)
+    shares = perform_assignment(
+        "g", Fixed({"a": "tp0 xp3", "b": "tp1"}), eager, FakeCluster({"t": 2, "u": 1}), subscriptions
+    )
     assert {member: decode_assignment(share) for member, share in shares.items()} == {
         "a": (parse("tp0 xp3"), b"for a"),
         "b": (parse("tp1"), b"for b"),

@@ -33,7 +33,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     Stop,
 )
 from pyconsumer.consumer.coordinator.membership import GroupSettings
-from pyconsumer.consumer.coordinator.rebalance import divide, read_members, snapshot
+from pyconsumer.consumer.coordinator.rebalance import metadata_snapshot, perform_assignment, read_members
 from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.consumer_protocol import decode_assignment, encode_subscription
@@ -98,7 +98,7 @@ class Simulation:
 
     def snapshot(self) -> dict[str, object]:
         """What assignments depend on, as everybody knows it."""
-        return snapshot(self.cluster, [TOPIC], racks=False)
+        return metadata_snapshot(self.cluster, [TOPIC], racks=False)
 
     def add(self, **settings: Any) -> SimulatedMember:
         self._names += 1
@@ -231,7 +231,7 @@ class SimulatedMember:
                 shares = {}
                 if not step.skip:
                     members = read_members(step.members)
-                    shares = divide(GROUP, self.assignor, self.protocol, self.sim.cluster, members)
+                    shares = perform_assignment(GROUP, self.assignor, self.protocol, self.sim.cluster, members)
                 sync = core.on_assigned(step.attempt, shares, self.sim.snapshot(), clock.now())
                 if sync is not None:
                     self._send_sync(sync)
@@ -347,7 +347,7 @@ class SimulatedMember:
         self._background()
 
     def _send_heartbeat(self, step: SendHeartbeat) -> None:
-        term = self.core.lookup.term
+        term = self.core.discovery.term
 
         def done(response: HeartbeatResponse) -> None:
             self.core.on_heartbeat_response(step.generation, step.node.node_id, response, self.sim.clock.now())

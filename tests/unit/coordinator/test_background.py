@@ -122,7 +122,7 @@ def test_a_broken_connection_loses_the_coordinator() -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
-    member.core.on_heartbeat_failed(step.node.node_id, KafkaConnectionError("reset"), 3.0, member.core.lookup.term)
+    member.core.on_heartbeat_failed(step.node.node_id, KafkaConnectionError("reset"), 3.0, member.core.discovery.term)
     assert member.core.coordinator is None
     assert member.core.take_error() is None
     assert isinstance(member.core.next_background(3.0), FindCoordinator)
@@ -133,12 +133,12 @@ def test_a_connection_that_was_dropped_says_nothing_of_the_coordinator_found_sin
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
-    core, term = member.core, member.core.lookup.term
+    core, term = member.core, member.core.discovery.term
     core.on_coordinator_lost(step.node.node_id, "no answer", 3.0)
     core.on_coordinator_found(BACKGROUND, step.node, 3.0)
     core.on_heartbeat_failed(step.node.node_id, KafkaConnectionError("dropped"), 3.0, term)
     assert core.coordinator == step.node
-    assert core.lookup.term == term + 1
+    assert core.discovery.term == term + 1
 
 
 @pytest.mark.spec("client:HT-15", "client:HT-19")
@@ -248,7 +248,7 @@ def test_a_refused_login_is_told() -> None:
     member = stable()
     member.now = 3.0
     step = member.heartbeat()
-    member.core.on_heartbeat_failed(step.node.node_id, AuthenticationError("no"), 3.0, member.core.lookup.term)
+    member.core.on_heartbeat_failed(step.node.node_id, AuthenticationError("no"), 3.0, member.core.discovery.term)
     raised = member.core.next_step(3.0)
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, AuthenticationError)

@@ -50,7 +50,7 @@ class Bench:
         self.ids = {"t": b"T" * 16, "u": b"U" * 16} if ids else {}
         self.refreshes = 0
         self.told: list[dict[TopicPartition, OffsetAndMetadata]] = []
-        self.link = CoordinatorClient(
+        self.coordinator_client = CoordinatorClient(
             self.network,  # type: ignore[arg-type]
             self.core,
             threading.RLock(),
@@ -65,9 +65,15 @@ class Bench:
             "backoff": BACKOFF,
         }
         self.committer = OffsetCommitter(
-            self.link, is_member=lambda: not manual, auto_commit=self.auto, on_commit=self.told.append, **shared
+            self.coordinator_client,
+            is_member=lambda: not manual,
+            auto_commit=self.auto,
+            on_commit=self.told.append,
+            **shared,
         )
-        self.committed = CommittedOffsets(self.link, **shared, commits=lambda: self.committer.acknowledged)
+        self.committed = CommittedOffsets(
+            self.coordinator_client, **shared, commits=lambda: self.committer.acknowledged
+        )
         if not manual:
             self.member.stable(3)
         elif find:

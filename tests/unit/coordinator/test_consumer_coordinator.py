@@ -14,7 +14,7 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
-from pyconsumer.consumer.coordinator.rebalance import snapshot
+from pyconsumer.consumer.coordinator.rebalance import metadata_snapshot
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.subscription_state import SubscriptionState
@@ -871,8 +871,8 @@ def test_wrong_assignors_are_refused_at_construction() -> None:
 
 def test_a_snapshot_holds_counts_and_with_racks_where_replicas_are() -> None:
     cluster = FakeCluster({"t": [["a", "b"], ["a"]], "u": 3, "empty": 0})
-    assert snapshot(cluster, ["t", "u", "empty", "gone"], racks=False) == {"t": 2, "u": 3}
-    assert snapshot(cluster, ["t"], racks=True) == {"t": (frozenset("ab"), frozenset("a"))}
+    assert metadata_snapshot(cluster, ["t", "u", "empty", "gone"], racks=False) == {"t": 2, "u": 3}
+    assert metadata_snapshot(cluster, ["t"], racks=True) == {"t": (frozenset("ab"), frozenset("a"))}
 
 
 def test_noting_a_poll_is_all_that_the_short_path_needs() -> None:

@@ -113,13 +113,13 @@ def test_what_a_joined_member_knows() -> None:
 @pytest.mark.spec("client:GP-07")
 def test_looking_for_the_coordinator_goes_on_until_it_is_there_or_makes_no_sense() -> None:
     bench = Bench()
-    link = bench.coordinator._link
+    coordinator_client = bench.coordinator._coordinator
 
     def answer(code: int) -> None:
         entry = Coordinator(key="g", node_id=1, host="one", port=9092, error_code=code)
         bench.network.take(FindCoordinatorRequest).answer(FindCoordinatorResponse(coordinators=[entry]))
 
-    call = Call(link.ensure(200.0), bench.clock)
+    call = Call(coordinator_client.ensure(200.0), bench.clock)
     answer(15)
     call.resume()
     assert bench.network.sent == [], "a pause first"
@@ -129,15 +129,15 @@ def test_looking_for_the_coordinator_goes_on_until_it_is_there_or_makes_no_sense
     answer(0)
     assert call.resume().result is True
     for pause in (0.0, 0.1):  # found, but it cannot be reached
-        link.failed(1, KafkaConnectionError("refused"), bench.core.lookup.term)
-        call = Call(link.ensure(200.0), bench.clock)
+        coordinator_client.failed(1, KafkaConnectionError("refused"), bench.core.discovery.term)
+        call = Call(coordinator_client.ensure(200.0), bench.clock)
         if pause:
             assert bench.network.sent == []
             call.sleep()
         answer(0)
         assert call.resume().result is True
-    link.failed(1, KafkaConnectionError("refused"), bench.core.lookup.term)
-    call = Call(link.ensure(200.0), bench.clock).sleep()
+    coordinator_client.failed(1, KafkaConnectionError("refused"), bench.core.discovery.term)
+    call = Call(coordinator_client.ensure(200.0), bench.clock).sleep()
     answer(30)
     assert isinstance(call.resume().error, errors.GroupAuthorizationFailedError)
 
@@ -170,8 +170,8 @@ def test_a_found_coordinator_prolongs_the_session_before_anybody_hears_of_it() -
     timer = bench.core.timer
     seen: list[tuple[object, bool]] = []
     after = bench.clock.now() + 44.9
-    bench.coordinator._link.on_lookup_done = lambda error: seen.append((error, timer.session_expired(after)))
-    bench.coordinator._link.find()
+    bench.coordinator._coordinator.on_lookup_done = lambda error: seen.append((error, timer.session_expired(after)))
+    bench.coordinator._coordinator.find()
     assert timer.session_expired(after)
     bench.network.find(NODE)
     assert seen == [(None, False)]
@@ -308,8 +308,8 @@ def test_the_thread_logs_when_heartbeats_begin_and_pause(lines: pytest.LogCaptur
         def close(self) -> None:
             pass
 
-    bench.core.lookup.node = None  # nobody to tell of the leaving
-    bench.core.lookup._searches["background"].in_flight = True
+    bench.core.discovery.node = None  # nobody to tell of the leaving
+    bench.core.discovery._searches["background"].in_flight = True
     thread = HeartbeatThread(
         bench.core,
         bench.coordinator._lock,

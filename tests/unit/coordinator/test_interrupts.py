@@ -74,7 +74,7 @@ def subscribed() -> Bench:
 def test_a_lookup_is_sent_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = subscribed()
     interrupted_poll(bench, monkeypatch)
-    assert not bench.core.lookup.is_under_way(USER)
+    assert not bench.core.discovery.is_under_way(USER)
     finish(bench)
     assert bench.subscriptions.assignment() == {T0}
 
