@@ -55,9 +55,6 @@ _MANY_CLASSES = {
     "pyconsumer/protocol/records/columns.py": "columns by type, and what fills them",
     "pyconsumer/config.py": "a table: one class for each kind of setting",
 }
-#: These tests still import from each other.
-_SHARED_STILL = ("tests/unit/coordinator/",)
-
 
 #: Error codes stand as names (``Errors.X``) everywhere else.
 _ERROR_CODE_AS_NUMBER = re.compile(
@@ -229,6 +226,31 @@ def test_error_codes_have_names() -> None:
         if path.name != "errors.py" and _ERROR_CODE_AS_NUMBER.search(path.read_text(encoding="utf-8"))
     }
     assert found - _STILL_WITH_NUMBERS == set()
+
+
+_MAY_IMPORT_A_TEST_MODULE = re.compile(
+    r"^\s*(from tests\S* import \(|(from tests|import tests).*\btest_)", re.MULTILINE
+)
+
+
+def test_no_test_module_imports_another() -> None:
+    """Test modules share code in support modules: a change to a test affects no other module."""
+    wrong = [
+        f"{_place(path)}:{node.lineno} imports {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        if _MAY_IMPORT_A_TEST_MODULE.search(path.read_text(encoding="utf-8"))  # most need not be parsed
+        for node in _nodes(path)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in _imported_modules(node)
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
+    ]
+    assert wrong == []
+
+
+def _imported_modules(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)][: 1 if node.level else None]
 
 
 def test_every_folder_of_modules_is_a_package() -> None:

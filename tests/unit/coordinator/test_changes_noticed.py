@@ -19,7 +19,7 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupR
 from pyconsumer.structs import TopicPartition
 from tests.unit.assignors.cooperative import Sticky
 from tests.unit.coordinator.network import Call, Sent
-from tests.unit.coordinator.test_consumer_coordinator import T0, T1, Bench
+from tests.unit.coordinator.support import T0, T1, Bench
 
 
 def cooperative_member() -> Bench:

@@ -22,9 +22,8 @@ from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoord
 from pyconsumer.structs import OffsetAndMetadata
 from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.script import NODE, Member
-from tests.unit.coordinator.test_consumer_coordinator import T0, automatic
-from tests.unit.group.support import GROUP, World, value_of
-from tests.unit.group.test_handlers import FakeBroker, ask
+from tests.unit.coordinator.support import T0, automatic
+from tests.unit.group.support import GROUP, FakeBroker, World, ask, value_of
 
 
 def heartbeat(code: int) -> Member:

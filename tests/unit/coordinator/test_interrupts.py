@@ -21,7 +21,7 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest
 from pyconsumer.structs import OffsetAndMetadata
 from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.script import NODE
-from tests.unit.coordinator.test_consumer_coordinator import T0, Bench, automatic
+from tests.unit.coordinator.support import T0, Bench, automatic
 
 
 def interrupting(bench: Bench, patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupR
 from pyconsumer.structs import ConsumerGroupMetadata, TopicPartition
 from tests.unit.assignors.cluster import FakeCluster, parse, show
 from tests.unit.coordinator.script import NODE
-from tests.unit.coordinator.test_consumer_coordinator import Bench
+from tests.unit.coordinator.support import Bench
 
 TOPICS = ("t0", "t1", "t2", "t3")
 

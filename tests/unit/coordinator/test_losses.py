@@ -17,7 +17,7 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupR
 from pyconsumer.structs import TopicPartition
 from tests.unit.assignors.cooperative import Sticky
 from tests.unit.coordinator.script import NODE
-from tests.unit.coordinator.test_consumer_coordinator import T0, T1, U0, Bench
+from tests.unit.coordinator.support import T0, T1, U0, Bench
 
 UNKNOWN_MEMBER, FENCED_INSTANCE = 25, 82
 

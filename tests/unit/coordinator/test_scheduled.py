@@ -16,7 +16,7 @@ from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupR
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import ConsumerGroupMetadata
 from tests.unit.coordinator.network import Call, Sent
-from tests.unit.coordinator.test_consumer_coordinator import T0, T1, Bench
+from tests.unit.coordinator.support import T0, T1, Bench
 
 DELAYED = "cooperative-sticky-delayed"
 

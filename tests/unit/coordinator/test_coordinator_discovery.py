@@ -16,61 +16,61 @@ from tests.unit.coordinator.script import BACKOFF, NODE, OTHER
 
 @pytest.mark.spec("client:CC-35", "client:CC-39")
 def test_one_lookup_at_a_time_and_again_after_it_ended() -> None:
-    lookup = CoordinatorDiscovery(BACKOFF)
-    assert lookup.start(USER, 0.0)
-    assert not lookup.start(USER, 0.0)
-    assert lookup.due_at(USER) == math.inf
-    lookup.failed(USER, CoordinatorNotAvailableError(), 0.0)
-    assert not lookup.start(USER, 0.05)
-    assert lookup.due_at(USER) == 0.1
-    assert lookup.start(USER, 0.1)
-    assert lookup.found(USER, NODE)
-    assert lookup.node == NODE
-    assert not lookup.start(USER, 1.0)
+    discovery = CoordinatorDiscovery(BACKOFF)
+    assert discovery.start(USER, 0.0)
+    assert not discovery.start(USER, 0.0)
+    assert discovery.due_at(USER) == math.inf
+    discovery.failed(USER, CoordinatorNotAvailableError(), 0.0)
+    assert not discovery.start(USER, 0.05)
+    assert discovery.due_at(USER) == 0.1
+    assert discovery.start(USER, 0.1)
+    assert discovery.found(USER, NODE)
+    assert discovery.node == NODE
+    assert not discovery.start(USER, 1.0)
 
 
 def test_pauses_between_failed_lookups_grow() -> None:
-    lookup = CoordinatorDiscovery(BACKOFF)
+    discovery = CoordinatorDiscovery(BACKOFF)
     now, pauses = 0.0, []
     for _ in range(6):
-        assert lookup.start(USER, now)
-        lookup.failed(USER, CoordinatorNotAvailableError(), now)
-        pauses.append(round(lookup.due_at(USER) - now, 3))
-        now = lookup.due_at(USER)
+        assert discovery.start(USER, now)
+        discovery.failed(USER, CoordinatorNotAvailableError(), now)
+        pauses.append(round(discovery.due_at(USER) - now, 3))
+        now = discovery.due_at(USER)
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
 def test_each_thread_looks_for_itself() -> None:
     """The user's thread may leave its lookup unread for minutes while it works on records."""
-    lookup = CoordinatorDiscovery(BACKOFF)
-    assert lookup.start(USER, 0.0)
-    assert lookup.start(BACKGROUND, 0.0)
-    assert lookup.found(BACKGROUND, NODE)
-    assert not lookup.found(USER, NODE)
+    discovery = CoordinatorDiscovery(BACKOFF)
+    assert discovery.start(USER, 0.0)
+    assert discovery.start(BACKGROUND, 0.0)
+    assert discovery.found(BACKGROUND, NODE)
+    assert not discovery.found(USER, NODE)
 
 
 def test_the_first_loss_is_followed_by_a_lookup_at_once_the_next_ones_by_pauses() -> None:
-    lookup = CoordinatorDiscovery(BACKOFF)
-    lookup.found(USER, NODE)
+    discovery = CoordinatorDiscovery(BACKOFF)
+    discovery.found(USER, NODE)
     dues = []
     for _ in range(4):
-        assert lookup.lost(1, 5.0)
-        dues.append(round(lookup.due_at(USER) - 5.0, 3))
-        lookup.found(USER, NODE)
+        assert discovery.lost(1, 5.0)
+        dues.append(round(discovery.due_at(USER) - 5.0, 3))
+        discovery.found(USER, NODE)
     assert dues == [0.0, 0.1, 0.2, 0.4]
-    lookup.answered()
-    assert lookup.lost(1, 9.0)
-    assert lookup.start(USER, 9.0)
+    discovery.answered()
+    assert discovery.lost(1, 9.0)
+    assert discovery.start(USER, 9.0)
 
 
 def test_only_the_coordinator_can_be_lost() -> None:
-    lookup = CoordinatorDiscovery(BACKOFF)
-    assert not lookup.lost(1, 0.0)
-    lookup.found(USER, OTHER)
-    assert not lookup.lost(1, 0.0)
-    assert lookup.term == 0
-    assert lookup.lost(2, 0.0)
-    assert (lookup.node, lookup.term) == (None, 1)
+    discovery = CoordinatorDiscovery(BACKOFF)
+    assert not discovery.lost(1, 0.0)
+    discovery.found(USER, OTHER)
+    assert not discovery.lost(1, 0.0)
+    assert discovery.term == 0
+    assert discovery.lost(2, 0.0)
+    assert (discovery.node, discovery.term) == (None, 1)
 
 
 @pytest.mark.spec(
