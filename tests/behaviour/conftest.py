@@ -59,8 +59,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for kind in (each if isinstance(each, type(pytest.param())) else pytest.param(each) for each in kinds)
     ]
     pairs.append(pytest.param("embedded", _OTHER_TWIN, id=f"embedded-{_OTHER_TWIN}", marks=pytest.mark.slow))
-    metafunc.fixturenames.append("decoder")
-    metafunc.parametrize(("cluster_kind", "decoder"), pairs, indirect=["decoder"], scope="session")
+    metafunc.fixturenames.extend(("decoder_name", "decoder"))
+    metafunc.parametrize(("cluster_kind", "decoder_name"), pairs, indirect=["decoder_name"], scope="session")
 
 
 def _on_apache(definition: pytest.Item) -> bool:
@@ -69,9 +69,17 @@ def _on_apache(definition: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def decoder(request: pytest.FixtureRequest) -> Iterator[Decoder]:
-    """The decoder of consumers of this process; see the mark ``twins``. Brokers and other processes keep theirs."""
-    chosen = decoder_named(request.param)
+def decoder_name(request: pytest.FixtureRequest) -> str:
+    """The name of the decoder that a test marked ``twins`` runs on."""
+    return str(request.param)
+
+
+@pytest.fixture
+def decoder(decoder_name: str) -> Iterator[Decoder]:
+    """The decoder of consumers of this process, for one test marked ``twins``; brokers and other processes keep
+    theirs.
+    """
+    chosen = decoder_named(decoder_name)
     if chosen is None:
         pytest.skip("the compiled decoder was not built")
     names = [each.name for each in pkgutil.walk_packages(pyconsumer.consumer.__path__, "pyconsumer.consumer.")]
