@@ -97,7 +97,7 @@ class TestLogs:
         brokers.advance(5.0)
         assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 2]
         in_the_way.unlink()
-        brokers.advance(1.0)
+        brokers.advance(2.0)
         assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 1, 2]
         for index in range(3):
             brokers.leader("t", index).append(batch(b"a"))
@@ -140,7 +140,7 @@ class TestLogs:
             brokers.controller.create_topic("t", 1, 3)
             brokers.advance(3.0)
             assert not any(tp.topic == "t" for tp in brokers.alive[0].partitions)
-        brokers.advance(1.0)
+        brokers.advance(4.0)
         assert [len(records_of(brokers.replica(node).log)) for node in range(3)] == [0, 0, 0]
 
 
