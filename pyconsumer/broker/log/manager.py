@@ -258,9 +258,12 @@ class LogManager:
         return found
 
     def flush_due(self) -> None:
-        """Force logs to disk whose ``flush.ms`` has passed."""
-        for log in self.logs.values():
-            log.flush_if_due()
+        """Force logs to disk whose ``flush.ms`` has passed. One that fails is tried again the next time."""
+        for tp, log in self.logs.items():
+            try:
+                log.flush_if_due()
+            except OSError as error:
+                _log.error("cannot force %s in %s to disk: %s", tp, self.folder, error)
 
     def expire_producers(self, expiration_ms: int) -> None:
         """Forget idle producers."""
