@@ -1,7 +1,7 @@
-"""The storage of a log: files in a folder, or memory. Both behave the same, so nothing else knows which.
+"""The storage of a log: files in a folder, or memory. Both behave the same, so no other module knows which it is.
 
-A :class:`DataFile` is only ever appended to at its end, read anywhere and cut. Small text files (checkpoints) are
-replaced as a whole: written beside, forced to disk, renamed.
+A :class:`DataFile` is appended to, read at any position and truncated. Small text files (checkpoints) are replaced as a
+whole: the new content is written to a ``.tmp`` file, forced to disk, and renamed.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ class _DiskFile:
 
 
 class FileStorage:
-    """Files in ``folder``, which is created."""
+    """Files in ``folder``, which is created if it does not exist."""
 
     durable = True
 
@@ -291,7 +291,7 @@ class _MemoryFile:
 
 
 class MemoryStorage:
-    """No files at all: what is in it ends with the process."""
+    """Memory instead of files; nothing survives the process."""
 
     durable = False
 
