@@ -31,8 +31,9 @@ __all__ = ["Broker", "Endpoints"]
 
 _log = logging.getLogger(__name__)
 
-#: Pause before logs that could not be opened are tried again.
-_RETRY_S: Final = 1.0
+#: Pauses before a topic's logs that could not be opened are tried again: the first one, doubled up to the longest.
+_FIRST_RETRY_S: Final = 1.0
+_LONGEST_RETRY_S: Final = 60.0
 
 #: Addresses of all brokers that are alive, by listener name.
 Endpoints = Callable[[str], list[BrokerMetadata]]
@@ -96,7 +97,7 @@ class Broker:
         )
         self._peers = peers
         self._partition_counts: dict[str, int] = {}
-        self._behind: set[str] = set()  # topics of which not all logs could be opened
+        self._behind: set[str] = set()  # topics of which not all logs could be opened; each has a timer
         self._wanted_isrs: dict[TopicPartition, IsrChange] = {}
         self._producer_ids = iter(range(0))
 
@@ -153,21 +154,27 @@ class Broker:
     # --- partitions
 
     def _on_change(self, name: str) -> Iterator[None]:
-        """The controller has changed a topic. What a disk refuses (it may be full for a while) is tried again."""
+        """Apply what the controller has changed. What a disk refuses (it may be full for a while) is tried again."""
         try:
             yield from self._applying(name)
         except (OSError, KafkaError) as error:
-            _log.error("node %d: a log of the topic %s cannot be opened yet: %s", self.node_id, name, error)
-            if not self._behind:
-                self.timer.schedule(self.clock.now() + _RETRY_S, self._catch_up)
-            self._behind.add(name)
+            if name not in self._behind:
+                self._behind.add(name)
+                self._retry_later(name, _FIRST_RETRY_S, error)
 
-    def _catch_up(self) -> None:
-        behind, self._behind = self._behind, set()
-        if self._on_change in self.controller.on_change:  # it has not ended in the meantime
-            for name in behind:
-                for _ in self._on_change(name):
-                    pass
+    def _retry_later(self, name: str, pause_s: float, error: OSError | KafkaError) -> None:
+        _log.error("node %d: the topic %s is tried again in %g s: %s", self.node_id, name, pause_s, error)
+        self.timer.schedule(self.clock.now() + pause_s, lambda: self._retry(name, pause_s))
+
+    def _retry(self, name: str, pause_s: float) -> None:
+        if self._on_change not in self.controller.on_change:
+            return  # this broker has ended
+        try:
+            self.apply_topic(name)
+        except (OSError, KafkaError) as error:
+            self._retry_later(name, min(2 * pause_s, _LONGEST_RETRY_S), error)
+        else:
+            self._behind.discard(name)
 
     def apply_topic(self, name: str) -> None:
         """Bring this node's replicas of a topic in line with what the controller says.

@@ -1,8 +1,8 @@
-"""One client's connection: bytes in, requests to handlers, answers out in the order of the requests.
+"""One client's connection: it reads frames, passes requests to handlers, and sends the answers in the same order.
 
-As in Kafka, one request of a connection is served at a time; the ones behind it wait. Reading continues in the
-meantime, up to a bound, so that a client that goes away is noticed while its request waits. What is written is never
-copied: record sets go from the log's read to ``sendmsg``.
+As in Kafka, one request of a connection is served at a time; later ones wait. Reading continues while they wait, up to
+a bound, so that a client that disconnects is noticed. Record sets are not copied: the bytes read from the log are those
+that ``sendmsg`` gets.
 
 A frame is read into a buffer of its own, so that a batch in it can be patched in place and written to the log.
 """

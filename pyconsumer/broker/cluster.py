@@ -1,8 +1,8 @@
 """The embedded cluster as its users see it: started and stopped from a program or a test.
 
-It runs in a child process, so that it can be killed like a real one and takes no time from the program's own
-interpreter; in a thread for tests that want neither. The child ends when the pipe from its parent closes, so it never
-outlives it.
+It runs in a child process, so that it can be killed like a real one and does not compete with the program for the
+interpreter lock; tests that need neither run it in a thread. The child ends when the pipe from its parent closes, so it
+never outlives the parent.
 """
 
 from __future__ import annotations

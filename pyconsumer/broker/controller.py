@@ -1,10 +1,10 @@
 """The state of the cluster: topics, leaders of partitions, settings, blocks of producer ids.
 
-A change is in the cluster's files (:mod:`.cluster_file`) before it is answered or any broker acts on it. If that fails,
-nothing has changed, and the ``OSError`` goes to whoever wanted it.
+A change is written to the cluster's files (:mod:`.cluster_file`) before it is answered or any broker acts on it. If the
+write fails, nothing has changed, and the caller gets the ``OSError``.
 
-Deleted topics are remembered by id until each node that had replicas has removed them: a node removes a folder only of
-a topic that is known to be deleted, also after a crash or while it was down.
+Deleted topics are remembered by id until every node with a replica has removed its folder. A node that crashed or was
+down learns from this which of its folders it may remove: only those of topics that are known to be deleted.
 
 Rules and errors are those of Apache Kafka's controller.
 """
@@ -85,8 +85,8 @@ class Controller:
         names: of topics by id.
         brokers: node ids that are alive; ``registered``: all that the cluster has.
         on_change: called with a topic's name after it was created, changed or deleted; each may return its work as
-            steps, between which other calls may come. What one of them raises is logged: the others, and who wanted
-            the change, have nothing to do with it.
+            steps, between which other calls may run. What one of them raises is logged; it reaches neither the others
+            nor the caller who made the change.
         on_broker_config: called after settings of brokers were changed; likewise.
     """
 

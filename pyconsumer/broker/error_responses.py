@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
+from pathlib import Path
 from typing import Any
 
 from pyconsumer.errors import BrokerResponseError, KafkaStorageError, UnknownServerError
@@ -11,7 +13,9 @@ from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.primitives import Struct, WireType
 from pyconsumer.protocol.schema import Message
 
-__all__ = ["code_and_text", "error_answer"]
+__all__ = ["code_and_text", "error_answer", "storage_error"]
+
+_log = logging.getLogger(__name__)
 
 #: Where a request's list has another name than the response's, by the response's message and field.
 _SOURCES = {
@@ -57,6 +61,19 @@ def code_and_text(error: BaseException) -> tuple[int, str | None]:
     if isinstance(error, OSError):
         return KafkaStorageError.errno, f"The broker cannot write or read its files: {error.strerror or error}"
     return UnknownServerError.errno, "The broker has failed to serve this request; its log says why."
+
+
+def storage_error(action: str, topic: str, partition: int, folder: Path | None, error: OSError) -> KafkaStorageError:
+    """Log that the disk refused to read or write a partition, and return the error for the client.
+
+    The log line names the folder, the file and the operating system's error; the client's text names no path.
+
+    Args:
+        action: what failed, for instance ``"append to"``.
+        folder: the broker's data.
+    """
+    _log.error("cannot %s %s-%d in %s: %s", action, topic, partition, folder, error)
+    return KafkaStorageError(f"the broker cannot {action} {topic}-{partition}: its disk refused; its log says why")
 
 
 def error_answer(request: Message, version: int, error_code: int) -> Message:

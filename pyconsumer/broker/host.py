@@ -1,7 +1,7 @@
 """A whole cluster in one asyncio loop: the controller, the brokers, their sockets, and the work done from time to time.
 
-Everything here runs in the loop's thread. Whoever wants something from outside (:mod:`.cluster`, by a pipe or from
-another thread) names a command, see :meth:`ClusterHost.command`.
+Everything here runs in the loop's thread. Callers outside it (:mod:`.cluster`, through a pipe or from another thread)
+send a command by name, see :meth:`ClusterHost.command`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ClusterHost:
     """Runs a cluster in ``loop``, in whose thread all methods are called.
 
     Args:
-        held: per broker, sockets that hold its ports; they are the host's from now on.
+        held: per broker, sockets that hold its ports; the host takes them over and closes them.
     """
 
     def __init__(

@@ -1,18 +1,19 @@
-"""One replica of a partition on one broker: its log, who leads it, what of it may be read and what is acknowledged.
+"""One replica of a partition on one broker: its log, its leader, and how far it may be read and acknowledged.
 
 Rules:
 
-1. The leader appends; followers copy its log, batch by batch, and it learns how far they are from what they ask for
-   next.
+1. The leader appends; followers copy its log, batch by batch. The offset that a follower fetches next is also its
+   report to the leader: everything before it has been copied.
 2. The high watermark of the leader is the least log end offset of the replicas in sync (ISR), and never falls. It
    stands still while fewer replicas are in sync than ``min.insync.replicas`` demands (or than there are, if that is
-   less). A follower's is the leader's, as far as its own log goes. Consumers read up to it.
+   less). A follower takes over the leader's, but never beyond the end of its own log. Consumers read up to it.
 3. A record sent with ``acks=all`` is acknowledged when the high watermark has passed it, in the leader epoch in which
    it was appended.
 4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began;
-   it leaves when it has not caught up for ``replica.lag.time.max.ms``. The controller decides; nothing counts before.
-5. An election begins an epoch at the new leader's log end offset. A follower whose log diverges from that cuts its own
-   back to where they part before it copies on (KIP-101, KIP-279, KIP-595).
+   it leaves when it has not caught up for ``replica.lag.time.max.ms``. Neither takes effect before the controller has
+   stored it.
+5. An election begins an epoch at the new leader's log end offset. A follower whose log diverges from the leader's
+   truncates it to the point of divergence before it copies more (KIP-101, KIP-279, KIP-595).
 
 Nothing here opens a socket or reads a clock: times are arguments.
 """
@@ -78,8 +79,8 @@ class FollowerProgress:
 class ReplicaRead(NamedTuple):
     """A leader's response to a follower: batches, and the bounds of its log.
 
-    ``diverging``: an epoch and the offset where it ends; the follower's log diverges from the leader's, and it has to
-    cut its own before it asks again. Nothing else counts then.
+    ``diverging``: an epoch and its end offset in the leader's log, if the follower's log diverges from that. The
+    follower must truncate its log before it fetches again, and the other fields have no meaning.
     """
 
     records: bytes = b""

@@ -1,8 +1,8 @@
 """Replication: a broker's followers fetch from their leaders, append what they get, and fetch again.
 
-Nobody looks again and again: a leader wakes its followers when it has something new, and then they fetch until they
-have it all. All of a broker's partitions take turns, in pieces, so that a broker that comes back with much to catch up
-on does not keep the others from serving clients.
+Followers do not poll: a leader wakes them when it has something new, and they fetch until they have everything. All
+partitions of a broker take turns, a piece at a time, so that a broker that returns with much to catch up on does not
+delay the others' clients.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class ReplicaFetcher:
         peer: the broker with a node id, None if it is not alive.
         call_soon: runs a call after the current one.
         max_bytes: most bytes of one partition at a time (``replica.fetch.max.bytes``).
-        write_log_starts: called when logs begin later than before, as their leaders' do: what was deleted must not come
-            back after a crash.
+        write_log_starts: called after log start offsets have moved to those of the leaders. It stores them, so that
+            deleted records do not come back after a crash.
     """
 
     def __init__(

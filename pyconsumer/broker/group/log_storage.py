@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -23,6 +24,8 @@ from pyconsumer.errors import (
 from pyconsumer.protocol.records import BatchBuilder
 
 __all__ = ["LogGroupStorage"]
+
+_log = logging.getLogger(__name__)
 
 
 class LocalBroker(Protocol):
@@ -77,7 +80,8 @@ class LogGroupStorage:
             result = found.append(bytearray(batch), from_client=False)
         except BrokerResponseError as error:
             return Deferred.of(StoreResult(error.errno))
-        except OSError:
+        except OSError as error:
+            _log.error("cannot append to %s-%d: %s", OFFSETS_TOPIC, partition, error)
             return Deferred.of(StoreResult(KafkaStorageError.errno))
         appended = AppendProgress(found, result.last_offset + 1, found.leader_epoch)
         outcome = appended.outcome

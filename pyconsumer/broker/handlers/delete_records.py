@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.controller import INTERNAL_TOPICS
-from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.error_responses import storage_error
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedStart
 from pyconsumer.errors import (
@@ -77,7 +77,9 @@ def _delete(
             raise OffsetOutOfRangeError(f"offset {offset} is not in {topic}-{wanted.partition_index}")
         partition.start_at(offset)
         starts.append((partition, offset))
-    except (BrokerResponseError, OSError) as error:
-        code, _ = code_and_text(error)
-        return DeleteRecordsPartitionResult(wanted.partition_index, -1, code)
+    except BrokerResponseError as error:
+        return DeleteRecordsPartitionResult(wanted.partition_index, -1, error.errno)
+    except OSError as error:
+        refused = storage_error("delete records of", topic, wanted.partition_index, broker.logs.folder, error)
+        return DeleteRecordsPartitionResult(wanted.partition_index, -1, refused.errno)
     return DeleteRecordsPartitionResult(wanted.partition_index, partition.log.log_start_offset, 0)

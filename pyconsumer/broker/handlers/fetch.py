@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.error_responses import storage_error
 from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
-from pyconsumer.errors import (
-    BrokerResponseError,
-    KafkaStorageError,
-    UnknownTopicIdError,
-)
+from pyconsumer.errors import BrokerResponseError, UnknownTopicIdError
 from pyconsumer.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -124,7 +121,8 @@ def _read_partition(
         return _failed(broker, name, wanted, error, version)
     except OSError as error:
         read.complete = True
-        return _failed(broker, name, wanted, KafkaStorageError(str(error)), version)
+        refused = storage_error("read", name or "", wanted.partition, broker.logs.folder, error)
+        return _failed(broker, name, wanted, refused, version)
     if not records and wanted.fetch_offset < end:
         if not read.complete and not partition.log.is_readable(wanted.fetch_offset, end):
             # A damaged file: as in Java the fetch is held, or the client would ask again at once, without end. What is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.error_responses import storage_error
 from pyconsumer.broker.partition import Partition
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -60,9 +60,11 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
             except OffsetNotAvailableError:
                 code = OffsetNotAvailableError.errno if context.api_version >= 5 else LeaderNotAvailableError.errno
                 answers.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
-            except (BrokerResponseError, OSError) as error:
-                code, _ = code_and_text(error)
-                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, code))
+            except BrokerResponseError as error:
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, error.errno))
+            except OSError as error:
+                refused = storage_error("read", topic.name, wanted.partition_index, broker.logs.folder, error)
+                answers.append(ListOffsetsPartitionResponse(wanted.partition_index, refused.errno))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return ListOffsetsResponse(topics=topics)
 

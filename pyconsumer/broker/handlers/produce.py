@@ -7,7 +7,7 @@ import logging
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.controller import INTERNAL_TOPICS
-from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.error_responses import code_and_text, storage_error
 from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
 from pyconsumer.errors import (
@@ -15,7 +15,6 @@ from pyconsumer.errors import (
     InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTopicError,
-    KafkaStorageError,
     UnknownTopicIdError,
     UnsupportedCompressionTypeError,
     UnsupportedVersionError,
@@ -118,8 +117,8 @@ def _append(
     except BrokerResponseError as error:
         return _failed(data.index, error, topic, broker, context.api_version), None
     except OSError as error:
-        _log.error("cannot write to %s-%d: %s", topic, data.index, error)
-        return _failed(data.index, KafkaStorageError(str(error)), topic, broker, context.api_version), None
+        refused = storage_error("append to", topic, data.index, broker.logs.folder, error)
+        return _failed(data.index, refused, topic, broker, context.api_version), None
     answer = PartitionProduceResponse(
         data.index, 0, result.first_offset, result.log_append_time_ms, partition.log.log_start_offset
     )

@@ -1,6 +1,6 @@
 """The log of one partition: record batches in segments, their indexes, and what recovery needs.
 
-Nothing here knows a request, a socket or an event loop. Batches are stored as they were received; only their place
-(base offset, leader epoch, and the timestamp where the topic says so) is written into them. Files are those of Apache
-Kafka, so that its ``DumpLogSegments`` reads them.
+Nothing here knows a request, a socket or an event loop. Batches are stored as they were received, except for the base
+offset, the leader epoch and, with ``message.timestamp.type=LogAppendTime``, the timestamp. Files have Apache Kafka's
+formats, so that its ``DumpLogSegments`` reads them.
 """

@@ -17,10 +17,10 @@ _EPOCHS_FILE = "leader-epoch-checkpoint"
 
 
 class LeaderEpochs:
-    """Which leader epoch began at which offset, kept in ``leader-epoch-checkpoint`` (KIP-101).
+    """The leader epochs of a log and their start offsets, kept in ``leader-epoch-checkpoint`` (KIP-101).
 
-    An epoch is entered when its first batch is appended. That the file cannot be written then keeps nobody from going
-    on: :meth:`write` is called before anything relies on it.
+    An epoch is entered when its first batch is appended. If the file cannot be written at that moment, the append
+    succeeds all the same: :meth:`write` is called again before anything relies on the file.
     """
 
     def __init__(self, storage: Storage) -> None:

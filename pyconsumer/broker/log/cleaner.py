@@ -1,15 +1,16 @@
-"""Compaction: of each key only the last record stays (KIP-58, KIP-354, KIP-534 for tombstones).
+"""Compaction: only the last record of each key stays (KIP-58, KIP-354, KIP-534 for tombstones).
 
-Only closed segments are touched. The part behind the last compaction is dirty; it is compacted when it is large enough
-against the rest. Batches are rewritten record by record, each record's bytes as they are: what this module does not
-know (record types of a newer version, for example) survives. Base and last offset of a batch stay, so offsets do too.
-A log with a batch that cannot be read is left as it is, until it is cut back or the broker starts again.
+Only closed segments are touched. What was written since the last compaction is dirty; a log is compacted when the dirty
+share of its bytes is large enough (``min.cleanable.dirty.ratio``). Batches are rewritten record by record, and the
+bytes of a record are copied unchanged, so record types of a newer version survive. A batch keeps its base offset and
+last offset, and its records keep theirs. A log with a batch that cannot be read is left as it is, until it is truncated
+or the broker starts again.
 
 A tombstone stays until ``delete.retention.ms`` after the compaction that first saw it, so that readers notice it; the
-batch carries that time.
+batch carries the time when it may go.
 
-Transactions: what was aborted goes, and never counts as the last record of its key. What is committed counts from its
-marker on, so compaction ends where the oldest open transaction begins. Markers stay.
+Transactions: aborted records are removed, and never count as the last record of their key. Committed records count from
+their marker on, so compaction ends where the oldest open transaction begins. Markers stay.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ _RECORD_COUNT: Final = 57
 class _Progress:
     """The compacted part of a log, valid until the log is truncated.
 
-    ``stuck``: it could not be compacted last time, and must not hold others up. ``unreadable``: it cannot be at all.
+    ``stuck``: the last compaction failed or made no progress, so other logs go first. ``unreadable``: a batch is
+    damaged, so the log is left alone.
     """
 
     cuts: int
@@ -80,7 +82,7 @@ class LogCleaner:
     """Compacts the logs of a broker, the dirtiest first, in small steps between which requests are served.
 
     Args:
-        elsewhere: forces files to disk in another thread; without it that is done in a step.
+        elsewhere: forces files to disk in another thread; without it a step does so itself.
     """
 
     def __init__(self, clock: Clock, elsewhere: Elsewhere | None = None) -> None:

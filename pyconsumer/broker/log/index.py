@@ -5,9 +5,9 @@
 * Time index, 12 bytes an entry: i64 timestamp in ms, i32 relative offset. It says: every record with a greater
   timestamp lies after that offset. Timestamps rise strictly.
 
-Entries live in memory as arrays; the file is written in large pieces and at the latest when the segment is flushed or
-closed. An index can always be rebuilt from its segment, so a lost tail costs nothing but that. Until it is flushed or
-closed no file that cannot be written hurts: the data of an entry is in the log, or cut off from it, already.
+Entries live in memory as arrays; the file is written in large pieces, and at the latest when the segment is flushed or
+closed. An index can always be rebuilt from its segment, so losing its tail costs only that work. For the same reason an
+index file that cannot be written is an error only when the segment is flushed or closed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""All logs of one broker: their folders, checkpoints, and the work that is done from time to time.
+"""All logs of one broker: their folders, checkpoints and periodic tasks.
 
 A broker's folder holds one folder for each partition (``topic-0``), the checkpoint files of Kafka, and after a stop in
 good order the marker ``.kafka_cleanshutdown``, which is removed at the next start.
 
-The checkpoints know partitions by name. What they say of an earlier topic must not be taken for a later one of the same
-name: it is struck out of them when the folder goes, and at the latest before there is a new one.
+The checkpoints name partitions without topic ids. An entry of a deleted topic must not be applied to a later topic of
+the same name, so it is removed with the partition's folder, and at the latest before a new folder is made.
 """
 
 from __future__ import annotations
@@ -258,9 +258,12 @@ class LogManager:
         return found
 
     def flush_due(self) -> None:
-        """Force logs to disk whose ``flush.ms`` has passed."""
-        for log in self.logs.values():
-            log.flush_if_due()
+        """Force logs to disk whose ``flush.ms`` has passed. One that fails is tried again the next time."""
+        for tp, log in self.logs.items():
+            try:
+                log.flush_if_due()
+            except OSError as error:
+                _log.error("cannot force %s in %s to disk: %s", tp, self.folder, error)
 
     def expire_producers(self, expiration_ms: int) -> None:
         """Forget idle producers."""

@@ -1,7 +1,8 @@
-"""The log of one partition: what may be appended, what a reader gets, when segments begin and when they go.
+"""The log of one partition: appends, reads, and the beginning and removal of segments.
 
-The high watermark is not known here: it belongs to the partition's replicas. Callers say up to which offset may be read
-or deleted. Single-threaded; only the calls returned by :meth:`PartitionLog.flushers` may run elsewhere.
+The high watermark is not known here: it belongs to the partition's replicas. Callers pass the offset up to which the
+log may be read or deleted. Single-threaded; only the calls returned by :meth:`PartitionLog.flushers` may run in other
+threads.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _OFFSET_INDEX_ENTRY = 8
 class AppendResult(NamedTuple):
     """The place of appended batches: offsets of the first and last record, log append time in ms (-1 with CreateTime).
 
-    ``duplicate``: nothing was stored, the answer is that of the original (KIP-98). ``size_bytes`` is what was stored.
+    ``duplicate``: nothing was stored, and the fields are those of the original batch (KIP-98). ``size_bytes``: bytes
+    that were stored.
     """
 
     first_offset: int
@@ -60,8 +62,8 @@ class PartitionLog:
         config: the topic's settings; may be replaced at any time.
         log_start_offset: first offset that readers may see.
         recovery_point: everything before it is on disk for certain.
-        cuts: how often it was cut back.
-        producers, epochs: what the batches say of idempotent producers and of leader epochs.
+        cuts: number of truncations so far.
+        producers, epochs: the state of idempotent producers, and the leader epochs, as found in the batches.
     """
 
     def __init__(

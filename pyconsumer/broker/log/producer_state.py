@@ -1,20 +1,18 @@
-"""The state of idempotent producers in a log, by which a batch that is sent twice is stored once (KIP-98).
+"""The state of idempotent producers in a log: with it, a batch that is sent twice is stored once (KIP-98).
 
 Rules, per producer id and partition:
 
 1. A batch with an epoch below the known one is refused: INVALID_PRODUCER_EPOCH.
-2. A batch of the known epoch that has exactly the first and last sequence of one of the last five is a duplicate: it is
-   not stored, and is answered with what the original was given.
+2. A batch of the known epoch whose first and last sequence equal those of one of the last five batches is a duplicate:
+   it is not stored, and is answered with the offset and timestamp of the original.
 3. A batch of a new epoch must begin with sequence 0.
 4. Else its first sequence must follow the last one (after 2147483647 comes 0). Anything else is refused:
    OUT_OF_ORDER_SEQUENCE_NUMBER.
-5. Of a producer that is not known, anything is accepted: what was known may have expired (KIP-360).
+5. From an unknown producer any sequence is accepted: its state may have expired (KIP-360).
 
 The state is derived from the log: it is written as a snapshot when a segment begins and when the log is closed, and
 rebuilt from the batches after the last snapshot. Snapshots have Kafka's format and hold the last batch of each
 producer; the four before it are found again in the log's tail.
-
-After a start or a truncation the state is rebuilt from a snapshot and the batches after it (:func:`load_producers`).
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerEntry:
-    """One producer id: its epoch, its last batches (oldest first) and when it was last heard of, in ms."""
+    """One producer id: its epoch, its last batches (oldest first) and the time of its last batch, in ms."""
 
     __slots__ = ("batches", "coordinator_epoch", "current_txn_first_offset", "epoch", "last_timestamp", "producer_id")
 
@@ -121,7 +119,7 @@ class ProducerEntry:
 
 
 class ProducerState:
-    """The producers of one partition. ``next_offset`` is the end of the log as far as it was taken in."""
+    """The producers of one partition, from the batches before ``next_offset``."""
 
     def __init__(self) -> None:
         self._entries: dict[int, ProducerEntry] = {}

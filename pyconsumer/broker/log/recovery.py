@@ -1,12 +1,12 @@
 """Opening a log: from nothing, after a clean stop, or after a crash.
 
-After a crash nothing behind the recovery point is trusted. Batches there are read one by one, with their checksums; at
-the first that is incomplete or damaged the log ends, and what follows is cut off. Everything that was acknowledged had
-been passed to the system before, so a crash of the process loses none of it. Indexes, leader epochs and the producers'
-state are made again from the batches.
+After a crash nothing after the recovery point is trusted. Batches there are read one by one, and their checksums are
+verified; the log is truncated at the first that is incomplete or damaged. Batches are written to their file before they
+are acknowledged, so a crash of the process alone loses none. Indexes, leader epochs and the producers' state are
+rebuilt from the batches.
 
-Files that an interrupted compaction left: ``.cleaned`` is incomplete and goes, ``.swap`` is complete and takes its
-place.
+Files that an interrupted compaction left: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces
+the segments that it was made from.
 """
 
 from __future__ import annotations

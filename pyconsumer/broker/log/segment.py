@@ -1,7 +1,7 @@
 """One segment: a file of record batches in the order of their offsets, and its two indexes.
 
-A segment knows where batches lie; which batches may be appended, and up to where a reader may see them, is decided by
-:class:`~pyconsumer.broker.log.partition_log.PartitionLog`.
+A segment knows the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` decides which
+batches may be appended, and up to which offset readers may see them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Segment:
     Attributes:
         next_offset: the offset after the last batch.
         max_timestamp: greatest timestamp in ms, -1 without any; ``max_timestamp_offset``: last offset of its batch.
-            Batches of which compaction has left no record don't count.
-        created_ms: wall time of the first append, which ``segment.ms`` counts from where records have no timestamp.
-        first_timestamp: max timestamp of the first batch, -1 if empty: a segment's age is counted from it.
+            Batches that compaction has emptied don't count.
+        created_ms: wall time of the first append. ``segment.ms`` counts from it if records have no timestamp.
+        first_timestamp: max timestamp of the first batch, -1 if empty. ``segment.ms`` counts from it otherwise.
     """
 
     def __init__(

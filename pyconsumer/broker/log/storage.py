@@ -1,7 +1,7 @@
-"""The storage of a log: files in a folder, or memory. Both behave the same, so nothing else knows which.
+"""The storage of a log: files in a folder, or memory. Both behave the same, so no other module knows which it is.
 
-A :class:`DataFile` is only ever appended to at its end, read anywhere and cut. Small text files (checkpoints) are
-replaced as a whole: written beside, forced to disk, renamed.
+A :class:`DataFile` is appended to, read at any position and truncated. Small text files (checkpoints) are replaced as a
+whole: the new content is written to a ``.tmp`` file, forced to disk, and renamed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_BUFFERS = 512  # below IOV_MAX everywhere
 
 
 class DataFile(Protocol):
-    """A file that grows at its end. ``size`` is its length in bytes."""
+    """A file that grows at its end. ``size`` is its length in bytes. An ``OSError`` of a method names the file."""
 
     size: int
 
@@ -124,7 +124,7 @@ def append_line(path: Path, line: bytes, size: int) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Let an ``OSError`` name a file: those of ``write`` and ``fsync`` name none."""
+    """Add the file's path to an ``OSError``: those of calls on descriptors, such as ``fsync``, name none."""
     try:
         yield
     except OSError as error:
@@ -143,9 +143,10 @@ def sync_folder(folder: Path) -> None:
 
 
 class _DiskFile:
-    __slots__ = ("_descriptor", "size")
+    __slots__ = ("_descriptor", "_path", "size")
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self.size = os.fstat(self._descriptor).st_size
 
@@ -164,8 +165,9 @@ class _DiskFile:
                 self.size += total
         except OSError:
             self.size = before
-            os.ftruncate(self._descriptor, before)
-            raise
+            with _naming(self._path):
+                os.ftruncate(self._descriptor, before)
+                raise
 
     def _write_at(self, buffer: Buffer, position: int) -> None:
         written = os.pwrite(self._descriptor, buffer, position)
@@ -176,6 +178,13 @@ class _DiskFile:
         size = min(size, self.size - position)
         if size <= 0:
             return b""
+        try:
+            return self._read_at(position, size)
+        except OSError:
+            with _naming(self._path):
+                raise
+
+    def _read_at(self, position: int, size: int) -> bytes:
         data = os.pread(self._descriptor, size, position)
         if len(data) == size:
             return data
@@ -188,18 +197,23 @@ class _DiskFile:
         return b"".join(parts)
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._descriptor, size)
+        with _naming(self._path):
+            os.ftruncate(self._descriptor, size)
         self.size = size
 
     def flush(self) -> None:
-        os.fsync(self._descriptor)
+        with _naming(self._path):
+            os.fsync(self._descriptor)
 
     def flusher(self) -> Callable[[], None]:
-        descriptor = os.dup(self._descriptor)
+        path = self._path
+        with _naming(path):
+            descriptor = os.dup(self._descriptor)
 
         def flush() -> None:
             try:
-                os.fsync(descriptor)
+                with _naming(path):
+                    os.fsync(descriptor)
             finally:
                 os.close(descriptor)
 
@@ -212,7 +226,7 @@ class _DiskFile:
 
 
 class FileStorage:
-    """Files in ``folder``, which is created."""
+    """Files in ``folder``, which is created if it does not exist."""
 
     durable = True
 
@@ -277,7 +291,7 @@ class _MemoryFile:
 
 
 class MemoryStorage:
-    """No files at all: what is in it ends with the process."""
+    """Memory instead of files; nothing survives the process."""
 
     durable = False
 

@@ -1,8 +1,8 @@
-"""Validation of a batch before it is appended, and the offsets that are then written into it.
+"""Validation of a batch before it is appended, and the assignment of its offsets.
 
-As by Java's ``LogValidator`` the records inside a client's batch are checked too, decompressed if need be. The broker
-setting ``pyconsumer.validate.records`` turns that off; then only keys on a compacted topic and a bound for old
-timestamps make it look at records. Errors carry Kafka's codes; their text goes to the producer.
+As in Java's ``LogValidator`` the records inside a client's batch are checked too, and decompressed for that. With
+``pyconsumer.validate.records=false`` records are read only on a compacted topic, to check that they have keys, and on a
+topic with a bound for old timestamps. Errors carry Kafka's codes; their text goes to the producer.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def pieces(batch: Buffer, base_offset: int, *, with_keys: bool, check_crc: bool)
 
 
 class _RefusedRecordsError(BrokerResponseError):
-    """Mixed into an error: what is wrong with which record.
+    """Base of errors that list the records at fault.
 
     Attributes:
-        record_errors: index in the batch and text, for the answer to the producer (KIP-467).
+        record_errors: index in the batch and reason of each, for the answer to the producer (KIP-467).
     """
 
     record_errors: list[tuple[int, str]]

@@ -134,3 +134,30 @@ def test_a_log_that_cannot_be_opened_is_offline_and_the_others_start(
     brokers.advance(2.0)
     broker.partition("t", 0).append(batch(b"b"))
     brokers.stop()
+
+
+def test_a_log_that_cannot_be_opened_is_tried_after_pauses_that_grow(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    brokers = Brokers(tmp_path, 1)
+    brokers.controller.create_topic("t", 1)
+    brokers.kill(0)
+    folder = tmp_path / "broker-0" / "t-0"
+    folder.rename(tmp_path / "saved")
+    folder.write_bytes(b"")
+    broker = brokers.restart(0)
+    tried_at = []
+    for second in range(1, 250):
+        caplog.clear()
+        brokers.advance(1.0)
+        if any("t-0 is offline" in record.getMessage() for record in caplog.records):
+            tried_at.append(second)
+    assert tried_at == [1, 3, 7, 15, 31, 63, 123, 183, 243]
+    folder.unlink()
+    (tmp_path / "saved").rename(folder)
+    brokers.advance(60.0)
+    broker.partition("t", 0).append(batch(b"a"))
+    caplog.clear()
+    brokers.advance(200.0)  # nothing is left to be tried
+    assert not caplog.records
+    brokers.stop()

@@ -9,20 +9,25 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.cluster_file import ClusterFile
+from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.broker.group.log_storage import LogGroupStorage
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.errors import Errors, InvalidTopicError, KafkaStorageError, TopicAlreadyExistsError
 from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from pyconsumer.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from pyconsumer.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pyconsumer.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from pyconsumer.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.broker.brokers import Brokers
-from tests.unit.broker.support import batch, fill_disk, no_space, records_of
+from tests.unit.broker.support import NOW_MS, batch, fill_disk, no_space, records_of, topic_config
 
 
 @pytest.fixture
@@ -97,7 +102,7 @@ class TestLogs:
         brokers.advance(5.0)
         assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 2]
         in_the_way.unlink()
-        brokers.advance(1.0)
+        brokers.advance(2.0)
         assert sorted(tp.partition for tp in here if tp.topic == "t") == [0, 1, 2]
         for index in range(3):
             brokers.leader("t", index).append(batch(b"a"))
@@ -140,8 +145,86 @@ class TestLogs:
             brokers.controller.create_topic("t", 1, 3)
             brokers.advance(3.0)
             assert not any(tp.topic == "t" for tp in brokers.alive[0].partitions)
-        brokers.advance(1.0)
+        brokers.advance(4.0)
         assert [len(records_of(brokers.replica(node).log)) for node in range(3)] == [0, 0, 0]
+
+
+class TestMessages:
+    """The broker's log names the partition, the file and the system's error; clients learn the partition only."""
+
+    @pytest.fixture
+    def folder(self, brokers: Brokers, tmp_path: Path) -> Path:
+        brokers.controller.create_topic("t", 1, 1)
+        brokers.leader().append(batch(b"a"))
+        return tmp_path / f"broker-{brokers.leader().node_id}"
+
+    @staticmethod
+    def line(folder: Path, action: str) -> str:
+        file = folder / "t-0" / f"{0:020d}.log"
+        return f"cannot {action} t-0 in {folder}: [Errno 28] No space left on device: '{file}'"
+
+    @staticmethod
+    def ask(brokers: Brokers, request: Any, version: int) -> Any:
+        answers = brokers.request(brokers.leader().node_id, request, version)
+        brokers.run()
+        return answers[0]
+
+    def test_produce(
+        self, brokers: Brokers, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"b"))])
+        with monkeypatch.context() as patch:
+            patch.setattr("os.pwrite", no_space)
+            answer = self.ask(brokers, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[data]), 9)
+        part = answer.responses[0].partition_responses[0]
+        assert part.error_code == Errors.KAFKA_STORAGE_ERROR
+        assert part.error_message == "the broker cannot append to t-0: its disk refused; its log says why"
+        assert [record.getMessage() for record in caplog.records] == [self.line(folder, "append to")]
+
+    def test_reads(
+        self, brokers: Brokers, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fetch = FetchTopic("t", partitions=[FetchPartition(0, partition_max_bytes=1000)])
+        find = ListOffsetsTopic("t", [ListOffsetsPartition(0, timestamp=1)])
+        with monkeypatch.context() as patch:
+            patch.setattr("os.pread", no_space)
+            fetched = self.ask(brokers, FetchRequest(max_wait_ms=500, max_bytes=1000, topics=[fetch]), 11)
+            found = self.ask(brokers, ListOffsetsRequest(topics=[find]), 5)
+        assert fetched.responses[0].partitions[0].error_code == Errors.KAFKA_STORAGE_ERROR
+        assert found.topics[0].partitions[0].error_code == Errors.KAFKA_STORAGE_ERROR
+        assert [record.getMessage() for record in caplog.records] == [self.line(folder, "read")] * 2
+
+    def test_a_commit(
+        self, brokers: Brokers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        brokers.controller.ensure_internal(OFFSETS_TOPIC)
+        brokers.run()
+        led = brokers.leader(OFFSETS_TOPIC, 0).node_id
+        with monkeypatch.context() as patch:
+            patch.setattr("os.pwrite", no_space)
+            stored = LogGroupStorage(brokers.alive[led]).append(0, [(b"key", b"value")], NOW_MS)
+        assert stored.value.error_code == Errors.KAFKA_STORAGE_ERROR
+        [record] = caplog.records
+        assert record.getMessage().startswith("cannot append to __consumer_offsets-0: [Errno 28] No space")
+        assert "__consumer_offsets-0/0000" in record.getMessage()
+
+    def test_a_log_that_cannot_be_forced_to_disk_does_not_keep_others_from_it(
+        self, brokers: Brokers, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        brokers.controller.create_topic("u", 1, 3)
+        brokers.leader("u").append(batch(b"a"))
+        brokers.run()
+        logs = brokers.alive[brokers.leader().node_id].logs
+        for log in logs.logs.values():
+            log.config = topic_config(flush_ms=0)
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", no_space)
+            logs.flush_due()
+        first, second = (record.getMessage() for record in caplog.records)
+        assert first == self.line(folder, "force").replace(": [", " to disk: [")
+        assert second.startswith(f"cannot force u-0 in {folder} to disk: ")
+        logs.flush_due()
+        assert [log.recovery_point for log in logs.logs.values()] == [1, 1]
 
 
 class TestOneWriteOfTheClusterFile:
