@@ -1,22 +1,20 @@
-"""The result of a request that may not have come yet.
+"""Futures of requests, and blocking calls written as generators that wait for them.
 
 A :class:`RequestFuture` belongs to one thread. It is completed, and its callbacks run, inside the ``poll`` of the
-client that made it, so there is no lock and no waiting here; who waits is in :mod:`pyconsumer.network.futures`.
+client that made it, so it needs no lock, and it cannot be waited for by itself.
 
-What the generator of a blocking call yields, and the rules for driving it.
+A blocking call (``poll``, ``commit``, ``position``, ``close``) is written once, as a generator (:data:`Steps`) that
+does no I/O and never sleeps. To wait, it yields a :class:`Wait`, and a driver resumes it:
 
-A blocking call (``poll``, ``commit``, ``position``, ``close``) is written once, as a generator that does no I/O and
-never sleeps. Where it has to wait it yields a :class:`Wait`. A driver runs it:
+* with a future: when the future is done or ``until`` has passed, whichever comes first;
+* without one: after anything was received or has failed, or at ``until``. It checks its condition and yields again;
+* possibly earlier than that. It re-reads the state it depends on and yields the same wait again;
+* when the call's deadline has passed and it still wants to wait, with a ``KafkaTimeoutError`` thrown into it; a wakeup
+  is thrown into it as ``WakeupError``. In both cases its ``finally`` blocks run.
 
-* with a future, it is resumed when the future is done or ``until`` has passed, whichever comes first;
-* without one, it is resumed after anything was received or failed, or at ``until``: it looks again and yields again;
-* it may be resumed early. It re-reads the state it depends on and yields the same wait again;
-* when the call's deadline has passed and it still wants to wait, ``KafkaTimeoutError`` is thrown into it; a wakeup is
-  thrown into it as ``WakeupError``. Either way its ``finally`` blocks run.
-
-:func:`drive` does that, given what polls; ``NetworkClient.run`` and ``ConsumerNetworkClient.run`` use it.
-
-A step of a blocking call that continues in the background of others, so that ``poll`` has one wait for everything.
+There are two drivers. :func:`drive` blocks until the call is finished; ``NetworkClient.run`` and
+``ConsumerNetworkClient.run`` use it. :class:`ResumableCall` never blocks: it runs a call as far as possible each time
+it is asked, so that a consumer's ``poll`` can advance several calls and wait once for all of them.
 """
 
 from __future__ import annotations
@@ -27,10 +25,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, RequestCancelledError
 
-__all__ = ["RequestFuture"]
+__all__ = ["RequestFuture", "ResumableCall", "Steps", "Wait", "drive"]
 
 T = TypeVar("T")
-
 S = TypeVar("S")
 
 _PENDING: Any = object()
@@ -192,9 +189,6 @@ class RequestFuture(Generic[T]):
         return "<RequestFuture succeeded>" if self.done else "<RequestFuture pending>"
 
 
-__all__ = ["Steps", "Wait", "drive"]
-
-
 class Wait(NamedTuple):
     """Wait for ``future`` (None: for anything to happen), but not beyond ``until`` (monotonic seconds, or inf)."""
 
@@ -203,7 +197,6 @@ class Wait(NamedTuple):
 
 
 Steps = Generator[Wait, None, T]
-
 """A blocking call as a generator, which returns a T."""
 
 
@@ -248,15 +241,12 @@ def drive(
         return result
 
 
-__all__ = ["ResumableCall"]
-
-
 class ResumableCall(Generic[T]):
-    """Runs a generator of waits a little further each time it is asked, without waiting.
+    """A blocking call that is advanced step by step and never blocks.
 
     Args:
         steps: the generator.
-        deadline: when it fails with ``KafkaTimeoutError`` (monotonic seconds).
+        deadline: time at which it fails with ``KafkaTimeoutError`` (monotonic seconds).
     """
 
     def __init__(self, steps: Steps[T], deadline: float) -> None:
@@ -275,7 +265,7 @@ class ResumableCall(Generic[T]):
         return min(self._deadline, self._wait.until if self._wait is not None else -math.inf)
 
     def advance(self, now: float) -> bool:
-        """Go as far as possible now; whether it is done."""
+        """Run it as far as possible now; return whether it is done."""
         looked = False
         while not self.done:
             wait = self._wait

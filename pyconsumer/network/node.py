@@ -1,8 +1,8 @@
-"""Which node to ask, and when a node may be tried again. Rules only.
+"""A node as a client sees it: its requests, its channel, and its state, from which the least loaded node is chosen.
 
-A node as a client sees it: what is to be sent, what has been sent, the link, and when something is due.
-
-A node has a peer for each of its connections: the main one, and the one to it as coordinator.
+There is one :class:`Node` for each connection to a broker: the main one, and a second one to the broker as coordinator.
+The rules here do no I/O: :mod:`pyconsumer.network.connection_pool` applies them to sockets, and
+:mod:`pyconsumer.network.node_selector` chooses the node for a request that any node can answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,20 @@ from pyconsumer.network.channel import Channel
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.schema import Message
 
-__all__ = ["Candidate", "ConnectionBackoff", "NodeStatus", "least_loaded"]
+__all__ = [
+    "Candidate",
+    "ClientResponse",
+    "ConnectionBackoff",
+    "Node",
+    "NodeStatus",
+    "Request",
+    "RequestBuilder",
+    "RequestTimeoutError",
+    "least_loaded",
+]
+
+RequestBuilder = Callable[[int], Message]
+"""Builds the request for the version that was negotiated."""
 
 
 class ConnectionBackoff:
@@ -109,13 +122,6 @@ def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate |
     return best
 
 
-__all__ = ["ClientResponse", "Node", "Request", "RequestBuilder", "RequestTimeoutError"]
-
-RequestBuilder = Callable[[int], Message]
-
-"""Makes the request for the version that was negotiated."""
-
-
 class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
     """A request was not sent, or not answered, within its timeout; its connection has been closed in the latter case.
 
@@ -179,7 +185,12 @@ class Request:
 
 
 class Node:
-    """See the module's docstring."""
+    """The state of one connection to a node: requests not sent yet, requests in flight, the channel and the backoff.
+
+    Args:
+        connection_key: the key of this connection in the pool; equal to ``node_id`` for the main connection.
+        node_id: the broker's id; negative for a bootstrap address whose id is not known yet.
+    """
 
     __slots__ = (
         "auth_error",
