@@ -1,7 +1,8 @@
-"""One socket and the connection core behind it: looks up, connects, reads, writes.
+"""One socket and the :class:`~pyconsumer.network.connection.Connection` that it serves: connect, read, write.
 
-A link is one attempt to reach a node: it tries the addresses of the node's name in turn, and once a connection stands
-it serves it until it breaks. Its methods raise when it is over; who owns it closes it and decides what comes next.
+A channel is one attempt to reach a node. It waits for the DNS lookup of the node's name, tries the addresses one after
+another, and serves the connection to the first that answers until that connection breaks. A method that finds the
+connection broken raises; the owner then closes the channel and decides whether to make a new one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyconsumer.network.sasl import SaslMechanism
 
-__all__ = ["Channel", "LinkSettings", "LinkStats"]
+__all__ = ["Channel", "ChannelSettings", "ChannelStats"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
 # After an answer of that many bytes the next one is likely to be as large.
@@ -34,13 +35,13 @@ _LARGE = 1 << 16
 # How much the system takes in while nobody reads, at most half of what net.ipv4.tcp_rmem allows; see Channel.take_in.
 _TAKEN_IN = 4 << 20
 _HAS_MARK = sys.platform == "linux"
-# Reads of one link in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
+# Reads of one channel in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
 _MAX_READS = 16
 
 
 @dataclass(slots=True)
-class LinkStats:
-    """Counters of all links of a client."""
+class ChannelStats:
+    """Counters of all channels of a client."""
 
     connections_created: int = 0
     connections_failed: int = 0
@@ -49,7 +50,7 @@ class LinkStats:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkSettings:
+class ChannelSettings:
     """Settings that all channels of a client share. Sizes in bytes, -1 for the system's choice."""
 
     client_id: str = ""
@@ -74,7 +75,13 @@ class Channel:
     """
 
     def __init__(
-        self, address: str, owner: Any, lookup: Lookup, settings: LinkSettings, selector: Selector, stats: LinkStats
+        self,
+        address: str,
+        owner: Any,
+        lookup: Lookup,
+        settings: ChannelSettings,
+        selector: Selector,
+        stats: ChannelStats,
     ) -> None:
         self.address = address
         self.owner = owner

@@ -6,7 +6,7 @@ metadata, notices what is overdue, and runs the callbacks of futures, in this th
 What is not obvious
 * Callbacks run after all sockets of a turn have been served and after everything that broke has been cleaned up. They
   may send, disconnect, and even close the client.
-* A turn looks only at peers that something happened to, and at all of them when the earliest deadline has come: a poll
+* A turn looks only at nodes that something happened to, and at all of them when the earliest deadline has come: a poll
   costs the same with one broker and with a hundred.
 * Nothing is overdue before the sockets have been served: a user who spends a minute between two polls finds the answer
   that came in the meantime, instead of a timeout.
@@ -36,7 +36,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.channel import Channel, LinkSettings, LinkStats
+from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService, Resolver
@@ -104,7 +104,7 @@ class NetworkClient:
         self.clock: Clock = clock or SystemClock()
         self._request_timeout = config.request_timeout_ms / 1000
         sockets: dict[str, Any] = {} if open_socket is None else {"open_socket": open_socket}
-        settings = LinkSettings(
+        settings = ChannelSettings(
             client_id=config.client_id,
             software_version=__version__,
             tls=_tls(config),
@@ -135,7 +135,7 @@ class NetworkClient:
             max_in_flight=max_in_flight,
             canonical_bootstrap=config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
         )
-        self._cluster = NodeSelector(
+        self._nodes = NodeSelector(
             self._pool,
             self._unsent,
             metadata,
@@ -185,7 +185,7 @@ class NetworkClient:
         if self._closed:
             item.future.fail(RequestCancelledError("the client is closed"))
         else:
-            self._pool.enqueue(self._cluster.peer(node, connection), item)
+            self._pool.enqueue(self._nodes.node(node, connection), item)
         return item.future
 
     def send_any(
@@ -308,24 +308,24 @@ class NetworkClient:
         events = self._selector.select(None if timeout == math.inf else timeout)
         now = self.clock.now()
         for key, mask in events:
-            link: Channel | None = key.data
-            if link is None:
+            channel: Channel | None = key.data
+            if channel is None:
                 self._waker.clear()
             else:
-                self._pool.on_event(link, mask, now)
+                self._pool.on_event(channel, mask, now)
 
     def _turn(self, now: float, *, served: bool) -> float:
         """Do what is due; returns when something is due next."""
-        due = self._cluster.turn(now, served=served)
+        due = self._nodes.turn(now, served=served)
         failed = self.stats.connections_failed
         due = min(due, self._pool.turn(now, served=served))
-        # What the cluster waited for may just have failed: it has to look again.
+        # The connection that the node selector waits for may just have failed: let it choose again at once.
         return due if self.stats.connections_failed == failed else now
 
     # -- state -------------------------------------------------------------------------------------------------------
 
     @property
-    def stats(self) -> LinkStats:
+    def stats(self) -> ChannelStats:
         """Counters of all connections."""
         return self._pool.stats
 
@@ -341,19 +341,19 @@ class NetworkClient:
 
     def failures(self) -> str:
         """Return what is known of the nodes that cannot be reached: stage, address and last cause of each."""
-        return self._cluster.failures()
+        return self._nodes.failures()
 
     def least_loaded_node(self) -> int | None:
         """The node that a request which any node can answer would best go to; None if none can be reached now."""
-        peer = self._cluster.best(self.clock.now())
-        return peer.node_id if peer is not None else None
+        node = self._nodes.best(self.clock.now())
+        return node.node_id if node is not None else None
 
     def connect(self, node: int | BrokerMetadata, connection: str = "main") -> None:
         """Begin to connect at the next poll, without a request."""
         self._check_open()
-        peer = self._cluster.peer(node, connection)
-        peer.wanted = True
-        self._pool.mark(peer)
+        state = self._nodes.node(node, connection)
+        state.wanted = True
+        self._pool.mark(state)
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
         """Close a connection; what waits for it fails with KafkaConnectionError at the next poll.
@@ -363,61 +363,61 @@ class NetworkClient:
         if self._closed:
             return
         self._check_open()
-        peer = self._pool.find(node_id, connection)
-        if peer is None:
+        node = self._pool.find(node_id, connection)
+        if node is None:
             return
-        address = peer.link.address if peer.link is not None else ""
-        self._pool.drop_link(peer)
-        peer.wanted = False
+        address = node.link.address if node.link is not None else ""
+        self._pool.drop_channel(node)
+        node.wanted = False
         text = f"connection to {address or f'node {node_id}'} closed: {cause}"
-        self._pool.fail_all(peer, KafkaConnectionError(text, address=address))
+        self._pool.fail_all(node, KafkaConnectionError(text, address=address))
 
     def fail_unsent(self, node_id: int, connection: str, error: KafkaError) -> None:
         """Fail what has not been sent to a node."""
-        peer = self._pool.find(node_id, connection)
-        if peer is not None:
-            self._unsent.fail(peer, error)
+        node = self._pool.find(node_id, connection)
+        if node is not None:
+            self._unsent.fail(node, error)
 
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return how many requests wait for an answer, of one connection or (None) of all."""
         if node_id is None:
-            return sum(len(peer.outstanding) for peer in self._pool.peers.values())
-        peer = self._pool.find(node_id, connection)
-        return len(peer.outstanding) if peer is not None else 0
+            return sum(len(node.outstanding) for node in self._pool.peers.values())
+        node = self._pool.find(node_id, connection)
+        return len(node.outstanding) if node is not None else 0
 
     def unsent(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return how many requests wait to be sent, on one connection or (None) on all, those for any node included."""
         if node_id is None:
             return self._unsent.total(self._pool.peers.values())
-        peer = self._pool.find(node_id, connection)
-        return self._unsent.count(peer) if peer is not None else 0
+        node = self._pool.find(node_id, connection)
+        return self._unsent.count(node) if node is not None else 0
 
     def connection_state(self, node_id: int, connection: str = "main") -> str:
         """``disconnected``, ``backoff``, ``connecting`` (authentication included) or ``ready``."""
-        peer = self._pool.find(node_id, connection)
-        if peer is None:
+        node = self._pool.find(node_id, connection)
+        if node is None:
             return "disconnected"
-        if peer.link is not None:
-            return "connecting" if peer.link.setting_up else "ready"
-        return "disconnected" if peer.health.may_connect(self.clock.now()) else "backoff"
+        if node.link is not None:
+            return "connecting" if node.link.setting_up else "ready"
+        return "disconnected" if node.health.may_connect(self.clock.now()) else "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
         """When the node may be tried again (monotonic seconds); -inf if it may be now."""
-        peer = self._pool.find(node_id, connection)
-        return peer.health.backoff_until if peer is not None and peer.link is None else -math.inf
+        node = self._pool.find(node_id, connection)
+        return node.health.backoff_until if node is not None and node.link is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
         """Why a node could not be reached or was lost last; None since it has answered."""
-        peer = self._pool.find(node_id, connection)
-        if peer is None:
+        node = self._pool.find(node_id, connection)
+        if node is None:
             return None
-        return peer.auth_error or peer.health.last_error
+        return node.auth_error or node.health.last_error
 
     def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
         """Return what a node supports; None while it is not connected."""
-        peer = self._pool.find(node_id, connection)
-        link = peer.link if peer is not None else None
-        return link.connection.versions if link is not None and link.connection is not None else None
+        node = self._pool.find(node_id, connection)
+        channel = node.link if node is not None else None
+        return channel.connection.versions if channel is not None and channel.connection is not None else None
 
     def close(self) -> None:
         """Close all connections at once; what waits fails with RequestCancelledError. A second call changes nothing."""

@@ -1,4 +1,4 @@
-"""All connections of a client: peers, their links, what is sent on them and what has come back.
+"""All connections of a client: nodes, their channels, what is sent on them and what has come back.
 
 The pool does due work when its owner says so (:meth:`ConnectionPool.turn`), and serves sockets the owner's selector
 reported (:meth:`ConnectionPool.on_event`). It decides nothing about *which* node to talk to, and it never waits.
@@ -20,7 +20,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.channel import Channel, LinkSettings, LinkStats
+from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import NameService, printable_address
 from pyconsumer.network.futures import RequestFuture
@@ -43,7 +43,7 @@ class ConnectionPool:
     """See the module's docstring.
 
     Args:
-        settings: for all links.
+        settings: for all channels.
         selector, names: the owner's.
         unsent: the owner's; the pool completes what fails in it.
         request_timeout: seconds that TLS, ApiVersions and SASL may take together.
@@ -55,7 +55,7 @@ class ConnectionPool:
 
     def __init__(
         self,
-        settings: LinkSettings,
+        settings: ChannelSettings,
         selector: Selector,
         names: NameService,
         unsent: UnsentRequests,
@@ -68,18 +68,18 @@ class ConnectionPool:
         canonical_bootstrap: bool,
     ) -> None:
         self.peers: dict[int, Node] = {}
-        self.stats = LinkStats()
+        self.stats = ChannelStats()
         self.last_error: KafkaError | None = None
         """Why a node could not be reached or was lost last; None since one has answered after that."""
         self.happened = False
         """Whether a connection became ready, or something was received or failed, since the owner lowered it."""
         self.max_in_flight = max_in_flight
-        self.where: Callable[[Node], BrokerMetadata | None] = lambda peer: None
+        self.where: Callable[[Node], BrokerMetadata | None] = lambda node: None
         """Return the address of a node; None if it is not known."""
-        self.on_lost: Callable[[Node, KafkaError, float], None] = lambda peer, error, now: None
-        """Called when a link broke or could not be established."""
+        self.on_lost: Callable[[Node, KafkaError, float], None] = lambda node, error, now: None
+        """Called when a channel broke or could not be established."""
         self.bulk: dict[Channel, None] = {}
-        """Links whose next answer is likely to be large, some of them if there are many; see :meth:`take_in`."""
+        """Channels whose next answer is likely to be large, some of them if there are many; see :meth:`take_in`."""
         self._settings = settings
         self._selector = selector
         self._names = names
@@ -94,10 +94,10 @@ class ConnectionPool:
         self._timer_at = -math.inf
         self._served = True
         self._torn = False  # a turn is under way, or did not come to its end
-        self._touched: Node | None = None  # whose link is being worked on
+        self._touched: Node | None = None  # whose channel is being worked on
         self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
 
-    # -- peers -------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def key(node_id: int, connection: str) -> int:
@@ -108,41 +108,41 @@ class ConnectionPool:
             raise ValueError(f"connection must be 'main' or 'coordinator', not {connection!r}")
         return _MAX_INT32 - node_id
 
-    def peer(self, node_id: int, connection: str = "main") -> Node:
-        """The peer of a node, made if it is new."""
+    def node(self, node_id: int, connection: str = "main") -> Node:
+        """Return the state of a connection to a node, created on first use."""
         key = self.key(node_id, connection)
-        peer = self.peers.get(key)
-        if peer is None:
-            peer = self.peers[key] = Node(key, node_id)
-        return peer
+        node = self.peers.get(key)
+        if node is None:
+            node = self.peers[key] = Node(key, node_id)
+        return node
 
     def find(self, node_id: int, connection: str = "main") -> Node | None:
-        """The peer of a node, if it was ever used."""
+        """Return the state of a connection to a node; None if it was never used."""
         return self.peers.get(self.key(node_id, connection))
 
-    def remove(self, peer: Node, error: KafkaError | None = None) -> None:
-        """Close the link, fail what waits, forget the peer."""
-        self.drop_link(peer)
+    def remove(self, node: Node, error: KafkaError | None = None) -> None:
+        """Close the channel, fail what waits, forget the node."""
+        self.drop_channel(node)
         if error is not None:
-            self.fail_all(peer, error)
-        self.peers.pop(peer.connection_key, None)
-        self._dirty.pop(peer, None)
+            self.fail_all(node, error)
+        self.peers.pop(node.connection_key, None)
+        self._dirty.pop(node, None)
 
-    def rename(self, peer: Node, node_id: int) -> None:
+    def rename(self, node: Node, node_id: int) -> None:
         """The node of a main connection turns out to have another id."""
-        before = peer.connection_key
-        peer.connection_key = peer.node_id = node_id
-        self.peers[node_id] = peer
+        before = node.connection_key
+        node.connection_key = node.node_id = node_id
+        self.peers[node_id] = node
         self.peers.pop(before, None)
 
-    def mark(self, peer: Node) -> None:
-        """Look at a peer in the next turn."""
-        self._dirty[peer] = None
+    def mark(self, node: Node) -> None:
+        """Look at a node in the next turn."""
+        self._dirty[node] = None
 
-    def enqueue(self, peer: Node, request: Request, *, first: bool = False) -> None:
-        """Add a request to the unsent ones of a peer."""
-        self._unsent.enqueue(peer, request, first=first)
-        self._dirty[peer] = None
+    def enqueue(self, node: Node, request: Request, *, first: bool = False) -> None:
+        """Add a request to the unsent ones of a node."""
+        self._unsent.enqueue(node, request, first=first)
+        self._dirty[node] = None
 
     # -- what is due -------------------------------------------------------------------------------------------------
 
@@ -158,90 +158,90 @@ class ConnectionPool:
             self._mend(now)
         self._torn = True
         for lookup in self._names.take():
-            peer: Node = lookup.owner
-            if peer.link is not None and peer.link.lookup is lookup and peer.link.is_looked_up:
-                self._start(peer, peer.link, now)
+            node: Node = lookup.owner
+            if node.link is not None and node.link.lookup is lookup and node.link.is_looked_up:
+                self._start(node, node.link, now)
         if now >= self._timer_at:
             self._dirty.clear()
             self._timer_at = math.inf
-            for peer in list(self.peers.values()):
-                self._serve(peer, now)
+            for node in list(self.peers.values()):
+                self._serve(node, now)
         while self._dirty:
             self._serve(self._dirty.popitem()[0], now)
         self._torn = False
         return self._timer_at
 
     def _mend(self, now: float) -> None:
-        """The last turn did not come to its end: Ctrl-C interrupted it, or something raised.
+        """Repair what the last turn left unfinished, because Ctrl-C interrupted it or something raised.
 
-        A link that was being worked on may be half connected, not registered, or out of step; it is given up. Lookups
-        that were taken in are checked again, and so is every peer.
+        The channel that it was working on may be half connected, missing from the selector, or in the middle of a
+        transfer, so it is closed. Finished lookups are collected again, and every node is checked.
         """
-        peer = self._touched
-        if peer is not None and peer.link is not None:
-            self.fail_link(peer, peer.link.interrupted(), now)
-        elif peer is not None and peer.outstanding:
-            text = f"connection to node {peer.node_id} closed: an interrupt fell into its end"
-            self.fail_all(peer, KafkaConnectionError(text))
+        node = self._touched
+        if node is not None and node.link is not None:
+            self.fail_channel(node, node.link.interrupted(), now)
+        elif node is not None and node.outstanding:
+            text = f"connection to node {node.node_id} closed: an interrupt fell into its end"
+            self.fail_all(node, KafkaConnectionError(text))
         self._touched = None
-        for peer in list(self.peers.values()):
-            if peer.link is not None and peer.link.is_looked_up:
-                self._start(peer, peer.link, now)
+        for node in list(self.peers.values()):
+            if node.link is not None and node.link.is_looked_up:
+                self._start(node, node.link, now)
         self._timer_at = -math.inf
 
-    def _serve(self, peer: Node, now: float) -> None:
-        """Look at one peer: what is overdue fails, what can be sent is sent."""
-        self._touched = peer
-        link = peer.link
-        if link is not None and self._served:
-            self._check_link(peer, link, now)
-            link = peer.link
-        if link is None and (peer.unsent or peer.wanted) and peer.health.may_connect(now):
-            self.connect(peer, now)
-            self._touched, link = peer, peer.link
-        if link is not None and link.ready:
-            self._transmit(peer, link, now)
+    def _serve(self, node: Node, now: float) -> None:
+        """Look at one node: what is overdue fails, what can be sent is sent."""
+        self._touched = node
+        channel = node.link
+        if channel is not None and self._served:
+            self._check_channel(node, channel, now)
+            channel = node.link
+        if channel is None and (node.unsent or node.wanted) and node.health.may_connect(now):
+            self.connect(node, now)
+            self._touched, channel = node, node.link
+        if channel is not None and channel.ready:
+            self._transmit(node, channel, now)
         if self._served:
-            self._unsent.expire(peer, now, lambda request: _unsent_too_long(peer, request))
-        self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
+            self._unsent.expire(node, now, lambda request: _unsent_too_long(node, request))
+        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle))
         self._touched = None
 
-    def _check_link(self, peer: Node, link: Channel, now: float) -> None:
-        overdue = peer.timed_out(now)
-        if overdue is not None and link.take_progress():
+    def _check_channel(self, node: Node, channel: Channel, now: float) -> None:
+        overdue = node.timed_out(now)
+        if overdue is not None and channel.take_progress():
             # A large answer is on its way: it gets the time once more.
             overdue.expires_at = now + overdue.timeout
         elif overdue is not None:
-            cause = f"no answer to {ApiKey(overdue.api_key).name} from {link.address} within {overdue.timeout:g} s"
-            details = {"stage": link.stage, "address": link.address}
-            self.complete(peer, overdue, RequestTimeoutError(cause, **details))
-            self.fail_link(peer, KafkaConnectionError(f"connection closed: {cause}", **details), now)
-        elif now >= link.deadline and peer.outstanding and not link.setting_up:
+            cause = f"no answer to {ApiKey(overdue.api_key).name} from {channel.address} within {overdue.timeout:g} s"
+            details = {"stage": channel.stage, "address": channel.address}
+            self.complete(node, overdue, RequestTimeoutError(cause, **details))
+            self.fail_channel(node, KafkaConnectionError(f"connection closed: {cause}", **details), now)
+        elif now >= channel.deadline and node.outstanding and not channel.setting_up:
             # It authenticates again, and the broker has answers to give first; each of them has its own deadline.
-            link.deadline = now + link.handshake_timeout
-        elif now >= link.deadline:
-            if link.reaching:
-                peer.health.slow_setups += 1
-            self._guard(peer, now, lambda: link.too_slow(now, peer.health.setup_timeout(self._setup)))
-        elif link.ready and link.connection is not None:
-            if now >= link.connection.reauthenticate_at:
-                self._guard(peer, now, lambda: link.reauthenticate(now))
-            elif not peer.outstanding and not peer.unsent and (peer.retired or now >= peer.last_used + self._max_idle):
-                log.debug("closing the connection to %s, which is not used", link.address)
-                self.drop_link(peer)
+            channel.deadline = now + channel.handshake_timeout
+        elif now >= channel.deadline:
+            if channel.reaching:
+                node.health.slow_setups += 1
+            self._guard(node, now, lambda: channel.too_slow(now, node.health.setup_timeout(self._setup)))
+        elif channel.ready and channel.connection is not None:
+            if now >= channel.connection.reauthenticate_at:
+                self._guard(node, now, lambda: channel.reauthenticate(now))
+            elif not node.outstanding and not node.unsent and (node.retired or now >= node.last_used + self._max_idle):
+                log.debug("closing the connection to %s, which is not used", channel.address)
+                self.drop_channel(node)
 
-    def _transmit(self, peer: Node, link: Channel, now: float) -> None:
-        connection = link.connection
+    def _transmit(self, node: Node, channel: Channel, now: float) -> None:
+        connection = channel.connection
         assert connection is not None
-        if link.deadline != math.inf:
-            link.deadline = math.inf
+        if channel.deadline != math.inf:
+            channel.deadline = math.inf
             self.happened = True
-            peer.health.in_vain = False
-            peer.auth_error = None
-            peer.wanted = False
-            peer.last_used = now
+            node.health.in_vain = False
+            node.auth_error = None
+            node.wanted = False
+            node.last_used = now
         unsent = self._unsent
-        while (request := unsent.first(peer)) is not None and peer.has_room(now, self.max_in_flight):
+        while (request := unsent.first(node)) is not None and node.has_room(now, self.max_in_flight):
             assert connection.versions is not None
             try:
                 version = connection.versions.choose(
@@ -255,148 +255,148 @@ class ConnectionPool:
                     outcome = error
                 elif isinstance(error, Exception):
                     outcome = ProtocolError(f"the request could not be made: {error!r}")
-                self.complete(peer, request, outcome)
-                unsent.remove_first(peer)
+                self.complete(node, request, outcome)
+                unsent.remove_first(node)
                 if isinstance(error, KafkaError):
                     continue
                 if isinstance(error, Exception):
                     self._touched = None  # the connection has not seen it
                 raise
-            peer.outstanding[request] = None
-            unsent.remove_first(peer)
-            request.sent_at = peer.last_used = now
+            node.outstanding[request] = None
+            unsent.remove_first(node)
+            request.sent_at = node.last_used = now
             request.expires_at = now + request.timeout
         if connection.has_output:
-            self._guard(peer, now, lambda: self._written(peer, link.flush(), now))
+            self._guard(node, now, lambda: self._written(node, channel.flush(), now))
 
-    def _guard(self, peer: Node, now: float, action: Callable[[], object]) -> None:
+    def _guard(self, node: Node, now: float, action: Callable[[], object]) -> None:
         try:
             action()
         except KafkaError as error:
-            self.fail_link(peer, error, now)
+            self.fail_channel(node, error, now)
 
-    # -- links -------------------------------------------------------------------------------------------------------
+    # -- channels ----------------------------------------------------------------------------------------------------
 
-    def connect(self, peer: Node, now: float) -> None:
+    def connect(self, node: Node, now: float) -> None:
         """Begin to connect; what fails at once is treated as any failure."""
-        broker = self.where(peer)
+        broker = self.where(node)
         if broker is None:
-            peer.wanted = False
-            self.fail_all(peer, KafkaConnectionError(f"node {peer.node_id} is not known any more", stage="DNS"))
+            node.wanted = False
+            self.fail_all(node, KafkaConnectionError(f"node {node.node_id} is not known any more", stage="DNS"))
             return
-        self._touched = peer
-        peer.health.attempt(now)
-        peer.last_used = now
+        self._touched = node
+        node.health.attempt(now)
+        node.last_used = now
         address = printable_address(broker.host, broker.port)
-        log.debug("connecting to node %s at %s", peer.node_id, address)
-        canonical = self._canonical_bootstrap and peer.node_id < 0
-        lookup = self._names.start(broker.host, broker.port, peer, canonical=canonical)
-        link = peer.link = Channel(address, peer, lookup, self._settings, self._selector, self.stats)
-        link.setup_timeout = peer.health.setup_timeout(self._setup)
-        link.handshake_timeout = self._request_timeout
-        link.deadline = now + link.setup_timeout
+        log.debug("connecting to node %s at %s", node.node_id, address)
+        canonical = self._canonical_bootstrap and node.node_id < 0
+        lookup = self._names.start(broker.host, broker.port, node, canonical=canonical)
+        channel = node.link = Channel(address, node, lookup, self._settings, self._selector, self.stats)
+        channel.setup_timeout = node.health.setup_timeout(self._setup)
+        channel.handshake_timeout = self._request_timeout
+        channel.deadline = now + channel.setup_timeout
         if lookup.at_once:
-            self._start(peer, link, now)
-        self._timer_at = min(self._timer_at, peer.next_deadline(now, self._max_idle))
+            self._start(node, channel, now)
+        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle))
         self._touched = None
 
-    def _start(self, peer: Node, link: Channel, now: float) -> None:
-        self._touched = peer
-        self._guard(peer, now, lambda: link.start(now))
-        self.mark(peer)
+    def _start(self, node: Node, channel: Channel, now: float) -> None:
+        self._touched = node
+        self._guard(node, now, lambda: channel.start(now))
+        self.mark(node)
         self._touched = None
 
     @staticmethod
-    def drop_link(peer: Node) -> None:
-        """Close the link, if there is one; nothing fails by that."""
-        link = peer.link
-        if link is None:
+    def drop_channel(node: Node) -> None:
+        """Close the channel, if there is one; nothing fails by that."""
+        channel = node.link
+        if channel is None:
             return
         try:
-            link.close()
+            channel.close()
         except BaseException:  # Ctrl-C: once more, as nobody else knows of the socket
-            link.close()
+            channel.close()
             raise
         finally:
-            peer.link = None
+            node.link = None
 
-    def fail_link(self, peer: Node, error: KafkaError, now: float) -> None:
-        """A link is over: everything that waits for it fails, and the node is left alone for a while."""
-        link = peer.link
-        address = link.address if link is not None else ""
+    def fail_channel(self, node: Node, error: KafkaError, now: float) -> None:
+        """A channel is over: everything that waits for it fails, and the node is left alone for a while."""
+        channel = node.link
+        address = channel.address if channel is not None else ""
         cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
-        was_up = link is not None and link.deadline == math.inf
-        self.drop_link(peer)
+        was_up = channel is not None and channel.deadline == math.inf
+        self.drop_channel(node)
         self.stats.connections_failed += 1
         # Each cause is logged once, until the node has answered: a broker that is away for an hour is one line.
-        repeated = str(peer.health.last_error) == str(cause)
-        level = logging.DEBUG if repeated else logging.INFO if was_up and not peer.health.failures else logging.WARNING
-        log.log(level, "node %s: %s", peer.node_id, cause)
-        peer.health.failed(now, cause, self._reconnect, in_vain=not was_up)
+        repeated = str(node.health.last_error) == str(cause)
+        level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
+        log.log(level, "node %s: %s", node.node_id, cause)
+        node.health.failed(now, cause, self._reconnect, in_vain=not was_up)
         self.last_error = cause
-        peer.auth_error = error if isinstance(error, AuthenticationError) else None
-        peer.wanted = False
+        node.auth_error = error if isinstance(error, AuthenticationError) else None
+        node.wanted = False
         self.happened = True
-        if error is not cause and peer.outstanding:
+        if error is not cause and node.outstanding:
             # Protocol error: the oldest request in flight fails with it, the others with the connection error.
-            self.complete(peer, next(iter(peer.outstanding)), error)
-        self.fail_all(peer, cause)
-        self.on_lost(peer, error, now)
-        self.mark(peer)
+            self.complete(node, next(iter(node.outstanding)), error)
+        self.fail_all(node, cause)
+        self.on_lost(node, error, now)
+        self.mark(node)
 
     def take_in(self, ahead: bool) -> None:
         """Call :meth:`Channel.take_in` on all :attr:`bulk` channels, which must not be ahead while anybody waits."""
-        for link in list(self.bulk):
-            if link.owner.link is link:
-                link.take_in(ahead)
+        for channel in list(self.bulk):
+            if channel.owner.link is channel:
+                channel.take_in(ahead)
             else:
-                del self.bulk[link]
+                del self.bulk[channel]
 
-    def on_event(self, link: Channel, events: int, now: float) -> None:
-        """The socket of a link can be read or written."""
-        peer: Node = link.owner
-        if peer.link is not link:
-            link.close()  # Ctrl-C kept it from being closed
+    def on_event(self, channel: Channel, events: int, now: float) -> None:
+        """The socket of a channel can be read or written."""
+        node: Node = channel.owner
+        if node.link is not channel:
+            channel.close()  # Ctrl-C kept it from being closed
             return
-        self._touched = peer
+        self._touched = node
         replies: list[Reply] = []
         try:
-            written = link.on_event(events, now, replies)
+            written = channel.on_event(events, now, replies)
         except KafkaError as error:
-            self._received(peer, replies, now)
-            self.fail_link(peer, error, now)
+            self._received(node, replies, now)
+            self.fail_channel(node, error, now)
             self._touched = None
             return
         if replies:
-            if not link.is_bulk:
-                self.bulk.pop(link, None)
+            if not channel.is_bulk:
+                self.bulk.pop(channel, None)
             elif len(self.bulk) < _MOST_AHEAD:
-                self.bulk[link] = None
-        self._received(peer, replies, now)
-        self._written(peer, written, now)
-        self.mark(peer)
+                self.bulk[channel] = None
+        self._received(node, replies, now)
+        self._written(node, written, now)
+        self.mark(node)
         self._touched = None
 
-    def _received(self, peer: Node, replies: list[Reply], now: float) -> None:
-        link = peer.link
-        if replies and link is not None and not link.ready and not link.setting_up:
-            link.deadline = now + link.handshake_timeout  # its own answer may be the next one
-        if replies and peer.health.last_error is not None:
-            peer.health.established()
+    def _received(self, node: Node, replies: list[Reply], now: float) -> None:
+        channel = node.link
+        if replies and channel is not None and not channel.ready and not channel.setting_up:
+            channel.deadline = now + channel.handshake_timeout  # its own answer may be the next one
+        if replies and node.health.last_error is not None:
+            node.health.established()
             self.last_error = None
-        elif replies and self.last_error is not None and peer.node_id >= 0:
+        elif replies and self.last_error is not None and node.node_id >= 0:
             self.last_error = None
         for entry, message in replies:
             throttle_ms = getattr(message, "throttle_time_ms", 0)
             if throttle_ms:
-                peer.throttled_until = now + throttle_ms / 1000  # KIP-219
-            peer.last_used = now
-            response = ClientResponse(message, entry.api_version, peer.node_id, now, now - entry.sent_at)
-            self.complete(peer, entry.token, response)
+                node.throttled_until = now + throttle_ms / 1000  # KIP-219
+            node.last_used = now
+            response = ClientResponse(message, entry.api_version, node.node_id, now, now - entry.sent_at)
+            self.complete(node, entry.token, response)
 
-    def _written(self, peer: Node, requests: list[Any], now: float) -> None:
+    def _written(self, node: Node, requests: list[Any], now: float) -> None:
         for request in requests:
-            self.complete(peer, request, ClientResponse(None, -1, peer.node_id, now, now - request.sent_at))
+            self.complete(node, request, ClientResponse(None, -1, node.node_id, now, now - request.sent_at))
 
     # -- completion --------------------------------------------------------------------------------------------------
 
@@ -405,18 +405,18 @@ class ConnectionPool:
         """Return whether :meth:`fire` has something to do."""
         return bool(self._completed)
 
-    def complete(self, peer: Node | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
+    def complete(self, node: Node | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
         """A request is over; its future is completed by :meth:`fire`."""
         self._completed.append((request, outcome))
-        if peer is not None:
-            peer.outstanding.pop(request, None)
+        if node is not None:
+            node.outstanding.pop(request, None)
         self.happened = True
 
-    def fail_all(self, peer: Node, error: KafkaError) -> None:
-        """Fail everything that waits for a peer, sent or not."""
-        while peer.outstanding:
-            self.complete(peer, next(iter(peer.outstanding)), error)
-        self._unsent.fail(peer, error)
+    def fail_all(self, node: Node, error: KafkaError) -> None:
+        """Fail everything that waits for a node, sent or not."""
+        while node.outstanding:
+            self.complete(node, next(iter(node.outstanding)), error)
+        self._unsent.fail(node, error)
 
     def fire(self) -> bool:
         """Complete the futures of requests that are over, in order; returns whether there were any."""
@@ -442,26 +442,26 @@ class ConnectionPool:
         return True
 
     def close(self, error: KafkaError) -> None:
-        """Close all links at once and fail what waits."""
-        for peer in self.peers.values():
-            self.drop_link(peer)
-            self.fail_all(peer, error)
+        """Close all channels at once and fail what waits."""
+        for node in self.peers.values():
+            self.drop_channel(node)
+            self.fail_all(node, error)
 
     def abandon(self) -> None:
         """Close the sockets and do nothing else: in a forked child, or when the client was dropped."""
-        for peer in self.peers.values():
-            if peer.link is not None:
-                peer.link.abandon()
+        for node in self.peers.values():
+            if node.link is not None:
+                node.link.abandon()
 
 
-def _unsent_too_long(peer: Node, request: Request) -> KafkaError:
+def _unsent_too_long(node: Node, request: Request) -> KafkaError:
     name = ApiKey(request.api_key).name
-    link, last = peer.link, peer.health.last_error
-    text = f"{name} could not be sent to node {peer.node_id} within {round(request.timeout, 2):g} s"
-    if link is not None:
-        text += f"; stage {link.stage} with {link.address}"
+    channel, last = node.link, node.health.last_error
+    text = f"{name} could not be sent to node {node.node_id} within {round(request.timeout, 2):g} s"
+    if channel is not None:
+        text += f"; stage {channel.stage} with {channel.address}"
     if last is not None:
         text += f"; last failure: {last}"
-    stage = link.stage if link is not None else (last.stage if last is not None else "TCP")
-    address = link.address if link is not None else (last.address if last is not None else "")
+    stage = channel.stage if channel is not None else (last.stage if last is not None else "TCP")
+    address = channel.address if channel is not None else (last.address if last is not None else "")
     return RequestTimeoutError(text, stage=stage, address=address)

@@ -93,7 +93,7 @@ class Metadata:
         """What makes further attempts pointless, such as a refused login; the driver's owner raises and clears it."""
         self.topic_errors: dict[str, int] = {}
         """Error code of each topic that the last response had no data for."""
-        self._untold: set[str] = set()
+        self._unreported: set[str] = set()
         self._bootstrap = tuple(bootstrap)
         self._max_age = max_age
         self._backoff = backoff or Backoff(0.1, 1.0)
@@ -209,7 +209,7 @@ class Metadata:
 
     def _forget_error(self, topic: str) -> None:
         self.topic_errors.pop(topic, None)
-        self._untold.discard(topic)
+        self._unreported.discard(topic)
 
     # -- when to ask, and what ---------------------------------------------------------------------------------------
 
@@ -346,7 +346,7 @@ class Metadata:
             if topic.error_code:
                 error = errors.for_code(topic.error_code)
                 self.topic_errors[name] = topic.error_code
-                self._untold.add(name)
+                self._unreported.add(name)
                 stale |= error.invalid_metadata
                 if name in self._topics and (not error.retriable or replace):
                     # Without topic ids a recreated topic looks like an old answer: keep the epochs.
@@ -527,8 +527,8 @@ class Metadata:
         A reported error can still be looked up: :meth:`topic_error`.
         """
         for code in (errors.TopicAuthorizationFailedError.errno, errors.InvalidTopicError.errno):
-            names = sorted(name for name in self._untold if self.topic_errors[name] == code and matters(name))
+            names = sorted(name for name in self._unreported if self.topic_errors[name] == code and matters(name))
             if names:
-                self._untold.difference_update(names)
+                self._unreported.difference_update(names)
                 return errors.for_code(code, ", ".join(names))
         return None

@@ -216,7 +216,7 @@ class Node:
         self.throttled_until = -math.inf
         self.last_used = -math.inf
         self.wanted = False  # connect although there is nothing to send
-        self.retired = False  # close the link when its last answer has come
+        self.retired = False  # close the channel when its last answer has come
         self.auth_error: KafkaError | None = None
 
     @property
@@ -254,20 +254,20 @@ class Node:
 
     def next_deadline(self, now: float, max_idle: float) -> float:
         """When something is due here if nothing happens before."""
-        link = self.link
+        channel = self.link
         due = self.unsent[0].expires_at if self.unsent else math.inf
         for request in self.outstanding:
             due = min(due, request.expires_at)
-        if link is None:
+        if channel is None:
             if self.unsent or self.wanted:
                 due = min(due, self.health.backoff_until)
             return due
-        due = min(due, link.deadline)
-        if link.ready:
+        due = min(due, channel.deadline)
+        if channel.ready:
             if self.unsent and self.throttled_until > now:
                 due = min(due, self.throttled_until)
             if not self.outstanding and not self.unsent:
                 due = min(due, self.last_used + max_idle)
-            if link.connection is not None:
-                due = min(due, link.connection.reauthenticate_at)
+            if channel.connection is not None:
+                due = min(due, channel.connection.reauthenticate_at)
         return due

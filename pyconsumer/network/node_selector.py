@@ -84,81 +84,81 @@ class NodeSelector:
         metadata_at = self._refresh_metadata(now)
         return min(metadata_at, self._place_any(now, served)) if self._unsent.count(None) else metadata_at
 
-    def peer(self, node: int | BrokerMetadata, connection: str) -> Node:
-        """The peer of a node; where it listens is remembered if that is said."""
-        if not isinstance(node, BrokerMetadata):
-            return self._pool.peer(node, connection)
-        peer = self._pool.peer(node.node_id, connection)
-        self._given[peer.connection_key] = node
-        return peer
+    def node(self, broker: int | BrokerMetadata, connection: str) -> Node:
+        """Return the state of a connection to a broker, given by its id, or with its address, which is remembered."""
+        if not isinstance(broker, BrokerMetadata):
+            return self._pool.node(broker, connection)
+        node = self._pool.node(broker.node_id, connection)
+        self._given[node.connection_key] = broker
+        return node
 
     def best(self, now: float) -> Node | None:
         """The node that a request for any node would best go to; None if none can be reached now."""
         return self._best(now)[0]
 
-    def _where(self, peer: Node) -> BrokerMetadata | None:
-        given = self._given.get(peer.connection_key)
-        known = self._metadata.broker(peer.node_id) if self._metadata is not None else None
-        if peer.connection_key != peer.node_id or known is None:
+    def _where(self, node: Node) -> BrokerMetadata | None:
+        given = self._given.get(node.connection_key)
+        known = self._metadata.broker(node.node_id) if self._metadata is not None else None
+        if node.connection_key != node.node_id or known is None:
             return given or known
         return known
 
-    def _on_lost(self, peer: Node, error: KafkaError, now: float) -> None:
+    def _on_lost(self, node: Node, error: KafkaError, now: float) -> None:
         refused = isinstance(error, AuthenticationError)
-        if refused and peer.is_main and not any(main.ready for main in self._main_peers()):
+        if refused and node.is_main and not any(main.ready for main in self._main_nodes()):
             self._unsent.fail(None, error)
         if self._metadata is not None:
             if refused:
                 self._metadata.failed(now, error, fatal=True)
             self._metadata.request_update()
 
-    def _main_peers(self) -> list[Node]:
-        """Peers of all brokers known, in metadata's order; without metadata, of all nodes given."""
+    def _main_nodes(self) -> list[Node]:
+        """Return the main connections of the brokers in metadata, in its order; of all nodes without metadata."""
         if self._metadata is None:
-            return [peer for peer in self._pool.peers.values() if peer.is_main]
-        return [self._pool.peer(broker.node_id) for broker in self._metadata.brokers()]
+            return [node for node in self._pool.peers.values() if node.is_main]
+        return [self._pool.node(broker.node_id) for broker in self._metadata.brokers()]
 
     def _best(self, now: float) -> tuple[Node | None, NodeStatus]:
         candidates = [
             Candidate(
-                peer.node_id,
-                peer.standing(now, self._pool.max_in_flight),
-                len(peer.outstanding) + len(peer.unsent),
-                peer.health.last_attempt,
+                node.node_id,
+                node.standing(now, self._pool.max_in_flight),
+                len(node.outstanding) + len(node.unsent),
+                node.health.last_attempt,
             )
-            for peer in self._main_peers()
+            for node in self._main_nodes()
         ]
         best = least_loaded(candidates, int(self._random() * len(candidates)))
         if best is None:
             return None, NodeStatus.UNAVAILABLE
-        return self._pool.peer(best.node_id), best.standing
+        return self._pool.node(best.node_id), best.standing
 
     def _connect_some(self, now: float) -> float:
         """No node is ready: see to it that one is being connected. Returns when to look again."""
-        peers = self._main_peers()
-        connecting = [peer for peer in peers if peer.link is not None and peer.link.setting_up]
-        allowed = [peer for peer in peers if peer.link is None and peer.health.may_connect(now)]
-        newest = max((peer.health.last_attempt for peer in connecting), default=-math.inf)
+        nodes = self._main_nodes()
+        connecting = [node for node in nodes if node.link is not None and node.link.setting_up]
+        allowed = [node for node in nodes if node.link is None and node.health.may_connect(now)]
+        newest = max((node.health.last_attempt for node in connecting), default=-math.inf)
         if allowed and len(connecting) < _MAX_CANDIDATES and now >= newest + _NEXT_CANDIDATE_S:
             start = int(self._random() * len(allowed))
-            chosen = min(allowed[start:] + allowed[:start], key=lambda peer: peer.health.last_attempt)
+            chosen = min(allowed[start:] + allowed[:start], key=lambda node: node.health.last_attempt)
             self._pool.connect(chosen, now)
             allowed.remove(chosen)
             newest = now if chosen.link is not None else now - _NEXT_CANDIDATE_S
             connecting.append(chosen)
-        due = min((peer.throttled_until for peer in peers if peer.throttled_until > now), default=math.inf)
+        due = min((node.throttled_until for node in nodes if node.throttled_until > now), default=math.inf)
         if len(connecting) >= _MAX_CANDIDATES:
             return due
         if allowed:
             return min(due, newest + _NEXT_CANDIDATE_S)
-        return min([due, *(peer.health.backoff_until for peer in peers if peer.link is None)])
+        return min([due, *(node.health.backoff_until for node in nodes if node.link is None)])
 
     def _place_any(self, now: float, served: bool) -> float:
         """Give requests for any node to one that is ready; returns when to look again."""
         unsent = self._unsent
         while (request := unsent.first(None)) is not None:
-            peer, standing = self._best(now)
-            if peer is None or standing is not NodeStatus.READY:
+            node, standing = self._best(now)
+            if node is None or standing is not NodeStatus.READY:
                 if served:
                     unsent.expire(None, now, self._nobody)
                 if not unsent.count(None):
@@ -170,8 +170,8 @@ class NodeSelector:
                     self._reported = first
                     log.debug("no broker is ready yet for %s", ApiKey(first.api_key).name)
                 return min(due, unsent.next_expiry(None))
-            log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, peer.node_id)
-            self._pool.enqueue(peer, request)
+            log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, node.node_id)
+            self._pool.enqueue(node, request)
             unsent.remove_first(None)
         return math.inf
 
@@ -185,13 +185,13 @@ class NodeSelector:
     def failures(self) -> str:
         """Return what is known of the nodes that cannot be reached: stage, address and last cause of each."""
         found = []
-        for peer in self._pool.peers.values():
-            if peer.ready:
+        for node in self._pool.peers.values():
+            if node.ready:
                 continue
-            if peer.health.last_error is not None:
-                found.append(str(peer.health.last_error))
-            elif peer.link is not None:
-                found.append(f"{peer.link.stage} with {peer.link.address} is under way")
+            if node.health.last_error is not None:
+                found.append(str(node.health.last_error))
+            elif node.link is not None:
+                found.append(f"{node.link.stage} with {node.link.address} is under way")
         if not found and self._pool.last_error is not None:  # of a node that was forgotten when we started over
             found.append(str(self._pool.last_error))
         return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
@@ -207,15 +207,15 @@ class NodeSelector:
         if self._rebootstraps and not metadata.is_bootstrap:
             if metadata.must_rebootstrap(now):
                 self._rebootstrap("no metadata could be had for too long")
-            elif all(peer.out_of_reach(now) for peer in self._main_peers()):
+            elif all(node.out_of_reach(now) for node in self._main_nodes()):
                 self._rebootstrap("no known broker can be reached")
-        peer, standing = self._best(now)
-        if peer is None or standing is not NodeStatus.READY:
+        node, standing = self._best(now)
+        if node is None or standing is not NodeStatus.READY:
             return self._connect_some(now)
         query = metadata.query(now)
         request = Request(ApiKey.METADATA, query.request, now, self._request_timeout, 4, None, True)
-        request.future.add_callback(lambda future: self._on_metadata(peer, query, future))
-        self._pool.enqueue(peer, request, first=True)
+        request.future.add_callback(lambda future: self._on_metadata(node, query, future))
+        self._pool.enqueue(node, request, first=True)
         self._query = request.future  # last: what Ctrl-C kept from being queued must not count as under way
         return math.inf
 
@@ -223,11 +223,11 @@ class NodeSelector:
         assert self._metadata is not None
         log.warning("starting over with bootstrap_servers: %s (%s)", why, self.failures())
         error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
-        for peer in [peer for peer in self._pool.peers.values() if peer.is_main]:
-            self._pool.remove(peer, error)
+        for node in [node for node in self._pool.peers.values() if node.is_main]:
+            self._pool.remove(node, error)
         self._metadata.rebootstrap(self._now())
 
-    def _on_metadata(self, peer: Node, query: MetadataQuery, future: RequestFuture[ClientResponse]) -> None:
+    def _on_metadata(self, node: Node, query: MetadataQuery, future: RequestFuture[ClientResponse]) -> None:
         assert self._metadata is not None
         now = self._now()
         error = future.exception
@@ -237,16 +237,16 @@ class NodeSelector:
         response = future.value
         if not self._metadata.update(response.message, response.api_version, now, query):
             self._rebootstrap("a broker asked for it")
-        elif peer.node_id < 0 and not self._metadata.is_bootstrap:
-            self._leave_bootstrap(peer)
+        elif node.node_id < 0 and not self._metadata.is_bootstrap:
+            self._leave_bootstrap(node)
 
-    def _leave_bootstrap(self, peer: Node) -> None:
+    def _leave_bootstrap(self, node: Node) -> None:
         assert self._metadata is not None
         pool = self._pool
         for broker in self._metadata.brokers():
-            same = peer.link is not None and peer.link.address == str(broker.address)
+            same = node.link is not None and node.link.address == str(broker.address)
             if same and pool.find(broker.node_id) is None:
-                pool.rename(peer, broker.node_id)
+                pool.rename(node, broker.node_id)
                 break
         for other in list(pool.peers.values()):
             if other.node_id < 0:

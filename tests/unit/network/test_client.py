@@ -454,10 +454,10 @@ def test_an_answer_that_is_still_coming_gets_its_time_once_more(
 
     broker.on(ApiKey.HEARTBEAT, half)
     future = heartbeat(client)
-    link = client._pool.peer(0).link
-    assert link is not None
-    assert link.connection is not None
-    while not link.connection.inside_answer:
+    channel = client._pool.node(0).link
+    assert channel is not None
+    assert channel.connection is not None
+    while not channel.connection.inside_answer:
         client.poll(clock.now())
     clock.advance(31.0)
     client.poll(-math.inf)

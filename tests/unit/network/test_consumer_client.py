@@ -372,7 +372,7 @@ def test_a_node_that_was_lost_is_unavailable_for_a_while(
 def test_a_login_that_a_node_refused_is_raised_when_asked(client: ConsumerNetworkClient) -> None:
     client.raise_auth_failure(0)
     error = AuthenticationError("refused")
-    client.client._pool.peer(0).auth_error = error
+    client.client._pool.node(0).auth_error = error
     with pytest.raises(AuthenticationError):
         client.raise_auth_failure(0)
 

@@ -12,7 +12,7 @@ import pytest
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.network.channel import Channel, LinkSettings, LinkStats
+from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import Endpoint, Lookup
@@ -145,9 +145,9 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
 
 def mark_of(client: NetworkClient) -> int:
     """How many bytes the system wants before it wakes a reader of the connection to node 0."""
-    link = client._pool.peers[0].link
-    assert link is not None
-    return int(link._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
+    channel = client._pool.peers[0].link
+    assert channel is not None
+    return int(channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such mark")
@@ -235,22 +235,22 @@ def test_a_fetch_of_four_mib_takes_few_system_calls(held: int, most: int) -> Non
     wire = Wire(held, records)
     lookup = Lookup("h", 1, None)
     lookup.endpoints, lookup.done = [Endpoint(socket.AF_INET, ("h", 1), "h")], True
-    link = Channel("h:1", None, lookup, LinkSettings(open_socket=lambda family: wire), wire, LinkStats())
+    channel = Channel("h:1", None, lookup, ChannelSettings(open_socket=lambda family: wire), wire, ChannelStats())
 
     def receive() -> list[Reply]:
         replies: list[Reply] = []
         while not replies and wire.select():
-            link.on_event(EVENT_READ, 0.0, replies)
+            channel.on_event(EVENT_READ, 0.0, replies)
         return replies
 
-    link.start(0.0)
+    channel.start(0.0)
     receive()
-    assert link.ready
+    assert channel.ready
     wire.calls = 0
 
-    assert link.connection is not None
-    link.connection.send(fetch.FetchRequest(), 17, None, 0.0)
-    link.flush()
+    assert channel.connection is not None
+    channel.connection.send(fetch.FetchRequest(), 17, None, 0.0)
+    channel.flush()
     (reply,) = receive()
 
     assert bytes(reply.message.responses[0].partitions[0].records) == records

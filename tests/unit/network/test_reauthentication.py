@@ -8,7 +8,7 @@ import pytest
 
 from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.channel import Channel, LinkSettings
+from pyconsumer.network.channel import Channel, ChannelSettings
 from pyconsumer.network.connection import Connection, State
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService
@@ -40,7 +40,7 @@ class Bench:
 
     def __init__(self) -> None:
         nothing: Any = Nothing()
-        settings = LinkSettings(sasl=lambda: Plain("u", "p"))
+        settings = ChannelSettings(sasl=lambda: Plain("u", "p"))
         names = NameService(lambda: None)
         self.pool = ConnectionPool(
             settings,
@@ -54,12 +54,12 @@ class Bench:
             max_in_flight=None,
             canonical_bootstrap=False,
         )
-        self.peer = self.pool.peer(1, "coordinator")
-        lookup = names.start("127.0.0.1", 9092, self.peer, canonical=False)
-        link = self.peer.link = Channel("b:9092", self.peer, lookup, settings, nothing, self.pool.stats)
-        link.handshake_timeout = 30.0
-        link._socket, link._events = nothing, 1
-        self.connection = link.connection = Connection("b:9092", sasl=settings.sasl)
+        self.node = self.pool.node(1, "coordinator")
+        lookup = names.start("127.0.0.1", 9092, self.node, canonical=False)
+        channel = self.node.link = Channel("b:9092", self.node, lookup, settings, nothing, self.pool.stats)
+        channel.handshake_timeout = 30.0
+        channel._socket, channel._events = nothing, 1
+        self.connection = channel.connection = Connection("b:9092", sasl=settings.sasl)
         self.now = 0.0
         self.connection.connected(0.0)
         self.answer(api_versions_response())
@@ -76,18 +76,18 @@ class Bench:
         buffer[: len(data)] = data
         buffer.release()
         replies = self.connection.received(len(data), self.now)
-        self.pool._received(self.peer, replies, self.now)
+        self.pool._received(self.node, replies, self.now)
         self.pool.fire()
 
     def send(self, timeout: float) -> Request:
         request = Request(11, JoinGroupRequest(group_id="g"), self.now, timeout, 0, None, True)
-        self.pool.enqueue(self.peer, request)
+        self.pool.enqueue(self.node, request)
         self.turn(0.0)
         return request
 
     def turn(self, seconds: float) -> None:
         self.now += seconds
-        self.pool.mark(self.peer)
+        self.pool.mark(self.node)
         self.pool.turn(self.now)
         self.pool.fire()
 
@@ -116,9 +116,9 @@ def test_a_broker_that_does_not_answer_the_renewal_is_given_up() -> None:
     bench.answer(JoinGroupResponse())
     assert join.future.succeeded
     bench.turn(29.0)
-    assert bench.peer.link is not None
+    assert bench.node.link is not None
     bench.turn(2.0)
-    assert bench.peer.link is None
+    assert bench.node.link is None
 
 
 def test_a_parked_request_still_has_its_own_deadline() -> None:
