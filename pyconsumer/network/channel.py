@@ -1,7 +1,7 @@
 """One socket and the :class:`~pyconsumer.network.connection.Connection` that it serves: connect, read, write.
 
 A channel is one attempt to reach a node. It waits for the DNS lookup of the node's name, tries the addresses one after
-another, and serves the connection to the first that answers until that connection breaks. A method that finds the
+another, and serves the connection to the first that accepts it until that connection breaks. A method that finds the
 connection broken raises; the owner then closes the channel and decides whether to make a new one.
 """
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "ChannelSettings", "ChannelStats"]
 
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY)
-# After an answer of that many bytes the next one is likely to be as large.
+# After an answer of this many bytes, the next one is likely to be as large.
 _LARGE = 1 << 16
-# How much the system takes in while nobody reads, at most half of what net.ipv4.tcp_rmem allows; see Channel.take_in.
+# Bytes that the system may receive ahead of the reader, at most half of net.ipv4.tcp_rmem; see Channel.take_in.
 _TAKEN_IN = 4 << 20
 _HAS_MARK = sys.platform == "linux"
-# Reads of one channel in one turn: enough for any frame that fits the socket's buffer, few enough for others to get on.
+# Reads of one channel in one turn: enough for any frame that fits the socket's buffer, without starving the others.
 _MAX_READS = 16
 
 
@@ -66,12 +66,13 @@ class ChannelSettings:
 
 
 class Channel:
-    """See the module's docstring.
+    """One attempt to reach a node, and the connection that comes of it; see the module's docstring.
 
     Args:
         address: ``host:port`` as it was given, for messages.
-        owner: whatever the owner wants to find in the selector's events as ``key.data.owner``.
-        lookup: the name's lookup, done or under way; call :meth:`start` when it is done.
+        owner: object that the selector's events lead back to, as ``key.data.owner``.
+        lookup: the DNS lookup of the host, finished or not; call :meth:`start` when it is finished.
+        settings, selector, stats: shared by all channels of a client.
     """
 
     def __init__(
@@ -100,9 +101,9 @@ class Channel:
         self._answer_bytes = 0
         self._is_ahead = False
         self.is_bulk = False
-        """Whether the next answer is likely to be a large one, as the last was."""
+        """True if the last answer was large, so that the next one probably is too."""
         self.deadline = math.inf
-        """When the present stage takes too long; inf once the connection is in use."""
+        """Time at which the current stage has timed out (monotonic seconds); inf once the connection is in use."""
         self.setup_timeout = math.inf
         self.handshake_timeout = math.inf
 
@@ -110,7 +111,7 @@ class Channel:
 
     @property
     def stage(self) -> str:
-        """DNS, TCP, TLS, ApiVersions, SASL or established."""
+        """Name of the current stage, for messages: DNS, TCP, TLS, ApiVersions, SASL or established."""
         return self.connection.stage if self.connection is not None else "DNS"
 
     @property
@@ -120,12 +121,12 @@ class Channel:
 
     @property
     def setting_up(self) -> bool:
-        """Return whether the connection has never been ready yet."""
+        """Return whether the connection has not been ready yet."""
         return self.connection is None or self.connection.state not in (State.READY, State.REAUTHENTICATING)
 
     @property
     def reaching(self) -> bool:
-        """Return whether nobody has answered yet: looking up or connecting."""
+        """Return whether there is no TCP connection yet: the lookup or the connect is in progress."""
         return self.connection is None or self.connection.state is State.CONNECTING
 
     @property
@@ -134,19 +135,17 @@ class Channel:
         return self.connection is None and self.lookup.done
 
     def interrupted(self) -> KafkaConnectionError:
-        """Return the error for a channel that Ctrl-C interrupted in the middle of an operation, so that nobody knows
-        how far it got.
-        """
+        """Return the error for a channel that Ctrl-C interrupted in the middle of an operation, in an unknown state."""
         text = f"connection to {self.address} given up: an interrupt fell into its work"
         return KafkaConnectionError(text, stage=self.stage, address=self.address)
 
     def take_progress(self) -> bool:
-        """Return whether a part of an answer has come since the last call."""
+        """Return whether part of an answer that is still incomplete was received since the last call."""
         progress, self._progress = self._progress, False
         return progress and self.connection is not None and self.connection.inside_answer
 
     def start(self, now: float) -> None:
-        """The lookup is done: connect to the first address.
+        """Connect to the first address, now that the lookup is finished.
 
         Raises:
             KafkaConnectionError: the lookup failed, or no address can be reached.
@@ -157,10 +156,13 @@ class Channel:
         self._connect_next(now)
 
     def too_slow(self, now: float, setup_timeout: float) -> None:
-        """The deadline has passed: continue to the next address, with another timeout, if nobody answered at this one.
+        """Give up the current address, whose deadline has passed, and connect to the next one.
+
+        Args:
+            setup_timeout: seconds for each of the remaining addresses.
 
         Raises:
-            KafkaConnectionError: that was the last address, or somebody did answer.
+            KafkaConnectionError: there is no other address, or what timed out is the lookup or the handshake.
         """
         connection = self.connection
         if connection is None:
@@ -176,7 +178,7 @@ class Channel:
         self._connect_next(now)
 
     def reauthenticate(self, now: float) -> None:
-        """Authenticate again, before the broker ends the session (KIP-368). Raises as :meth:`on_event`."""
+        """Authenticate again before the broker ends the session (KIP-368). Raises the same as :meth:`on_event`."""
         assert self.connection is not None
         self.deadline = now + self.handshake_timeout
         self.connection.reauthenticate(now)
@@ -192,7 +194,7 @@ class Channel:
                 return
             except OSError as error:
                 self._address_failed(_text(error))
-            except (OverflowError, ValueError) as error:  # the operating system's calls do not take it, or TLS's
+            except (OverflowError, ValueError) as error:  # refused by a system call, or by TLS
                 self._address_failed(str(error))
         causes = "; ".join(self._failed)
         raise KafkaConnectionError(
@@ -200,7 +202,7 @@ class Channel:
         )
 
     def _connect(self, endpoint: Endpoint) -> bool:
-        """Begin to connect; True if that is done at once."""
+        """Begin to connect; return True if the connection is established at once."""
         settings = self._settings
         name = f"{self.address}" if str(endpoint) == self.address else f"{self.address} ({endpoint})"
         tls = None
@@ -247,16 +249,17 @@ class Channel:
     # -- events ------------------------------------------------------------------------------------------------------
 
     def on_event(self, events: int, now: float, replies: list[Reply]) -> list[Any]:
-        """The socket can be read or written.
+        """Read and write, after the selector has reported the socket.
 
         Args:
-            replies: answers that came are added to it, also if this raises afterwards.
+            events: the events that the selector reported.
+            replies: list to which the answers received are added, even if this raises afterwards.
 
         Returns:
-            Tokens of requests without response that have been written.
+            Tokens of the requests without response that have been written.
 
         Raises:
-            KafkaConnectionError, AuthenticationError, ProtocolError: it is over.
+            KafkaConnectionError, AuthenticationError, ProtocolError: the connection cannot be used any more.
         """
         connection = self.connection
         if connection is None or self._socket is None:
@@ -304,33 +307,36 @@ class Channel:
                 self._answer_bytes = 0
             if connection.peer_closed:
                 raise connection.lost("the broker closed the connection")
-            # A read that did not fill the buffer took all there was. After an answer there is rarely more.
+            # A read that does not fill the buffer has emptied the socket. After an answer there is rarely more.
             if count < room or found:
                 break
         self._busy = False
 
     def take_in(self, ahead: bool) -> None:
-        """Let the system take in an answer ahead of its reader; or (False) have it wake one for every byte.
+        """Let the system receive the next answer while nobody reads (True), or report every byte again (False).
 
-        Linux acknowledges data beyond ``SO_RCVLOWAT`` late while nobody reads it, and a broker that sends from a small
-        buffer (Kafka's has 100 KiB) waits for that: most of the next answer would come only after this one is decoded.
-        Below that mark it acknowledges at once; but then nobody is woken below it, so nobody may wait in the meantime.
+        While nobody reads, Linux delays the acknowledgement of data beyond ``SO_RCVLOWAT``. A broker that sends from a
+        small buffer (Kafka's has 100 KiB) waits for the acknowledgement, so most of the next answer would arrive only
+        after this one has been decoded. A high ``SO_RCVLOWAT`` avoids the delay. But the selector does not report a
+        socket that holds fewer bytes than that, so it must be low again before anybody waits.
         """
         if ahead == self._is_ahead or self._socket is None or self.connection is None:
             return
         if ahead:
             if not self.connection.in_flight:
                 return
-            self._is_ahead = True  # before the call, and after it the other way: whatever Ctrl-C does, no wait hangs
+            self._is_ahead = (
+                True  # set before the call and cleared after it, so that the mark is lowered in spite of Ctrl-C
+            )
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _TAKEN_IN if ahead else 1)
         except OSError:
-            self.is_bulk = False  # a system that only says that it is Linux
+            self.is_bulk = False  # a system that claims to be Linux but is not
         if not ahead:
             self._is_ahead = False
 
     def flush(self) -> list[Any]:
-        """Write as much as the socket takes now. Returns and raises as :meth:`on_event`."""
+        """Write as much as the socket accepts now. Returns and raises the same as :meth:`on_event`."""
         connection = self.connection
         if connection is None or not connection.has_output or connection.state is State.CONNECTING:
             return []
@@ -375,7 +381,7 @@ class Channel:
         self._socket = None
 
     def close(self) -> None:
-        """Close the socket; with TLS say goodbye if that needs no waiting. A second call changes nothing."""
+        """Close the socket, after TLS's close_notify if it can be sent without waiting. A second call does nothing."""
         connection = self.connection
         if (
             self._socket is not None
@@ -392,7 +398,7 @@ class Channel:
         self._drop_socket()
 
     def abandon(self) -> None:
-        """Close this process's copy of the socket; not a byte is sent, no selector is touched."""
+        """Close this process's copy of the socket, without sending anything and without using the selector."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

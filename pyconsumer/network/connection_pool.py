@@ -1,7 +1,8 @@
-"""All connections of a client: nodes, their channels, what is sent on them and what has come back.
+"""All connections of a client: the nodes, their channels, and the requests on them.
 
-The pool does due work when its owner says so (:meth:`ConnectionPool.turn`), and serves sockets the owner's selector
-reported (:meth:`ConnectionPool.on_event`). It decides nothing about *which* node to talk to, and it never waits.
+The owner calls :meth:`ConnectionPool.turn` to do the work that is due, and :meth:`ConnectionPool.on_event` for each
+socket that its selector reports. The pool never waits, and it does not choose the node of a request; see
+:mod:`pyconsumer.network.node_selector`.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _MOST_AHEAD = 8
 
 
 class ConnectionPool:
-    """See the module's docstring.
+    """The connections of one client; see the module's docstring.
 
     Args:
         settings: for all channels.
-        selector, names: the owner's.
-        unsent: the owner's; the pool completes what fails in it.
+        selector, names: shared with the owner.
+        unsent: shared with the owner; requests that fail in it are completed by the pool.
         request_timeout: seconds that TLS, ApiVersions and SASL may take together.
         max_idle: seconds after which an unused connection is closed.
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
@@ -70,16 +71,16 @@ class ConnectionPool:
         self.peers: dict[int, Node] = {}
         self.stats = ChannelStats()
         self.last_error: KafkaError | None = None
-        """Why a node could not be reached or was lost last; None since one has answered after that."""
+        """The last error of a connection to any node; None once a node has answered after it."""
         self.happened = False
-        """Whether a connection became ready, or something was received or failed, since the owner lowered it."""
+        """True if a connection became ready, or something was received or failed, since the owner set it to False."""
         self.max_in_flight = max_in_flight
         self.where: Callable[[Node], BrokerMetadata | None] = lambda node: None
         """Return the address of a node; None if it is not known."""
         self.on_lost: Callable[[Node, KafkaError, float], None] = lambda node, error, now: None
-        """Called when a channel broke or could not be established."""
+        """Called after a connection was lost or could not be established."""
         self.bulk: dict[Channel, None] = {}
-        """Channels whose next answer is likely to be large, some of them if there are many; see :meth:`take_in`."""
+        """Channels whose next answer is likely to be large, at most ``_MOST_AHEAD`` of them; see :meth:`take_in`."""
         self._settings = settings
         self._selector = selector
         self._names = names
@@ -93,15 +94,15 @@ class ConnectionPool:
         self._dirty: dict[Node, None] = {}
         self._timer_at = -math.inf
         self._served = True
-        self._torn = False  # a turn is under way, or did not come to its end
-        self._touched: Node | None = None  # whose channel is being worked on
+        self._torn = False  # a turn is running, or was interrupted
+        self._touched: Node | None = None  # the node whose channel an operation is in progress on
         self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def key(node_id: int, connection: str) -> int:
-        """The number of a connection: for a coordinator's it is 2147483647 - node id, as in Kafka's own client."""
+        """Return a connection's key: the node id, or 2147483647 - node id for a coordinator, as in Kafka's client."""
         if connection == "main":
             return node_id
         if connection != "coordinator":
@@ -121,7 +122,7 @@ class ConnectionPool:
         return self.peers.get(self.key(node_id, connection))
 
     def remove(self, node: Node, error: KafkaError | None = None) -> None:
-        """Close the channel, fail what waits, forget the node."""
+        """Close the channel, fail the node's requests if there is an error, and forget the node."""
         self.drop_channel(node)
         if error is not None:
             self.fail_all(node, error)
@@ -129,29 +130,29 @@ class ConnectionPool:
         self._dirty.pop(node, None)
 
     def rename(self, node: Node, node_id: int) -> None:
-        """The node of a main connection turns out to have another id."""
+        """Give the node of a main connection another id: the one that metadata has for a bootstrap address."""
         before = node.connection_key
         node.connection_key = node.node_id = node_id
         self.peers[node_id] = node
         self.peers.pop(before, None)
 
     def mark(self, node: Node) -> None:
-        """Look at a node in the next turn."""
+        """Have the next turn check a node."""
         self._dirty[node] = None
 
     def enqueue(self, node: Node, request: Request, *, first: bool = False) -> None:
-        """Add a request to the unsent ones of a node."""
+        """Add a request to the unsent requests of a node, at the head of the queue if ``first``."""
         self._unsent.enqueue(node, request, first=first)
         self._dirty[node] = None
 
     # -- what is due -------------------------------------------------------------------------------------------------
 
     def turn(self, now: float, *, served: bool = True) -> float:
-        """Do what is due; returns when something is due next.
+        """Do the work that is due; return the time at which work is due next.
 
         Args:
-            served: whether the sockets were served since the owner was last away. Only then something is overdue: an
-                answer may have lain in a socket all the time that the user spent between two polls.
+            served: True if the sockets have been served since the user's last call. Without that nothing times out,
+                because an answer may have arrived between two polls and still wait in a socket.
         """
         self._served = served
         if self._torn or self._touched is not None:
@@ -175,7 +176,7 @@ class ConnectionPool:
         """Repair what the last turn left unfinished, because Ctrl-C interrupted it or something raised.
 
         The channel that it was working on may be half connected, missing from the selector, or in the middle of a
-        transfer, so it is closed. Finished lookups are collected again, and every node is checked.
+        transfer, so it is closed. Channels whose lookup has finished are started, and every node is checked.
         """
         node = self._touched
         if node is not None and node.link is not None:
@@ -190,7 +191,7 @@ class ConnectionPool:
         self._timer_at = -math.inf
 
     def _serve(self, node: Node, now: float) -> None:
-        """Look at one node: what is overdue fails, what can be sent is sent."""
+        """Check one node: fail its overdue requests, connect if it has requests to send, and send them."""
         self._touched = node
         channel = node.link
         if channel is not None and self._served:
@@ -209,7 +210,7 @@ class ConnectionPool:
     def _check_channel(self, node: Node, channel: Channel, now: float) -> None:
         overdue = node.timed_out(now)
         if overdue is not None and channel.take_progress():
-            # A large answer is on its way: it gets the time once more.
+            # Part of the answer has arrived since the last check: extend its time.
             overdue.expires_at = now + overdue.timeout
         elif overdue is not None:
             cause = f"no answer to {ApiKey(overdue.api_key).name} from {channel.address} within {overdue.timeout:g} s"
@@ -217,7 +218,7 @@ class ConnectionPool:
             self.complete(node, overdue, RequestTimeoutError(cause, **details))
             self.fail_channel(node, KafkaConnectionError(f"connection closed: {cause}", **details), now)
         elif now >= channel.deadline and node.outstanding and not channel.setting_up:
-            # It authenticates again, and the broker has answers to give first; each of them has its own deadline.
+            # It is reauthenticating, and the broker answers earlier requests first; each of them has its own deadline.
             channel.deadline = now + channel.handshake_timeout
         elif now >= channel.deadline:
             if channel.reaching:
@@ -260,7 +261,7 @@ class ConnectionPool:
                 if isinstance(error, KafkaError):
                     continue
                 if isinstance(error, Exception):
-                    self._touched = None  # the connection has not seen it
+                    self._touched = None  # the connection is not affected
                 raise
             node.outstanding[request] = None
             unsent.remove_first(node)
@@ -278,7 +279,7 @@ class ConnectionPool:
     # -- channels ----------------------------------------------------------------------------------------------------
 
     def connect(self, node: Node, now: float) -> None:
-        """Begin to connect; what fails at once is treated as any failure."""
+        """Begin to connect. An immediate failure is handled like a later one: see :meth:`fail_channel`."""
         broker = self.where(node)
         if broker is None:
             node.wanted = False
@@ -308,27 +309,27 @@ class ConnectionPool:
 
     @staticmethod
     def drop_channel(node: Node) -> None:
-        """Close the channel, if there is one; nothing fails by that."""
+        """Close the channel, if there is one, without failing any request."""
         channel = node.link
         if channel is None:
             return
         try:
             channel.close()
-        except BaseException:  # Ctrl-C: once more, as nobody else knows of the socket
+        except BaseException:  # Ctrl-C: try again, because nothing else refers to the socket
             channel.close()
             raise
         finally:
             node.link = None
 
     def fail_channel(self, node: Node, error: KafkaError, now: float) -> None:
-        """A channel is over: everything that waits for it fails, and the node is left alone for a while."""
+        """Close a channel after an error, fail the node's requests, and start the pause before the next attempt."""
         channel = node.link
         address = channel.address if channel is not None else ""
         cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
         was_up = channel is not None and channel.deadline == math.inf
         self.drop_channel(node)
         self.stats.connections_failed += 1
-        # Each cause is logged once, until the node has answered: a broker that is away for an hour is one line.
+        # Each cause is logged once until the node answers: a broker that is down for an hour takes one line.
         repeated = str(node.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
         log.log(level, "node %s: %s", node.node_id, cause)
@@ -345,7 +346,7 @@ class ConnectionPool:
         self.mark(node)
 
     def take_in(self, ahead: bool) -> None:
-        """Call :meth:`Channel.take_in` on all :attr:`bulk` channels, which must not be ahead while anybody waits."""
+        """Call :meth:`Channel.take_in` on all :attr:`bulk` channels; it must be False before anybody waits."""
         for channel in list(self.bulk):
             if channel.owner.link is channel:
                 channel.take_in(ahead)
@@ -353,10 +354,10 @@ class ConnectionPool:
                 del self.bulk[channel]
 
     def on_event(self, channel: Channel, events: int, now: float) -> None:
-        """The socket of a channel can be read or written."""
+        """Serve a channel whose socket the selector has reported."""
         node: Node = channel.owner
         if node.link is not channel:
-            channel.close()  # Ctrl-C kept it from being closed
+            channel.close()  # Ctrl-C prevented the close
             return
         self._touched = node
         replies: list[Reply] = []
@@ -380,7 +381,7 @@ class ConnectionPool:
     def _received(self, node: Node, replies: list[Reply], now: float) -> None:
         channel = node.link
         if replies and channel is not None and not channel.ready and not channel.setting_up:
-            channel.deadline = now + channel.handshake_timeout  # its own answer may be the next one
+            channel.deadline = now + channel.handshake_timeout  # the next answer may be SASL's
         if replies and node.health.last_error is not None:
             node.health.established()
             self.last_error = None
@@ -406,20 +407,20 @@ class ConnectionPool:
         return bool(self._completed)
 
     def complete(self, node: Node | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
-        """A request is over; its future is completed by :meth:`fire`."""
+        """Record the outcome of a request; :meth:`fire` completes its future."""
         self._completed.append((request, outcome))
         if node is not None:
             node.outstanding.pop(request, None)
         self.happened = True
 
     def fail_all(self, node: Node, error: KafkaError) -> None:
-        """Fail everything that waits for a node, sent or not."""
+        """Fail all requests of a node, sent or not."""
         while node.outstanding:
             self.complete(node, next(iter(node.outstanding)), error)
         self._unsent.fail(node, error)
 
     def fire(self) -> bool:
-        """Complete the futures of requests that are over, in order; returns whether there were any."""
+        """Complete the futures of the requests recorded, in order; return whether there were any."""
         completed = self._completed
         if not completed:
             return False
@@ -436,19 +437,19 @@ class ConnectionPool:
                 else:
                     future.complete(outcome)
             finally:
-                # A callback may have fired the rest already, by closing the client; Ctrl-C may have come before it.
+                # A callback that closed the client has removed the entry; after Ctrl-C the future may be pending.
                 if completed and completed[0][0] is request and (future.succeeded or future.failed):
                     completed.popleft()
         return True
 
     def close(self, error: KafkaError) -> None:
-        """Close all channels at once and fail what waits."""
+        """Close all channels at once and fail all requests."""
         for node in self.peers.values():
             self.drop_channel(node)
             self.fail_all(node, error)
 
     def abandon(self) -> None:
-        """Close the sockets and do nothing else: in a forked child, or when the client was dropped."""
+        """Close the sockets and nothing else, in a forked child or for a client that was dropped without ``close``."""
         for node in self.peers.values():
             if node.link is not None:
                 node.link.abandon()
