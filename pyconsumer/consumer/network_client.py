@@ -1,17 +1,17 @@
-"""The consumer's driver: the network client plus what a consumer's blocking calls need of it.
+"""The consumer's network client: :class:`~pyconsumer.network.client.NetworkClient` with wakeups and cluster errors.
 
-On top of :class:`~pyconsumer.network.client.NetworkClient`, which keeps the unsent queue of each node and does all I/O
-in the thread that polls, this adds
+The network client queues requests and does all I/O in the thread that polls. This adds
 
-* *wakeup*: ``wakeup()`` from another thread makes the present or next poll raise ``WakeupError``, once, unless wakeups
+* *wakeup*: ``wakeup()`` from another thread makes the current or next poll raise ``WakeupError``, once, unless wakeups
   are disabled; it never interrupts a callback;
-* *errors of the cluster as a whole*: what metadata found out (login refused, topic not allowed) is raised by polls;
-* *disconnecting later*: a coordinator that turned out to be none is disconnected at the start of the next poll, so that
-  a callback can ask for it;
-* questions that the coordinator and the fetcher ask: pending requests, unavailable nodes, authentication failures.
+* *cluster errors*: polls raise the errors that metadata responses reported (authentication failed, topic not
+  authorized);
+* *deferred disconnects*: a callback can ask to disconnect a node that is not the coordinator any more; this happens at
+  the start of the next poll;
+* *queries* of the coordinator and the fetcher: pending requests, unavailable nodes, authentication failures.
 
-Only the consumer's own thread uses it; ``wakeup()`` is the exception. The heartbeat thread has a client of its own, so
-there is no lock here.
+Only the consumer's own thread uses it, except for ``wakeup()``. The heartbeat thread has its own client, so no lock is
+needed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ConsumerNetworkClient:
         self.clock: Clock = client.clock
         self.request_timeout = client.config.request_timeout_ms / 1000
         self.retry_backoff = client.config.retry_backoff_ms / 1000
-        #: Whether :meth:`wakeup` was called and WakeupError has not been raised yet.
+        #: True if :meth:`wakeup` was called and WakeupError has not been raised yet.
         self.wakeup_waits = False
         self._wakeups_disabled = 0
         self._to_disconnect: deque[tuple[int, str, str]] = deque()
@@ -102,12 +102,12 @@ class ConsumerNetworkClient:
         """Send, receive, run callbacks; wait as :meth:`NetworkClient.poll` does.
 
         Args:
-            until: monotonic seconds; a time that has passed means one look without waiting.
-            future: return when it is done; None: return when anything was received or failed.
+            until: monotonic seconds; with a time in the past the sockets are served once, without waiting.
+            future: return when it is done; with None, when anything was received or failed.
             disable_wakeup: do not raise WakeupError in this call; a wakeup stays for a later one.
 
         Raises:
-            WakeupError: ``wakeup()`` was called; once for each time. Responses that came are not lost.
+            WakeupError: ``wakeup()`` was called. Responses that have arrived are not lost.
             AuthenticationError, UnsupportedVersionError: the cluster cannot be used with these settings.
             TopicAuthorizationFailedError, InvalidTopicError: of a topic that the consumer is interested in.
         """
@@ -120,13 +120,13 @@ class ConsumerNetworkClient:
             self.client.poll(until, future)
             if not quiet:
                 self.raise_wakeup()
-            # With wakeups disabled a wakeup ended the wait early: what was waited for is waited for still.
+            # With wakeups disabled, a wakeup only ends client.poll early: wait again.
             if not quiet or future is None or future.done or self.clock.now() >= until:
                 break
         self._raise_cluster_error()
 
     def poll_no_wakeup(self, until: float = -math.inf, future: RequestFuture[Any] | None = None) -> None:
-        """:meth:`poll` that never raises WakeupError; by default one look without waiting."""
+        """Poll as :meth:`poll` does, but raise no WakeupError; by default serve the sockets once without waiting."""
         self.poll(until, future, disable_wakeup=True)
 
     def run(self, steps: Steps[T], deadline: float = math.inf) -> T:
@@ -137,21 +137,19 @@ class ConsumerNetworkClient:
         return drive(steps, deadline, self.poll, self.clock.now)
 
     def wakeup(self) -> None:
-        """Make the present poll, or the next one, raise WakeupError. For other threads and signal handlers."""
+        """Make the current poll, or the next one, raise WakeupError. Any thread and any signal handler may call it."""
         self.wakeup_waits = True
         self.client.wakeup()
 
     def raise_wakeup(self) -> None:
-        """Raise WakeupError if somebody called :meth:`wakeup` and wakeups are not disabled; the wakeup is used up."""
+        """Raise WakeupError if :meth:`wakeup` was called and wakeups are not disabled, and clear the wakeup."""
         if self.wakeup_waits and not self._wakeups_disabled:
             self.wakeup_waits = False
             raise WakeupError("wakeup() was called")
 
     @contextmanager
     def disable_wakeups(self) -> Iterator[None]:
-        """Raise no WakeupError inside; one that is called for in the meantime is raised by the first poll after.
-        Nestable.
-        """
+        """Raise no WakeupError in this block; the first poll after it raises a pending one. May be nested."""
         self._wakeups_disabled += 1
         try:
             yield
@@ -170,7 +168,7 @@ class ConsumerNetworkClient:
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def pending_requests(self, node_id: int | None = None, connection: str = "main") -> int:
-        """Return how many requests are unsent or in flight, on one connection or (None) on all."""
+        """Return the number of requests that are unsent or in flight, on one connection or (None) on all."""
         return self.client.unsent(node_id, connection) + self.client.in_flight(node_id, connection)
 
     def has_pending_requests(self, node_id: int | None = None, connection: str = "main") -> bool:
@@ -178,21 +176,21 @@ class ConsumerNetworkClient:
         return self.pending_requests(node_id, connection) > 0
 
     def is_unavailable(self, node_id: int, connection: str = "main") -> bool:
-        """Return whether the node could not be reached or was lost, and its pause is not over."""
+        """Return whether the node could not be reached or was lost, and its backoff is not over."""
         return self.client.connection_state(node_id, connection) == "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
-        """When that pause is over, in monotonic seconds; -inf if there is none."""
+        """Return when that backoff is over, in monotonic seconds; -inf if there is none."""
         return self.client.backoff_until(node_id, connection)
 
     def raise_auth_failure(self, node_id: int, connection: str = "main") -> None:
-        """Raise the AuthenticationError with which the node refused us last, if it did."""
+        """Raise the AuthenticationError of the last attempt to connect to the node, if it failed with one."""
         error = self.client.node_error(node_id, connection)
         if isinstance(error, AuthenticationError):
             raise error
 
     def connection_state(self, node_id: int, connection: str = "main") -> str:
-        """``disconnected``, ``backoff``, ``connecting`` or ``ready``."""
+        """Return ``disconnected``, ``backoff``, ``connecting`` or ``ready``."""
         return self.client.connection_state(node_id, connection)
 
     def try_connect(self, node: int | BrokerMetadata, connection: str = "main") -> None:
@@ -200,7 +198,7 @@ class ConsumerNetworkClient:
         self.client.connect(node, connection)
 
     def disconnect_async(self, node_id: int, connection: str = "main", *, cause: str = "") -> None:
-        """Disconnect at the start of the next poll: what is unsent fails, then the connection is closed."""
+        """Disconnect at the start of the next poll: fail the unsent requests, then close the connection."""
         self._to_disconnect.append((node_id, connection, cause or "disconnected by this client"))
         self.client.wakeup()
 
@@ -211,15 +209,15 @@ class ConsumerNetworkClient:
             self.client.disconnect(node_id, connection, cause=cause)
 
     def least_loaded_node(self) -> int | None:
-        """The node that a request which any node can answer would go to; None if none can be reached now."""
+        """Return the best node for a request that any node can answer; None if no node can be used now."""
         return self.client.least_loaded_node()
 
     def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
-        """Return what a node supports; None while it is not connected."""
+        """Return the API versions that a node supports; None while it is not connected."""
         return self.client.api_versions(node_id, connection)
 
     def failures(self) -> str:
-        """Return what is known of the nodes that cannot be reached, for messages."""
+        """Return the last error, or the stage and address, of each node that is not ready, for messages."""
         return self.client.failures()
 
     def close(self) -> None:

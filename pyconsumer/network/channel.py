@@ -325,9 +325,8 @@ class Channel:
         if ahead:
             if not self.connection.in_flight:
                 return
-            self._is_ahead = (
-                True  # set before the call and cleared after it, so that the mark is lowered in spite of Ctrl-C
-            )
+            # Set before the call and cleared after it, so that the mark is lowered again even after Ctrl-C.
+            self._is_ahead = True
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _TAKEN_IN if ahead else 1)
         except OSError:

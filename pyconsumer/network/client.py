@@ -1,18 +1,19 @@
-"""The driver: one selector, one thread, one place that waits.
+"""The network client: one thread, one selector, and one method that waits.
 
-``send`` queues; ``poll`` does everything else: looks up names, connects, authenticates, writes, reads, refreshes
-metadata, notices what is overdue, and runs the callbacks of futures, in this thread. Between calls nothing happens.
+``send`` only queues a request. ``poll`` does everything else in the thread that calls it: it looks up names, connects,
+authenticates, writes, reads, refreshes metadata, fails overdue requests, and runs the callbacks of futures. Nothing
+happens between two calls.
 
-What is not obvious
-* Callbacks run after all sockets of a turn have been served and after everything that broke has been cleaned up. They
-  may send, disconnect, and even close the client.
-* A turn looks only at nodes that something happened to, and at all of them when the earliest deadline has come: a poll
-  costs the same with one broker and with a hundred.
-* Nothing is overdue before the sockets have been served: a user who spends a minute between two polls finds the answer
-  that came in the meantime, instead of a timeout.
-* Ctrl-C may fall anywhere. A channel that was interrupted in mid-operation is closed in the next turn, whether it was
-  being set up or was in use. A request stays in its place until it has arrived at the next, so it may be completed
-  twice, which its future ignores, but never gets lost.
+Rules
+* Callbacks run after all sockets of a turn have been served and all broken connections have been closed. They may send,
+  disconnect, and even close the client.
+* A turn checks only the nodes that something happened to. It checks all of them only when the earliest deadline has
+  passed, so a poll costs the same with one broker and with a hundred.
+* Nothing times out before the sockets have been served: if the user spends a minute between two polls, the second one
+  returns the answer that arrived in that minute instead of a timeout.
+* Ctrl-C may come at any point. A connection interrupted in mid-operation is closed in the next turn. A request is added
+  to its destination before it is removed from its source, so it may be completed twice (the second completion is
+  ignored) but is never lost.
 """
 
 from __future__ import annotations
@@ -66,19 +67,19 @@ log = logging.getLogger("pyconsumer.network")
 
 
 class NetworkClient:
-    """Requests to nodes, answers from them. Owned by one thread; only :meth:`wakeup` may be called by others.
+    """Sends requests to nodes and receives their answers. One thread owns it; only :meth:`wakeup` is for all threads.
 
     Args:
         config: the settings of :data:`pyconsumer.config.CLIENT_SETTINGS`.
-        metadata: kept fresh by :meth:`poll`; None for a client that only talks to nodes it is given.
-        clock: the time.
+        metadata: refreshed by :meth:`poll`; None for a client that only sends to nodes whose address it is given.
+        clock: the source of all times here.
         max_in_flight: most requests that wait for an answer on one connection; None for any number.
-        selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` makes the mechanism of each
-            authentication.
-        correlation_ids: numbers of the requests; clients that are one client to the broker share them.
+        selector, resolver, open_socket, random, sasl: replace parts in tests. ``sasl`` is called for the mechanism of
+            each authentication.
+        correlation_ids: correlation ids of the requests; clients with the same client id may share one iterator.
 
     Attributes:
-        correlation_ids: see above. A request is known in the broker's log by client id and this number.
+        correlation_ids: see above. With the client id, a correlation id identifies a request in the broker's log.
 
     Raises:
         ConfigurationError: a certificate or key cannot be used.
@@ -164,15 +165,15 @@ class NetworkClient:
         max_version: int | None = None,
         expect_response: bool = True,
     ) -> RequestFuture[ClientResponse]:
-        """Queue a request; the next :meth:`poll` or :meth:`flush` sends it, connecting first if need be.
+        """Queue a request; the next :meth:`poll` or :meth:`flush` sends it, and connects first if necessary.
 
         Args:
-            node: a node id, or where the node listens if that did not come from metadata (a coordinator).
+            node: a node id, or the id with the address if that is not from metadata (a coordinator).
             api: the API key, or the request's class.
-            request: the request, or a function that makes it for the version negotiated.
+            request: the request, or a function that builds it for the negotiated version.
             timeout: seconds that it may wait to be sent, and then again for its answer; default ``request_timeout_ms``.
-            connection: ``main`` or ``coordinator``, which is a connection of its own.
-            min_version, max_version: what the caller can make use of.
+            connection: ``main``, or ``coordinator`` for the separate connection to the node as coordinator.
+            min_version, max_version: the versions that the caller supports.
             expect_response: False for a produce request with ``acks=0``; the future succeeds when it is written.
 
         Returns:
@@ -197,9 +198,9 @@ class NetworkClient:
         min_version: int = 0,
         max_version: int | None = None,
     ) -> RequestFuture[ClientResponse]:
-        """Queue a request for the least loaded node, whichever that is when one can be reached.
+        """Queue a request for the least loaded node, which is chosen once a node is ready.
 
-        Arguments and errors as :meth:`send`; NoBrokersAvailableError if no node could be reached in time.
+        Arguments and errors are those of :meth:`send`, and NoBrokersAvailableError if no node could be reached in time.
         """
         self._check_process()
         item = self._request(api, request, timeout, min_version, max_version, True)
@@ -225,11 +226,11 @@ class NetworkClient:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def poll(self, until: float, future: RequestFuture[Any] | None = None) -> None:
-        """Do what is to be done, and wait for more.
+        """Do all work that is due, and wait for the next event.
 
-        Sockets are served at least once. Then it returns when ``future`` is done; without a future, when anything was
-        received or failed, or a connection became ready; in any case at ``until`` (monotonic seconds), or after
-        :meth:`wakeup`.
+        The sockets are served at least once. After that it returns as soon as ``future`` is done, ``until`` (monotonic
+        seconds) has passed, or :meth:`wakeup` was called. Without a future it also returns when anything was received
+        or failed, or a connection became ready.
 
         Raises:
             IllegalStateError: the client is closed, or belongs to another process.
@@ -260,24 +261,25 @@ class NetworkClient:
         return drive(steps, deadline, self.poll, self.clock.now)
 
     def flush(self) -> None:
-        """Send what can be sent now; wait for nothing, read nothing, run no callback."""
+        """Send what can be sent now, without waiting, reading, or running callbacks."""
         self._check_open()
         self._turn(self.clock.now(), served=False)
         self._leave()
 
     def fire(self) -> bool:
-        """Run the callbacks of requests that are over; returns whether there were any."""
+        """Complete the futures of finished requests and run their callbacks; return whether there were any."""
         return self._pool.fire()
 
     def wakeup(self) -> None:
-        """Let the present :meth:`poll`, or the next one, return. May be called from any thread and signal handler."""
+        """Make the current :meth:`poll`, or the next one, return. Any thread and any signal handler may call it."""
         self._interrupted = True
         self._waker.wake()
 
     def step(self, now: float) -> float:
-        """For a driver that waits elsewhere (asyncio): one turn without waiting; returns when the next one is due.
+        """Run one turn without waiting, for a driver that waits in its own event loop (asyncio).
 
-        Call it again then, or as soon as :meth:`fileno` is readable.
+        Returns:
+            Time at which to call it again, in monotonic seconds, unless :meth:`fileno` becomes readable earlier.
         """
         self._check_open()
         self._is_waited_for = True
@@ -291,14 +293,14 @@ class NetworkClient:
         return now if self._pool.has_completed else due
 
     def fileno(self) -> int:
-        """File descriptor that is readable when there is something to do; OSError on a system without epoll, kqueue."""
+        """Return a descriptor that is readable when there is work; OSError on a system without epoll and kqueue."""
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
     def _leave(self) -> None:
-        """The thread goes to do other things, and comes back here before it waits."""
+        """Let the system receive large answers ahead, as the thread returns to its caller until the next poll."""
         if self._pool.bulk and not self._is_waited_for:
             self._pool.take_in(True)
 
@@ -315,7 +317,7 @@ class NetworkClient:
                 self._pool.on_event(channel, mask, now)
 
     def _turn(self, now: float, *, served: bool) -> float:
-        """Do what is due; returns when something is due next."""
+        """Do the work that is due; return the time at which work is due next."""
         due = self._nodes.turn(now, served=served)
         failed = self.stats.connections_failed
         due = min(due, self._pool.turn(now, served=served))
@@ -331,7 +333,7 @@ class NetworkClient:
 
     @property
     def last_error(self) -> KafkaError | None:
-        """Why a node could not be reached or was lost last; None since one has answered."""
+        """The last error of a connection to any node; None once a node has answered after it."""
         return self._pool.last_error
 
     @property
@@ -340,11 +342,11 @@ class NetworkClient:
         return self._closed
 
     def failures(self) -> str:
-        """Return what is known of the nodes that cannot be reached: stage, address and last cause of each."""
+        """Return the last error, or the stage and address, of each node that is not ready, for messages."""
         return self._nodes.failures()
 
     def least_loaded_node(self) -> int | None:
-        """The node that a request which any node can answer would best go to; None if none can be reached now."""
+        """Return the best node for a request that any node can answer; None if no node can be used now."""
         node = self._nodes.best(self.clock.now())
         return node.node_id if node is not None else None
 
@@ -356,9 +358,10 @@ class NetworkClient:
         self._pool.mark(state)
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
-        """Close a connection; what waits for it fails with KafkaConnectionError at the next poll.
+        """Close a connection; its requests fail with KafkaConnectionError at the next poll.
 
-        Nothing happens if there is none, or if the client is closed, so that callbacks of the close may ask.
+        Does nothing if there is no such connection, or if the client is closed: callbacks that run during
+        :meth:`close` may call this.
         """
         if self._closed:
             return
@@ -373,27 +376,27 @@ class NetworkClient:
         self._pool.fail_all(node, KafkaConnectionError(text, address=address))
 
     def fail_unsent(self, node_id: int, connection: str, error: KafkaError) -> None:
-        """Fail what has not been sent to a node."""
+        """Fail the requests that have not been sent to a node yet."""
         node = self._pool.find(node_id, connection)
         if node is not None:
             self._unsent.fail(node, error)
 
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
-        """Return how many requests wait for an answer, of one connection or (None) of all."""
+        """Return the number of requests in flight, on one connection or (None) on all."""
         if node_id is None:
             return sum(len(node.outstanding) for node in self._pool.peers.values())
         node = self._pool.find(node_id, connection)
         return len(node.outstanding) if node is not None else 0
 
     def unsent(self, node_id: int | None = None, connection: str = "main") -> int:
-        """Return how many requests wait to be sent, on one connection or (None) on all, those for any node included."""
+        """Return the number of unsent requests: of one connection, or (None) of all and those for any node."""
         if node_id is None:
             return self._unsent.total(self._pool.peers.values())
         node = self._pool.find(node_id, connection)
         return self._unsent.count(node) if node is not None else 0
 
     def connection_state(self, node_id: int, connection: str = "main") -> str:
-        """``disconnected``, ``backoff``, ``connecting`` (authentication included) or ``ready``."""
+        """Return ``disconnected``, ``backoff``, ``connecting`` (authentication included) or ``ready``."""
         node = self._pool.find(node_id, connection)
         if node is None:
             return "disconnected"
@@ -402,25 +405,25 @@ class NetworkClient:
         return "disconnected" if node.health.may_connect(self.clock.now()) else "backoff"
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
-        """When the node may be tried again (monotonic seconds); -inf if it may be now."""
+        """Return when the node may be tried again, in monotonic seconds; -inf if no pause is set."""
         node = self._pool.find(node_id, connection)
         return node.health.backoff_until if node is not None and node.link is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:
-        """Why a node could not be reached or was lost last; None since it has answered."""
+        """Return the last error of a connection; None if the node has answered after it."""
         node = self._pool.find(node_id, connection)
         if node is None:
             return None
         return node.auth_error or node.health.last_error
 
     def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
-        """Return what a node supports; None while it is not connected."""
+        """Return the API versions that a node supports; None while it is not connected."""
         node = self._pool.find(node_id, connection)
         channel = node.link if node is not None else None
         return channel.connection.versions if channel is not None and channel.connection is not None else None
 
     def close(self) -> None:
-        """Close all connections at once; what waits fails with RequestCancelledError. A second call changes nothing."""
+        """Close all connections at once; all requests fail with RequestCancelledError. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -435,9 +438,9 @@ class NetworkClient:
         self._pool.fire()
 
     def abandon(self) -> None:
-        """Close all descriptors and do nothing else: for a client that was dropped. No callback runs, no lock is taken.
+        """Close all descriptors of a client that was dropped without ``close``. Runs no callback, takes no lock.
 
-        Finalizers call it, in any thread and in the middle of anything. After a fork the child has closed its copies.
+        Finalizers call this, in any thread and at any point. In a forked child the descriptors are closed already.
         """
         if self._closed or self._forked:
             return
@@ -454,7 +457,7 @@ class NetworkClient:
             raise IllegalStateError("the client belongs to the process before the fork; make a new one in the child")
 
     def _after_fork(self) -> None:
-        """In the child. The epoll instance is the parent's too: descriptors are closed, nothing is unregistered."""
+        """Close the child's descriptors. Nothing is unregistered, because the parent shares the epoll instance."""
         self._forked = True
         self._release()
 
@@ -465,7 +468,7 @@ class NetworkClient:
 
 
 def _max_response_bytes(config: ClientConfig) -> int:
-    """Return how large a response may be: what a consumer asks for, and room for one batch beyond it (KIP-74)."""
+    """Return the maximum response size: what a consumer asks for, plus one batch that is larger (KIP-74)."""
     asked = max(getattr(config, "fetch_max_bytes", 0), getattr(config, "max_partition_fetch_bytes", 0))
     return min(max(MOST_RESPONSE_BYTES, asked + _OVERSIZED_BATCH_BYTES), _MAX_INT32)
 

@@ -1,15 +1,15 @@
-"""Which node to talk to: the cluster as metadata shows it, requests that any node can answer, metadata's own refresh.
+"""Choice of the node for a request: for requests that any node can answer, and for the refresh of metadata.
 
 Rules
-1. A request for any node waits here until a node is ready, and goes to the one with the least load then. It is not
-   bound to a node that is only being connected, so that node's failure does not fail it; a refused login does.
-2. While no node is ready, nodes are tried one after the other, a quarter of a second apart, at most four at a time.
-3. When metadata is due and every broker known is in its pause after an attempt without success, or there was no success
-   for too long, or a broker says so, we start over with the bootstrap addresses (KIP-899, KIP-1102). A connection that
-   was only
-   lost is tried again first: the one broker of a small cluster that restarts is not a reason to forget it.
-4. The first answer ends the bootstrap: the connection that it came on becomes the connection of the broker that is
-   advertised under the same address, the other bootstrap connections close.
+1. A request for any node is queued until a node is ready, and is then sent to the least loaded one. Until then it
+   belongs to no node, so it does not fail when an attempt to connect fails; only a failed authentication fails it.
+2. While no node is ready, nodes are tried one after another, 0.25 s apart, at most four at a time.
+3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) when metadata is due and no known broker can
+   be reached, when metadata could not be refreshed for too long, or when a broker asks for it. A broker whose
+   connection was lost is tried once more before it counts as out of reach, so that the restart of a cluster's only
+   broker does not make the client forget it.
+4. The first metadata response ends the bootstrap. The connection that it came on becomes the connection of the broker
+   that is advertised under the same address; the other bootstrap connections are closed.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _MAX_CANDIDATES = 4
 
 
 class NodeSelector:
-    """See the rules above.
+    """Chooses nodes and refreshes metadata; see the rules above.
 
     Args:
-        pool: the connections; gets the function that returns a node's address.
+        pool: the connections; its ``where`` and ``on_lost`` are set to methods of this object.
         unsent: holds the requests for any node.
-        metadata: None for a client that only talks to nodes it is given.
+        metadata: None for a client that only sends to nodes whose address it is given.
         now: the clock.
-        random: numbers in [0, 1).
-        request_timeout: of metadata requests, in seconds.
-        rebootstraps: whether rule 3 holds.
+        random: returns numbers in [0, 1).
+        request_timeout: timeout of metadata requests, in seconds.
+        rebootstraps: True if rule 3 applies; ``metadata_recovery_strategy`` decides that.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class NodeSelector:
         pool.on_lost = self._on_lost
 
     def turn(self, now: float, *, served: bool = True) -> float:
-        """Do due work; return the time of the next. Call it before :meth:`ConnectionPool.turn`."""
+        """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
         metadata_at = self._refresh_metadata(now)
         return min(metadata_at, self._place_any(now, served)) if self._unsent.count(None) else metadata_at
 
@@ -93,7 +93,7 @@ class NodeSelector:
         return node
 
     def best(self, now: float) -> Node | None:
-        """The node that a request for any node would best go to; None if none can be reached now."""
+        """Return the best node for a request that any node can answer; None if no node can be used now."""
         return self._best(now)[0]
 
     def _where(self, node: Node) -> BrokerMetadata | None:
@@ -134,7 +134,7 @@ class NodeSelector:
         return self._pool.node(best.node_id), best.standing
 
     def _connect_some(self, now: float) -> float:
-        """No node is ready: see to it that one is being connected. Returns when to look again."""
+        """Connect to a node, as none is ready, if rule 2 allows it now; return when to try the next one."""
         nodes = self._main_nodes()
         connecting = [node for node in nodes if node.link is not None and node.link.setting_up]
         allowed = [node for node in nodes if node.link is None and node.health.may_connect(now)]
@@ -154,7 +154,7 @@ class NodeSelector:
         return min([due, *(node.health.backoff_until for node in nodes if node.link is None)])
 
     def _place_any(self, now: float, served: bool) -> float:
-        """Give requests for any node to one that is ready; returns when to look again."""
+        """Move the requests for any node to the queues of ready nodes; return when to try again."""
         unsent = self._unsent
         while (request := unsent.first(None)) is not None:
             node, standing = self._best(now)
@@ -163,7 +163,7 @@ class NodeSelector:
                     unsent.expire(None, now, self._nobody)
                 if not unsent.count(None):
                     break
-                # A candidate that refuses us at once may have failed everything that waits here.
+                # An authentication that fails at once may have failed all requests in this queue.
                 due = self._connect_some(now)
                 first = unsent.first(None)
                 if first is not None and self._reported is not first:
@@ -183,7 +183,7 @@ class NodeSelector:
         )
 
     def failures(self) -> str:
-        """Return what is known of the nodes that cannot be reached: stage, address and last cause of each."""
+        """Return the last error, or the stage and address, of each node that is not ready, for messages."""
         found = []
         for node in self._pool.peers.values():
             if node.ready:
@@ -192,12 +192,12 @@ class NodeSelector:
                 found.append(str(node.health.last_error))
             elif node.link is not None:
                 found.append(f"{node.link.stage} with {node.link.address} is under way")
-        if not found and self._pool.last_error is not None:  # of a node that was forgotten when we started over
+        if not found and self._pool.last_error is not None:  # of a node that a rebootstrap has removed
             found.append(str(self._pool.last_error))
         return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
 
     def _refresh_metadata(self, now: float) -> float:
-        """Ask for metadata if that is due; returns when to look again."""
+        """Send a metadata request if one is due; return when to check again."""
         metadata = self._metadata
         if metadata is None or (self._query is not None and not self._query.done):
             return math.inf
@@ -216,7 +216,7 @@ class NodeSelector:
         request = Request(ApiKey.METADATA, query.request, now, self._request_timeout, 4, None, True)
         request.future.add_callback(lambda future: self._on_metadata(node, query, future))
         self._pool.enqueue(node, request, first=True)
-        self._query = request.future  # last: what Ctrl-C kept from being queued must not count as under way
+        self._query = request.future  # last: after Ctrl-C, a query that was not queued is not in flight
         return math.inf
 
     def _rebootstrap(self, why: str) -> None:
