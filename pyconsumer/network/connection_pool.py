@@ -94,7 +94,7 @@ class ConnectionPool:
         self._dirty: dict[Node, None] = {}
         self._timer_at = -math.inf
         self._served = True
-        self._torn = False  # a turn is running, or was interrupted
+        self._turn_unfinished = False  # a turn is running, or was interrupted
         self._touched: Node | None = None  # the node whose channel an operation is in progress on
         self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
 
@@ -155,9 +155,9 @@ class ConnectionPool:
                 because an answer may have arrived between two polls and still wait in a socket.
         """
         self._served = served
-        if self._torn or self._touched is not None:
-            self._mend(now)
-        self._torn = True
+        if self._turn_unfinished or self._touched is not None:
+            self._repair(now)
+        self._turn_unfinished = True
         for lookup in self._names.take():
             node: Node = lookup.owner
             if node.link is not None and node.link.lookup is lookup and node.link.is_looked_up:
@@ -169,10 +169,10 @@ class ConnectionPool:
                 self._serve(node, now)
         while self._dirty:
             self._serve(self._dirty.popitem()[0], now)
-        self._torn = False
+        self._turn_unfinished = False
         return self._timer_at
 
-    def _mend(self, now: float) -> None:
+    def _repair(self, now: float) -> None:
         """Repair what the last turn left unfinished, because Ctrl-C interrupted it or something raised.
 
         The channel that it was working on may be half connected, missing from the selector, or in the middle of a
@@ -237,7 +237,7 @@ class ConnectionPool:
         if channel.deadline != math.inf:
             channel.deadline = math.inf
             self.happened = True
-            node.health.in_vain = False
+            node.health.setup_failed = False
             node.auth_error = None
             node.wanted = False
             node.last_used = now
@@ -333,7 +333,7 @@ class ConnectionPool:
         repeated = str(node.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
         log.log(level, "node %s: %s", node.node_id, cause)
-        node.health.failed(now, cause, self._reconnect, in_vain=not was_up)
+        node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
         self.last_error = cause
         node.auth_error = error if isinstance(error, AuthenticationError) else None
         node.wanted = False

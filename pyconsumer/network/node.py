@@ -38,18 +38,18 @@ RequestBuilder = Callable[[int], Message]
 class ConnectionBackoff:
     """The outcome of the attempts to reach one node.
 
-    Failures in a row make the pause before the next attempt grow (KIP-144), and also the time that an attempt is given
-    (KIP-601). Both start again once the node has answered a request. That a connection is ready is not enough: a
-    port that wants SASL accepts a plain connection and closes it at the first request.
+    Each failure in a row lengthens the pause before the next attempt (KIP-144) and the timeout of an attempt (KIP-601).
+    Both are reset when the node answers a request. A connection that is ready does not reset them, because a port that
+    requires SASL accepts a plain connection and closes it at the first request.
     """
 
-    __slots__ = ("backoff_until", "failures", "in_vain", "last_attempt", "last_error", "slow_setups")
+    __slots__ = ("backoff_until", "failures", "last_attempt", "last_error", "setup_failed", "slow_setups")
 
     def __init__(self) -> None:
         self.failures = 0
         self.slow_setups = 0
-        self.in_vain = False
-        """Whether the last attempt failed before a connection was ready; one that was lost later does not count."""
+        self.setup_failed = False
+        """True if the last attempt failed before the connection was ready, False if it was lost later."""
         self.backoff_until = float("-inf")
         self.last_attempt = float("-inf")
         self.last_error: KafkaConnectionError | None = None
@@ -59,22 +59,22 @@ class ConnectionBackoff:
         return now >= self.backoff_until
 
     def attempt(self, now: float) -> None:
-        """An attempt begins."""
+        """Record that an attempt begins."""
         self.last_attempt = now
 
     def setup_timeout(self, setup: Backoff) -> float:
-        """Seconds that an attempt may take now."""
+        """Return how many seconds the next attempt may take."""
         return setup.delay(self.slow_setups)
 
-    def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, in_vain: bool = True) -> None:
-        """An attempt failed (``in_vain``), or a connection broke."""
+    def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, setup_failed: bool = True) -> None:
+        """Record that an attempt failed (``setup_failed``), or that a connection was lost."""
         self.last_error = error
         self.backoff_until = now + reconnect.delay(self.failures)
         self.failures += 1
-        self.in_vain = in_vain
+        self.setup_failed = setup_failed
 
     def established(self) -> None:
-        """The node has answered."""
+        """Record that the node has answered."""
         self.failures = self.slow_setups = 0
         self.backoff_until = float("-inf")
         self.last_error = None
@@ -93,29 +93,28 @@ class Candidate(NamedTuple):
     """A node that might be asked."""
 
     node_id: int
-    standing: NodeStatus
+    status: NodeStatus
     in_flight: int = 0
     last_attempt: float = float("-inf")
 
 
 def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate | None:
-    """The best node for a request that any node can answer.
+    """Return the best node for a request that any node can answer; None if all are unavailable.
 
-    A ready one with the fewest requests under way; else one that is being connected; else the one whose last attempt is
-    the longest ago. Equals are taken from ``start`` on (a random number), so that clients spread. None if all are
-    unavailable.
+    That is the ready node with the fewest requests in flight; else one that is being connected; else the one with the
+    oldest last attempt. Of equal ones it is the first from index ``start``, a random number that spreads the clients.
     """
     count = len(candidates)
     best: Candidate | None = None
     best_rank: tuple[float, ...] = ()
     for position in range(count):
         found = candidates[(start + position) % count]
-        if found.standing is NodeStatus.UNAVAILABLE:
+        if found.status is NodeStatus.UNAVAILABLE:
             continue
         rank: tuple[float, ...] = (
-            found.standing,
-            found.in_flight if found.standing is NodeStatus.READY else 0,
-            found.last_attempt if found.standing is NodeStatus.MAY_CONNECT else 0,
+            found.status,
+            found.in_flight if found.status is NodeStatus.READY else 0,
+            found.last_attempt if found.status is NodeStatus.MAY_CONNECT else 0,
         )
         if best is None or rank < best_rank:
             best, best_rank = found, rank
@@ -125,7 +124,7 @@ def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate |
 class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
     """A request was not sent, or not answered, within its timeout; its connection has been closed in the latter case.
 
-    It is a connection error as well as a timeout, so that whoever handles a lost connection handles this.
+    It is a connection error as well as a timeout, so that code that handles a lost connection handles this too.
     """
 
 
@@ -173,14 +172,14 @@ class Request:
         self.build = build
         self.created_at = created_at
         self.timeout = timeout
-        self.expires_at = created_at + timeout  # unsent; counted again once it is sent
+        self.expires_at = created_at + timeout  # while unsent; set again when it is sent
         self.min_version, self.max_version = min_version, max_version
         self.expect_response = expect_response
         self.sent_at = -math.inf
         self.future: RequestFuture[ClientResponse] = RequestFuture()
 
     def message(self, version: int) -> Message:
-        """The request as it goes out."""
+        """Return the request for the negotiated version."""
         return self.build if isinstance(self.build, Message) else self.build(version)
 
 
@@ -233,8 +232,8 @@ class Node:
         """Return whether the node takes one more request now."""
         return now >= self.throttled_until and (max_in_flight is None or len(self.outstanding) < max_in_flight)
 
-    def standing(self, now: float, max_in_flight: int | None) -> NodeStatus:
-        """Return what can be done with it; see :class:`NodeStatus`."""
+    def status(self, now: float, max_in_flight: int | None) -> NodeStatus:
+        """Return how the node can be used now."""
         if self.link is not None:
             if not self.link.ready:
                 return NodeStatus.CONNECTING
@@ -242,18 +241,18 @@ class Node:
         return NodeStatus.MAY_CONNECT if self.health.may_connect(now) else NodeStatus.UNAVAILABLE
 
     def out_of_reach(self, now: float) -> bool:
-        """Return whether it was tried without success and the pause after that is not over."""
-        return self.link is None and self.health.in_vain and not self.health.may_connect(now)
+        """Return whether the last attempt failed and the pause after it is not over."""
+        return self.link is None and self.health.setup_failed and not self.health.may_connect(now)
 
     def timed_out(self, now: float) -> Request | None:
-        """A request whose answer is overdue."""
+        """Return a request whose answer is overdue; None if there is none."""
         for request in self.outstanding:
             if now >= request.expires_at:
                 return request
         return None
 
     def next_deadline(self, now: float, max_idle: float) -> float:
-        """When something is due here if nothing happens before."""
+        """Return when work on this node is due, if nothing happens before."""
         channel = self.link
         due = self.unsent[0].expires_at if self.unsent else math.inf
         for request in self.outstanding:

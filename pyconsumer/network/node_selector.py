@@ -122,7 +122,7 @@ class NodeSelector:
         candidates = [
             Candidate(
                 node.node_id,
-                node.standing(now, self._pool.max_in_flight),
+                node.status(now, self._pool.max_in_flight),
                 len(node.outstanding) + len(node.unsent),
                 node.health.last_attempt,
             )
@@ -131,7 +131,7 @@ class NodeSelector:
         best = least_loaded(candidates, int(self._random() * len(candidates)))
         if best is None:
             return None, NodeStatus.UNAVAILABLE
-        return self._pool.node(best.node_id), best.standing
+        return self._pool.node(best.node_id), best.status
 
     def _connect_some(self, now: float) -> float:
         """Connect to a node, as none is ready, if rule 2 allows it now; return when to try the next one."""
@@ -157,8 +157,8 @@ class NodeSelector:
         """Move the requests for any node to the queues of ready nodes; return when to try again."""
         unsent = self._unsent
         while (request := unsent.first(None)) is not None:
-            node, standing = self._best(now)
-            if node is None or standing is not NodeStatus.READY:
+            node, status = self._best(now)
+            if node is None or status is not NodeStatus.READY:
                 if served:
                     unsent.expire(None, now, self._nobody)
                 if not unsent.count(None):
@@ -209,8 +209,8 @@ class NodeSelector:
                 self._rebootstrap("no metadata could be had for too long")
             elif all(node.out_of_reach(now) for node in self._main_nodes()):
                 self._rebootstrap("no known broker can be reached")
-        node, standing = self._best(now)
-        if node is None or standing is not NodeStatus.READY:
+        node, status = self._best(now)
+        if node is None or status is not NodeStatus.READY:
             return self._connect_some(now)
         query = metadata.query(now)
         request = Request(ApiKey.METADATA, query.request, now, self._request_timeout, 4, None, True)

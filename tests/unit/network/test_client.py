@@ -668,17 +668,17 @@ def test_a_closed_client_refuses_work(client: NetworkClient) -> None:
     client.wakeup()
 
 
-def test_who_is_told_of_the_close_may_disconnect(broker: ScriptedBroker, client: NetworkClient) -> None:
+def test_a_callback_of_the_close_may_disconnect(broker: ScriptedBroker, client: NetworkClient) -> None:
     broker.on(ApiKey.HEARTBEAT, SILENCE)
-    told = []
+    errors = []
 
     def hang_up(future: RequestFuture[ClientResponse]) -> None:
         client.disconnect(0)
-        told.append(future.exception)
+        errors.append(future.exception)
 
     heartbeat(client).add_callback(hang_up)
     client.close()
-    assert len(told) == 1
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_a_broker_that_refuses_version_0_as_well_cannot_be_used() -> None:
         (b"\0\0\0\x08\0\0\0\x63\0\0\0\0", "not Kafka's"),
     ],
 )
-def test_what_is_no_kafka_broker_is_told_from_one(data: bytes, what: str) -> None:
+def test_what_is_no_kafka_broker_is_distinguished_from_one(data: bytes, what: str) -> None:
     wire = Wire()
     wire.connection.connected(wire.now)
     with pytest.raises(KafkaConnectionError, match="security_protocol") as caught:

@@ -399,7 +399,7 @@ def test_an_error_that_may_pass_asks_again() -> None:
     assert metadata.topic_error("t") is None
 
 
-def test_what_cannot_pass_is_told_once_for_each_answer() -> None:
+def test_what_cannot_pass_is_reported_once_for_each_answer() -> None:
     metadata = make()
     metadata.set_topics({"secret", "bad name", "t"})
     answer = response(topic("secret", error=29), topic("bad name", error=17), topic("t"))

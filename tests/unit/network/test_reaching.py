@@ -96,7 +96,7 @@ def test_a_silent_address_of_a_name_costs_its_timeout_then_the_next_is_tried(
     assert clock.now() == pytest.approx(110.0, abs=1.0)
 
 
-def test_when_every_address_fails_each_cause_is_told(make_client: MakeClient, cleanup: ExitStack) -> None:
+def test_when_every_address_fails_each_cause_is_reported(make_client: MakeClient, cleanup: ExitStack) -> None:
     dead = cleanup.enter_context(unused_address())
     client = make_client(metadata=None, resolver=lambda *_: [at(dead), at("127.0.0.1:1")])
     future = client.send(BrokerMetadata(1, "kafka.example", 9092), HeartbeatRequest, HEARTBEAT)
