@@ -14,7 +14,7 @@ does no I/O and never sleeps. To wait, it yields a :class:`Wait`, and a driver r
 
 There are two drivers. :func:`drive` blocks until the call is finished; ``NetworkClient.run`` and
 ``ConsumerNetworkClient.run`` use it. :class:`ResumableCall` never blocks: it runs a call as far as possible each time
-it is asked, so that a consumer's ``poll`` can advance several calls and wait once for all of them.
+it is asked to, so that a consumer's ``poll`` can advance several calls and wait once for all of them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class RequestFuture(Generic[T]):
 
     @classmethod
     def of(cls, value: T) -> RequestFuture[T]:
-        """A future that has succeeded already."""
+        """Return a future that has succeeded already."""
         future: RequestFuture[T] = cls()
         future._value = value
         return future
 
     @classmethod
     def failure(cls, error: KafkaError) -> RequestFuture[T]:
-        """A future that has failed already."""
+        """Return a future that has failed already."""
         future: RequestFuture[T] = cls()
         future._exception = error
         return future
@@ -94,7 +94,7 @@ class RequestFuture(Generic[T]):
         return self._exception is not None and self._exception.retriable
 
     def result(self) -> T:
-        """The value, or raise the error.
+        """Return the value, or raise the error.
 
         Raises:
             KafkaError: what it failed with.
@@ -136,7 +136,7 @@ class RequestFuture(Generic[T]):
             self._callbacks.append(callback)
 
     def compose(self, convert: Callable[[T], S]) -> RequestFuture[S]:
-        """A future of ``convert(value)``. It fails with the same error, or with the KafkaError that convert raises."""
+        """Return a future of ``convert(value)``; it fails with the same error, or with that of ``convert``."""
         composed: RequestFuture[S] = RequestFuture()
 
         def follow(future: RequestFuture[T]) -> None:
@@ -259,7 +259,7 @@ class ResumableCall(Generic[T]):
 
     @property
     def due_at(self) -> float:
-        """When to ask again if nothing happens before."""
+        """Return when to call :meth:`advance` again if nothing happens before."""
         if self.done:
             return math.inf
         return min(self._deadline, self._wait.until if self._wait is not None else -math.inf)
