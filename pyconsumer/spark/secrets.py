@@ -84,6 +84,8 @@ class Login(NamedTuple):
 def parse_jaas(text: str) -> Login:
     """Read ``...PlainLoginModule required username="u" password="p";`` (or ScramLoginModule, in any package).
 
+    What it raises shows no part of the value: where a value is malformed, any word of it may be a password.
+
     Raises:
         ConfigurationError: another module, or another notation.
     """
@@ -92,24 +94,24 @@ def parse_jaas(text: str) -> Login:
     mechanisms = _MECHANISMS.get(module)
     if mechanisms is None:
         raise ConfigurationError(
-            "kafka.sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule"
-            + (f", not {tokens[0]}" if tokens and re.fullmatch(r"[\w.$]+", tokens[0]) else "")
+            "kafka.sasl.jaas.config: the login modules that can be used are PlainLoginModule and ScramLoginModule;"
+            " the value begins with neither"
         )
     if len(tokens) < 2 or tokens[1].lower() not in _FLAGS or tokens[-1] != ";":
-        raise _malformed(module)
+        raise _malformed()
     given: dict[str, str] = {}
     rest = tokens[2:-1]
     if len(rest) % 3:
-        raise _malformed(module)
+        raise _malformed()
     for name, equals, value in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         if equals != "=":
-            raise _malformed(module)
+            raise _malformed()
         given[name] = value
     if given.get("tokenauth", "false").lower() == "true":
         raise ConfigurationError("kafka.sasl.jaas.config: delegation tokens (tokenauth) cannot be used")
     missing = [name for name in ("username", "password") if name not in given]
     if missing:
-        raise ConfigurationError(f"kafka.sasl.jaas.config: {module} is given no {' and no '.join(missing)}")
+        raise ConfigurationError(f"kafka.sasl.jaas.config: the login module is given no {' and no '.join(missing)}")
     return Login(mechanisms, given["username"], given["password"])
 
 
@@ -127,7 +129,8 @@ def _tokens(text: str) -> list[str]:
     return found
 
 
-def _malformed(module: str) -> ConfigurationError:
+def _malformed() -> ConfigurationError:
     return ConfigurationError(
-        f'kafka.sasl.jaas.config: write it as  ...{module} required username="..." password="...";  with the semicolon'
+        'kafka.sasl.jaas.config: write it as  ...LoginModule required username="..." password="...";'
+        "  with the semicolon"
     )

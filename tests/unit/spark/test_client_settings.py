@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import ssl
+import traceback
 
 import pytest
 
@@ -53,7 +55,7 @@ def test_quotes_in_passwords() -> None:
     ("text", "message"),
     [
         ("", "login modules that can be used"),
-        ('com.sun.security.auth.module.Krb5LoginModule required keyTab="x";', "not com.sun"),
+        ('com.sun.security.auth.module.Krb5LoginModule required keyTab="x";', "begins with neither"),
         (f'{PLAIN} required username="u" password="s3cret"', "with the semicolon"),
         (f'{PLAIN} username="u" password="s3cret";', "with the semicolon"),
         (f'{PLAIN} required username "s3cret" password;', "with the semicolon"),
@@ -67,6 +69,34 @@ def test_what_is_wrong_with_a_login_is_told_without_the_password(text: str, mess
     with pytest.raises(ConfigurationError, match=message) as caught:
         parse_jaas(text)
     assert "s3cret" not in str(caught.value)
+
+
+def test_no_part_of_a_malformed_login_is_shown() -> None:
+    secret = "Zq7xKw9vJ"
+    right = f'{PLAIN} required username="{secret}" password="{secret}";'
+    words = re.split(r"[ =]", right)
+    login = {"security__protocol": "SASL_PLAINTEXT", "sasl__mechanism": "PLAIN"}
+    malformed = [
+        *(
+            f"{before}{secret}{after}"
+            for before in ("", "a.", "$", '"', "'", "=")
+            for after in ("", ".b", ";", '"', " ;")
+        ),
+        *(right[:length] for length in range(len(right))),
+        *(right[length:] for length in range(1, len(right))),
+        *(f"{right[:place]}{right[place + 1 :]}" for place in range(len(right))),
+        *(" ".join(words[:place] + words[place + 1 :]) for place in range(len(words))),
+        *(" ".join([*words[:place], secret, *words[place:]]) for place in range(len(words) + 1)),
+    ]
+    shown = set()
+    for text in malformed:
+        try:
+            build(**login, sasl__jaas__config=text)
+        except ConfigurationError as error:
+            shown.add("".join(traceback.format_exception_only(error)) + repr(error.__cause__) + repr(error.__context__))
+    assert len(shown) >= 4
+    pieces = [secret[place : place + 2] for place in range(len(secret) - 1)]
+    assert not [message for message in shown for piece in pieces if piece in message]
 
 
 def test_stores_may_be_pem_files(certificates: Certificates) -> None:
