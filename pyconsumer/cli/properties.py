@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.network.jaas import parse_jaas
 
 __all__ = ["client_properties", "read_properties"]
 
@@ -103,16 +104,9 @@ def client_properties(path: str) -> dict[str, str]:
     jaas = values.pop("sasl.jaas.config", None)
     if jaas is not None:
         try:
-            from pyconsumer.spark.secrets import parse_jaas
-        except ImportError:
-            raise ConfigurationError(
-                f"{where('sasl.jaas.config')}: without pyspark write sasl.mechanism, sasl.username and sasl.password"
-            ) from None
-        try:
             login = parse_jaas(jaas)
         except ConfigurationError as error:
-            text = str(error).removeprefix("kafka.")
-            raise ConfigurationError(f"{where('sasl.jaas.config')}: {text}") from None
+            raise ConfigurationError(f"{where('sasl.jaas.config')}: {error}") from None
         if len(login.mechanisms) == 1:
             values.setdefault("sasl.mechanism", login.mechanisms[0])
         values |= {"sasl.username": login.username, "sasl.password": login.password}

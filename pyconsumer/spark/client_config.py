@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.config import CLIENT_SETTINGS, Choice, ClientConfig, Duration, Flag, Integer, Setting, Settings, Text
 from pyconsumer.errors import ConfigurationError
-from pyconsumer.spark.secrets import parse_jaas, resolve_references
+from pyconsumer.network.jaas import parse_jaas
+from pyconsumer.spark.secrets import resolve_references
 
 __all__ = ["ReaderConfig", "Side", "admin_settings", "build_config", "dotted_names", "translate"]
 
@@ -207,7 +208,10 @@ def _take_login(options: Mapping[str, str], values: dict[str, Any]) -> None:
     text = options.get("sasl.jaas.config")
     if text is None:
         return
-    login = parse_jaas(text)
+    try:
+        login = parse_jaas(text)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"option kafka.{error}") from None
     mechanism = values.setdefault("sasl.mechanism", login.mechanisms[0] if len(login.mechanisms) == 1 else "")
     if mechanism.upper() not in login.mechanisms:
         raise ConfigurationError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,6 @@ def test_the_notation_of_properties_files(tmp_path: Path) -> None:
 
 
 def test_a_login_of_kafkas_tools(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
     text = (
         "security.protocol=SASL_PLAINTEXT\n"
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \\\n"
@@ -41,21 +41,22 @@ def test_a_login_of_kafkas_tools(tmp_path: Path) -> None:
 
 
 def test_errors_name_file_and_line_and_no_value(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
     path = file(tmp_path, "a=1\n\nsasl.jaas.config=s3cr3t\n")
     with pytest.raises(ConfigurationError, match=r"line 3: sasl\.jaas\.config") as caught:
         client_properties(path)
     assert str(caught.value).startswith(path)
-
-
-def test_without_pyspark_a_login_of_kafkas_tools_is_refused_with_what_to_write(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyconsumer.spark.secrets", None)
-    path = file(tmp_path, "a=1\n\nsasl.jaas.config=s3cr3t\n")
-    with pytest.raises(ConfigurationError, match=r"without pyspark write sasl\.mechanism, sasl\.username") as caught:
-        client_properties(path)
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_login_of_kafkas_tools_is_read_without_spark(tmp_path: Path) -> None:
+    path = file(tmp_path, "sasl.jaas.config=PlainLoginModule required username=u password=p;\n")
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(('pyspark', 'pyarrow', 'pyconsumer.spark')));"
+        "from pyconsumer.cli.properties import client_properties;"
+        "print(client_properties(sys.argv[1])['sasl.password'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("p\n", "")
 
 
 def test_commands_take_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
