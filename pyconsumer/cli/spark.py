@@ -13,6 +13,7 @@ from typing import IO, Any, TypeVar
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pyconsumer.cli.java import JavaOfBlock, java_of_block
 from pyconsumer.cli.options import console, key_values
 
 __all__ = ["kafka_options", "on_spark", "progress_bar", "spark_session"]
@@ -53,7 +54,7 @@ def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeo
 
 @contextlib.contextmanager
 def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = None) -> Iterator[Any]:
-    """A Spark session for one command.
+    """A Spark session for one command. The Java that it starts has ended when the block has.
 
     Args:
         master, conf: as for :func:`pyconsumer.spark.session`.
@@ -73,16 +74,22 @@ def spark_session(master: str, conf: Mapping[str, str], *, log: Path | None = No
     from pyconsumer.spark.errors import told_by_spark
 
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    with _temporary_log() if log is None else log.open("ab") as file:
+    with _temporary_log() if log is None else log.open("ab") as file, _java(master) as java:
         try:
             with _errors_to(file.fileno()):
                 spark = session(master=master, **{**_CONF, **conf})
             try:
                 yield spark
             finally:
+                java.remember_workers()
                 spark.stop()
         except (Py4JError, PySparkException) as error:
             raise click.ClickException(f"Spark failed: {told_by_spark(error)}") from error
+
+
+def _java(master: str) -> contextlib.AbstractContextManager[JavaOfBlock]:
+    """Java lives as long as the command; with Spark Connect it is the server's."""
+    return contextlib.nullcontext(JavaOfBlock()) if master.startswith("sc://") else java_of_block()
 
 
 @contextlib.contextmanager

@@ -305,6 +305,7 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
 
 #: Modules that assign to attributes of other objects, each with the reason.
 _SET_FROM_OUTSIDE = {
+    "pyconsumer/cli/java.py": "lets PySpark forget its Java, for which it has no function",
     "pyconsumer/consumer/records.py": "`empty_records` fills what it makes: the constructor is too slow for a poll",
     "pyconsumer/network/futures.py": "makes futures that are done already",
     "pyconsumer/protocol/records/_pure.py": "makes records, the constructor being too slow for each",

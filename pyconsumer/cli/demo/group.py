@@ -6,19 +6,24 @@ group has rebalanced; so the rebalance happens half-way on a machine of any spee
 
 from __future__ import annotations
 
-import multiprocessing
+import contextlib
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection, wait
-from typing import Any
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Final
 
 from pyconsumer.cli.demo import member
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 
 __all__ = ["DemoGroup"]
 
-_MEMBERS = 3
+_MEMBERS: Final = 3
+#: Not by :mod:`multiprocessing`: its resource tracker would outlive us for a moment.
+_PROGRAM: Final = "import sys; from pyconsumer.cli.demo.member import main; main(int(sys.argv[1]))"
 
 
 class DemoGroup:
@@ -56,11 +61,9 @@ class DemoGroup:
         self.history: dict[int, list[tuple[int, ...]]] = {}
         self.read_by: dict[int, int] = {}
         self.generation: dict[int, int] = {}
-        self._context = multiprocessing.get_context("spawn")
-        self._hold = self._context.Event()
-        self._stop = self._context.Event()
-        self._processes: list[Any] = []
-        self._pipes: list[Connection] = []
+        self._held = False
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._pipes: list[Connection[Any, Any]] = []
 
     def run(self) -> None:
         """Do it.
@@ -76,48 +79,58 @@ class DemoGroup:
             while self.read < self.total:
                 self._step(deadline)
                 self._halfway()
-            self._stop.set()
+            self._order(member.Order.STOP)
             while self._pipes:
                 self._step(deadline)
         finally:
-            self._stop.set()
+            self._order(member.Order.STOP)
             self._end()
         self._check()
 
     def _start(self) -> None:
         number = len(self._processes) + 1
-        ours, theirs = self._context.Pipe(duplex=False)
         options = self.options | {"client_id": f"member-{number}"}
-        process = self._context.Process(
-            target=member.run,
-            args=(number, self.topic, options, theirs, self._hold, self._stop),
-            name=f"pyconsumer-demo-member-{number}",
-            daemon=True,
-        )
         # Ctrl-C in the middle of this would leave a process half started; the member itself never heeds it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            process.start()
-            theirs.close()
-            self._processes.append(process)
+            ours, theirs = Pipe()
             self._pipes.append(ours)
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                )
+            self._processes.append(process)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        with contextlib.suppress(OSError):  # it has ended, which the next step finds
+            ours.send(member.Job(number, self.topic, options))
+            if self._held:
+                ours.send(member.Order.HOLD)
         self.history[number] = []
         self.read_by[number] = 0
 
     def _halfway(self) -> None:
         if len(self._processes) == _MEMBERS and self.read >= self.total // 2:
-            self._hold.set()
+            self._held = True
+            self._order(member.Order.HOLD)
             self.on_event(f"{self.read:,} of {self.total:,} flights read; a fourth member joins")
             self._start()
-        elif self._hold.is_set():
+        elif self._held:
             generations = set(self.generation.values())
             spread = sorted(partition for owned in self.owned.values() for partition in owned)
             if len(self.generation) > _MEMBERS and len(generations) == 1 and spread == sorted(self.ends):
                 shares = ", ".join(f"member {number}: {_names(owned)}" for number, owned in sorted(self.owned.items()))
                 self.on_event(f"the group has rebalanced (generation {generations.pop()}): {shares}")
-                self._hold.clear()
+                self._held = False
+                self._order(member.Order.CONTINUE)
+
+    def _order(self, order: member.Order) -> None:
+        for pipe in self._pipes:
+            with contextlib.suppress(OSError):  # it has ended, which the next step finds
+                pipe.send(order)
 
     def _step(self, deadline: float) -> None:
         left = deadline - time.monotonic()
@@ -129,6 +142,7 @@ class DemoGroup:
                 self._handle(pipe.recv())
             except (EOFError, OSError):
                 self._pipes.remove(pipe)
+                pipe.close()
                 if self.read < self.total:
                     raise KafkaError("a member of the group ended too early") from None
 
@@ -154,11 +168,11 @@ class DemoGroup:
     def _end(self) -> None:
         until = time.monotonic() + 10.0
         for process in self._processes:
-            process.join(max(0.1, until - time.monotonic()))
-            if process.is_alive():
+            try:
+                process.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
                 process.kill()
-                process.join()
-            process.close()
+                process.wait()
         for pipe in self._pipes:
             pipe.close()
 

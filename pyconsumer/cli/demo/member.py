@@ -6,8 +6,8 @@ check that nothing was lost and nothing counted twice, whatever rebalances there
 
 from __future__ import annotations
 
+import enum
 import json
-import os
 import signal
 from collections.abc import Collection, Mapping
 from multiprocessing.connection import Connection
@@ -16,7 +16,23 @@ from typing import Any, NamedTuple
 from pyconsumer import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from pyconsumer.errors import CommitFailedError
 
-__all__ = ["Assigned", "Done", "Failed", "Revoked", "Work", "run"]
+__all__ = ["Assigned", "Done", "Failed", "Job", "Order", "Revoked", "Work", "main"]
+
+
+class Job(NamedTuple):
+    """The parent's first message: number of the member, from 1; the topic; options of the consumer."""
+
+    number: int
+    topic: str
+    options: dict[str, Any]
+
+
+class Order(enum.Enum):
+    """Later messages of the parent."""
+
+    HOLD = enum.auto()
+    CONTINUE = enum.auto()
+    STOP = enum.auto()
 
 
 class Assigned(NamedTuple):
@@ -61,7 +77,7 @@ class Failed(NamedTuple):
 
 
 class _Member(ConsumerRebalanceListener):
-    def __init__(self, number: int, topic: str, consumer: KafkaConsumer, pipe: Connection) -> None:
+    def __init__(self, number: int, topic: str, consumer: KafkaConsumer, pipe: Connection[Any, Any]) -> None:
         self.number = number
         self.topic = topic
         self.consumer = consumer
@@ -121,36 +137,43 @@ class _Member(ConsumerRebalanceListener):
         self.held = wanted
 
 
-def run(number: int, topic: str, options: Mapping[str, Any], pipe: Connection, hold: Any, stop: Any) -> None:
+def main(handle: int) -> None:
     """Main function of the process.
 
     Args:
-        number: of the member, from 1.
-        options: of its consumer.
-        pipe: where messages to the parent go.
-        hold, stop: events of the parent: pause, end.
+        handle: of the pipe to the parent; when it closes, the parent has gone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
-    parent = os.getppid()
+    pipe: Connection[Any, Any] = Connection(handle)
     try:
-        with KafkaConsumer(dict(options)) as consumer:
-            member = _Member(number, topic, consumer, pipe)
-            consumer.subscribe([topic], listener=member)
-            polls = 0
-            while not stop.is_set():
-                if os.getppid() != parent:
-                    return
-                records = consumer.poll(timeout_ms=100)
-                if records:
-                    member.process(records)
-                    polls += 1
-                if polls % 10 == 0 or not records:
-                    member.commit()
-                member.hold(hold.is_set())
-            member.commit()
-        pipe.send(Done(number))
+        job = pipe.recv()
+        _run(job.number, job.topic, job.options, pipe)
+        pipe.send(Done(job.number))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the parent has gone
     except Exception as error:
-        pipe.send(Failed(number, f"{type(error).__name__}: {error}"))
+        pipe.send(Failed(job.number, f"{type(error).__name__}: {error}"))
         raise SystemExit(1) from None
     finally:
         pipe.close()
+
+
+def _run(number: int, topic: str, options: Mapping[str, Any], pipe: Connection[Any, Any]) -> None:
+    with KafkaConsumer(dict(options)) as consumer:
+        member = _Member(number, topic, consumer, pipe)
+        consumer.subscribe([topic], listener=member)
+        polls = 0
+        order = Order.CONTINUE
+        while True:
+            while order is not Order.STOP and pipe.poll():
+                order = pipe.recv()
+            if order is Order.STOP:
+                break
+            records = consumer.poll(timeout_ms=100)
+            if records:
+                member.process(records)
+                polls += 1
+            if polls % 10 == 0 or not records:
+                member.commit()
+            member.hold(order is Order.HOLD)
+        member.commit()
