@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pyconsumer import KafkaAdminClient, KafkaProducer, OffsetAndMetadata, TopicPartition
+from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from tests.support.cluster import Cluster
 from tests.support.log_reader import read_partition
@@ -290,6 +291,30 @@ def test_help_names_every_command_and_option(here: Here) -> None:
         status, told, _ = here(name, "--help")
         assert (status, told.startswith(f"Usage: pyconsumer {name}")) == (0, True)
     assert here("--version")[1].startswith("pyconsumer ")
+
+
+# ---------------------------------------------------------------- settings from a file
+
+
+@pytest.mark.concurrent
+def test_a_properties_file_of_kafkas_tools_logs_in(tmp_path: Path) -> None:
+    users = {"reader": 'p=q "w" \\'}
+    login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="reader" password={};'
+    right, wrong = tmp_path / "right.properties", tmp_path / "wrong.properties"
+    for path, password in ((right, r'"p=q \\"w\\" \\\\"'), (wrong, '"s3cr3t"')):
+        path.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.jaas.config={login.format(password)}\n")
+    with EmbeddedCluster(data_dir=":memory:", listeners=("SASL_PLAINTEXT",), sasl_users=users) as cluster:
+        cluster.create_topic("secured")
+        servers = ("-b", cluster.bootstrap_servers, "--command-config", str(right))
+        pyconsumer("produce", "secured", *servers, stdin="a\nb\n").check()
+        listed = pyconsumer("topics", "list", *servers).check()
+        assert ("secured" in listed.lines, listed.stderr) == (True, "")
+        read = pyconsumer("consume", "secured", "--from-beginning", "-n", "2", *servers).check()
+        assert read.lines == ["a", "b"]
+        refused = pyconsumer("topics", "list", *servers[:3], str(wrong))
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+        assert "Invalid username or password" in refused.stderr
+        assert "s3cr3t" not in refused.stderr
 
 
 # ---------------------------------------------------------------- broker
