@@ -297,7 +297,7 @@ def test_help_names_every_command_and_option(here: Here) -> None:
 
 
 @pytest.mark.concurrent
-def test_a_properties_file_of_kafkas_tools_logs_in(tmp_path: Path) -> None:
+def test_a_properties_file_of_kafkas_tools_logs_in(tmp_path: Path, here: Here) -> None:
     users = {"reader": 'p=q "w" \\'}
     login = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="reader" password={};'
     right, wrong = tmp_path / "right.properties", tmp_path / "wrong.properties"
@@ -306,15 +306,22 @@ def test_a_properties_file_of_kafkas_tools_logs_in(tmp_path: Path) -> None:
     with EmbeddedCluster(data_dir=":memory:", listeners=("SASL_PLAINTEXT",), sasl_users=users) as cluster:
         cluster.create_topic("secured")
         servers = ("-b", cluster.bootstrap_servers, "--command-config", str(right))
-        pyconsumer("produce", "secured", *servers, stdin="a\nb\n").check()
-        listed = pyconsumer("topics", "list", *servers).check()
-        assert ("secured" in listed.lines, listed.stderr) == (True, "")
-        read = pyconsumer("consume", "secured", "--from-beginning", "-n", "2", *servers).check()
-        assert read.lines == ["a", "b"]
-        refused = pyconsumer("topics", "list", *servers[:3], str(wrong))
-        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
-        assert "Invalid username or password" in refused.stderr
-        assert "s3cr3t" not in refused.stderr
+        with KafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="reader",
+            sasl_plain_password=users["reader"],
+        ) as producer:
+            producer.send("secured", b"a").get(60)
+        status, out, err = here("topics", "list", *servers)
+        assert (status, "secured" in out.splitlines(), err) == (0, True, "")
+        read = pyconsumer("consume", "secured", "--from-beginning", "-n", "1", *servers).check()
+        assert (read.stdout, read.stderr) == ("a\n", "")
+        status, out, err = here("topics", "list", *servers[:3], str(wrong))
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert "Invalid username or password" in err
+        assert "s3cr3t" not in err
 
 
 # ---------------------------------------------------------------- broker
