@@ -19,7 +19,7 @@ _LOOK_AGAIN_S: Final = 0.01
 
 
 class _Process(NamedTuple):
-    """One process; ``started`` tells it from a later one with the same id."""
+    """One process; ``started`` distinguishes it from a later one with the same id."""
 
     pid: int
     started: str

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.make_file_map import PAGE, page_with_map
+
 ROOT = Path(__file__).parents[2]
 _PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -39,3 +41,8 @@ def test_python_in_the_documentation_compiles(page: Path) -> None:
     for language, code in _FENCE.findall(page.read_text(encoding="utf-8")):
         if language == "python":
             compile(code, str(page), "exec")
+
+
+def test_the_file_map_is_current() -> None:
+    """Every module is in the map, with the first sentence of its docstring."""
+    assert PAGE.read_text(encoding="utf-8") == page_with_map(), "run python -m tests.support.make_file_map"

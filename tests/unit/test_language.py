@@ -1,0 +1,60 @@
+"""Words that the project used in a sense of its own are gone from docstrings and public pages.
+
+A docstring begins with a verb or a noun, never with What, Whether, Where, Who or How. A retired word that is right
+where it stands gets an entry in ``_RIGHT_USE``, with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_BEGINS_WRONG = re.compile(r"(What|Whether|Where|Who|How)\b")
+_RETIRED = re.compile(
+    r"\b(anew|in vain|for good|meanwhile|go(?:es|ing|ne)? on|went on|so many|so long|untold|homeless|farewell|"
+    r"t(?:ell|ells|old|elling)|hand(?:s|ed|ing)? out|part(?:s|ed)? from|parked|pass(?:es|ed|ing)? over|"
+    r"put(?:s|ting)? aside|look(?:s|ed)? at again)\b",
+    re.IGNORECASE,
+)
+#: (place, the words in lower case): the reason why they are right there.
+_RIGHT_USE: dict[tuple[str, str], str] = {}
+_PAGES = ("README.md", *(f"docs/{name}.md" for name in ("guide", "groups", "how-it-works", "operations", "spark")))
+
+
+def _docstrings() -> Iterator[tuple[str, str]]:
+    """Yield a place such as ``pyconsumer/clock.py:Clock.now`` and the docstring there."""
+    for path in sorted((ROOT / "pyconsumer").rglob("*.py")):
+        place = path.relative_to(ROOT).as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for name, node in _named(tree, ""):
+            if text := ast.get_docstring(node):
+                yield f"{place}:{name}".rstrip(":"), text
+
+
+def _named(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, name: str
+) -> Iterator[tuple[str, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]]:
+    yield name, node
+    for child in ast.walk(node) if isinstance(node, ast.Module) else ():
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child.name, child
+
+
+def _prose(page: str) -> str:
+    """A page without its blocks of code and without what stands in backticks."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
+    assert [place for place, text in _docstrings() if _BEGINS_WRONG.match(text)] == []
+
+
+def test_retired_words_are_gone() -> None:
+    texts = [*_docstrings(), *((page, _prose(page)) for page in _PAGES)]
+    found = {(place, match.lower()) for place, text in texts for match in _RETIRED.findall(text)}
+    assert found == _RIGHT_USE.keys()
