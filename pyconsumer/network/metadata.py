@@ -11,7 +11,9 @@ Rules
    the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
    asked: a leader that is gone is not asked for ten times a second.
 5. An answer settles only what was asked for before its request left: who asks in the meantime causes another one.
-6. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
+6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
+   before it is wanted would not be asked for, and whoever needs it would wait for ``max_age``.
+7. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
 """
 
 from __future__ import annotations
@@ -198,6 +200,9 @@ class Metadata:
             if not self._failures:
                 self._not_before = -math.inf
 
+    def _is_of_interest(self, topic: str) -> bool:
+        return self._all_topics or topic in self._wanted or topic in self._transient
+
     def _forget_unwanted(self) -> None:
         if self._all_topics:
             return
@@ -340,7 +345,7 @@ class Metadata:
         stale = False
         for topic in topics:
             name = topic.name if topic.name is not None else self._names.get(bytes(topic.topic_id))
-            if name is None:
+            if name is None or not self._is_of_interest(name):
                 continue
             seen.add(name)
             if topic.error_code:

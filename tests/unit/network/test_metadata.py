@@ -10,6 +10,7 @@ import pytest
 from pyconsumer.config import Address
 from pyconsumer.errors import (
     AuthenticationError,
+    Errors,
     InvalidTopicError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
@@ -204,6 +205,21 @@ def test_topics_that_their_owner_calls_idle_are_forgotten_before_a_query() -> No
     assert not metadata.update_requested
     assert metadata.add_topic("t")
     assert names(metadata.query(601.0).request) == ["t"]
+
+
+@pytest.mark.parametrize("error", [0, Errors.TOPIC_AUTHORIZATION_FAILED])
+def test_topics_of_an_answer_that_nobody_wants_are_left_out(error: int) -> None:
+    metadata = known(topic("t"))
+    metadata.update(response(topic("t"), topic("u", topic_id=ID2, error=error)), 12, 1.0)
+    assert metadata.topics() == ["t"]
+    assert metadata.topic_error("u") is None
+    assert metadata.take_topic_error() is None
+    assert metadata.add_topic("u")
+    query = metadata.query(2.0)
+    assert names(query.request) == ["u"]
+    metadata.set_topics({"t"})  # before its answer comes
+    metadata.update(response(topic("u", topic_id=ID2)), 12, 2.0, query)
+    assert metadata.topics() == ["t"]
 
 
 def test_from_all_topics_to_some_asks_only_for_unknown_ones() -> None:

@@ -32,9 +32,13 @@ TEN_MINUTES_MS = 600_000
 class Client:
     """Stands for the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
 
+    unasked: tuple[str, ...] = ()
+    """Topics that each answer contains in addition to those that were asked for."""
+
     def __init__(self, config: ClientConfig, *, metadata: Metadata, clock: ManualClock) -> None:
         self.asked: list[list[str]] = []
         self.leaderless: set[str] = set()
+        self.waits: queue.Queue[float] = queue.Queue()
         self._refused = False
         self.sent: queue.Queue[int] = queue.Queue()
         self._metadata = metadata
@@ -58,12 +62,13 @@ class Client:
                     MetadataResponseTopic(name=name, error_code=Errors.LEADER_NOT_AVAILABLE)
                     if name in self.leaderless
                     else MetadataResponseTopic(name=name, partitions=partitions)
-                    for name in names
+                    for name in dict.fromkeys([*names, *self.unasked])
                 ],
             )
             self._metadata.update(response, 12, now, query)
             self._refused = now == self._started_at and bool(self.leaderless.intersection(names))
         elif until > now:
+            self.waits.put(until)
             self._woken.wait()
             self._woken.clear()
 
@@ -200,3 +205,20 @@ def test_a_send_to_a_new_topic_names_the_last_error_of_its_metadata(make_bench: 
     ) as caught:
         bench.producer.send("new")
     assert isinstance(caught.value.__cause__, LeaderNotAvailableError)
+
+
+@pytest.mark.concurrent
+def test_a_topic_that_an_answer_contained_before_it_was_wanted_is_asked_for(
+    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once such a topic counted as known, so it was not asked for, and ``send`` waited until ``max_block_ms``."""
+    monkeypatch.setattr(Client, "unasked", ("t",))
+    bench = make_bench()
+    bench.client.waits.get(timeout=60)  # the first answer, with a topic that nobody wants, has been taken
+    found: list[set[int]] = []
+    user = threading.Thread(target=lambda: found.append(bench.producer.partitions_for("t")), daemon=True)
+    user.start()
+    bench.client.waits.get(timeout=60)
+    assert bench.client.asked == [[], ["t"]]
+    user.join(60)
+    assert found == [{0}]
