@@ -95,6 +95,7 @@ def learn(bench: Bench, racks: dict[int, str], replicas: list[int]) -> None:
     )
     brokers = [MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092, rack=rack) for n, rack in racks.items()]
     topic = MetadataResponseTopic(name="t", topic_id=b"t" * 16, partitions=[partition])
+    bench.metadata.add_topic("t")
     bench.metadata.update(MetadataResponse(brokers=brokers, topics=[topic]), 12, bench.clock.now())
 
 
