@@ -208,9 +208,9 @@ class Member(ConsumerRebalanceListener):
         self.coordinator.member = self
         broken.break_member(self.coordinator, world.broken)
         self.core = self.coordinator._core
-        metadata.update(_metadata(world), 12, world.clock.now())
         self.subscriptions.subscribe([TOPIC], self)
         metadata.set_topics([TOPIC])
+        metadata.update(_metadata(world), 12, world.clock.now())
         self.coordinator.on_subscription_change()
         self._life = self._application()
 
