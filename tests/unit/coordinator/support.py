@@ -97,7 +97,9 @@ class Bench:
         self.listener = Noting(self)
 
     def learn(self, **topics: int) -> None:
-        """Metadata arrives: partition counts by topic."""
+        """Metadata of topics of interest arrives: partition counts by topic."""
+        for name in topics:
+            self.metadata.add_topic(name)
         brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092)]
         found = [
             MetadataResponseTopic(
