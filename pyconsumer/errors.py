@@ -231,7 +231,7 @@ class BrokerResponseError(KafkaError):
         text = f"{self.code_name} (error code {self.errno})"
         if detail:
             return f"{text}: {detail}"
-        return f"{text}: {(self.__doc__ or '').strip()}" if self.__doc__ else text
+        return f"{text}: {' '.join(self.__doc__.split())}" if self.__doc__ else text
 
 
 # ------------------------------------------------------------ errors of pyconsumer itself
@@ -441,21 +441,21 @@ def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class UnknownServerError(BrokerResponseError):
-    """The broker failed in a way that has no code of its own; the reason is in its log."""
+    """The broker failed in a way that has no error code of its own; its log has the reason."""
 
     errno = -1
     code_name = "UNKNOWN_SERVER_ERROR"
 
 
 class OffsetOutOfRangeError(BrokerResponseError):
-    """The offset asked for is not in the log: it was deleted by retention, or lies beyond the end."""
+    """The requested offset is not in the log: it was deleted, or lies beyond the end; choose one within the log."""
 
     errno = 1
     code_name = "OFFSET_OUT_OF_RANGE"
 
 
 class CorruptMessageError(BrokerResponseError, RetriableError):
-    """A record batch failed its checksum, or is malformed."""
+    """A record batch failed its checksum, is too large or is malformed."""
 
     errno = 2
     code_name = "CORRUPT_MESSAGE"
@@ -463,7 +463,7 @@ class CorruptMessageError(BrokerResponseError, RetriableError):
 
 
 class UnknownTopicOrPartitionError(BrokerResponseError, InvalidMetadataError):
-    """The broker does not host this topic or partition; it may not exist, or its metadata is not known there yet."""
+    """The broker does not host this topic or partition: check its name, or wait if it was just created."""
 
     errno = 3
     code_name = "UNKNOWN_TOPIC_OR_PARTITION"
@@ -472,14 +472,14 @@ class UnknownTopicOrPartitionError(BrokerResponseError, InvalidMetadataError):
 
 
 class InvalidFetchSizeError(BrokerResponseError):
-    """Invalid fetch size."""
+    """The requested fetch size is invalid; check fetch_max_bytes and max_partition_fetch_bytes."""
 
     errno = 4
     code_name = "INVALID_FETCH_SIZE"
 
 
 class LeaderNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """The partition has no leader at the moment, as during an election."""
+    """The partition has no leader at the moment, for instance during an election; try again."""
 
     errno = 5
     code_name = "LEADER_NOT_AVAILABLE"
@@ -488,7 +488,7 @@ class LeaderNotAvailableError(BrokerResponseError, InvalidMetadataError):
 
 
 class NotLeaderOrFollowerError(BrokerResponseError, InvalidMetadataError):
-    """The broker that was asked does not lead this partition (or does not replicate it); refresh metadata."""
+    """The broker is not the partition's leader, or not one of its replicas; refresh metadata and try again."""
 
     errno = 6
     code_name = "NOT_LEADER_OR_FOLLOWER"
@@ -497,7 +497,7 @@ class NotLeaderOrFollowerError(BrokerResponseError, InvalidMetadataError):
 
 
 class RequestTimedOutError(BrokerResponseError, RetriableError):
-    """The broker gave up on the request within the time that the request allowed."""
+    """The broker did not complete the request within the time allowed; try again, or allow more time."""
 
     errno = 7
     code_name = "REQUEST_TIMED_OUT"
@@ -505,14 +505,14 @@ class RequestTimedOutError(BrokerResponseError, RetriableError):
 
 
 class BrokerNotAvailableError(BrokerResponseError):
-    """Broker not available."""
+    """The broker is not available; check that it is running."""
 
     errno = 8
     code_name = "BROKER_NOT_AVAILABLE"
 
 
 class ReplicaNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """Replica not available."""
+    """The broker's replica of the partition is not available; try again."""
 
     errno = 9
     code_name = "REPLICA_NOT_AVAILABLE"
@@ -521,28 +521,28 @@ class ReplicaNotAvailableError(BrokerResponseError, InvalidMetadataError):
 
 
 class MessageTooLargeError(BrokerResponseError):
-    """The record batch is larger than the topic's max.message.bytes."""
+    """The record batch is larger than the topic's max.message.bytes; send smaller records, or raise that limit."""
 
     errno = 10
     code_name = "MESSAGE_TOO_LARGE"
 
 
 class StaleControllerEpochError(BrokerResponseError):
-    """Stale controller epoch."""
+    """The controller has moved to another node."""
 
     errno = 11
     code_name = "STALE_CONTROLLER_EPOCH"
 
 
 class OffsetMetadataTooLargeError(BrokerResponseError):
-    """The string given with a committed offset is longer than offset.metadata.max.bytes."""
+    """The metadata string of a committed offset is longer than offset.metadata.max.bytes on the broker; shorten it."""
 
     errno = 12
     code_name = "OFFSET_METADATA_TOO_LARGE"
 
 
 class NetworkExceptionError(BrokerResponseError, InvalidMetadataError):
-    """The connection to the broker was lost."""
+    """The broker disconnected before its response arrived; try again."""
 
     errno = 13
     code_name = "NETWORK_EXCEPTION"
@@ -551,7 +551,7 @@ class NetworkExceptionError(BrokerResponseError, InvalidMetadataError):
 
 
 class CoordinatorLoadInProgressError(BrokerResponseError, RetriableError):
-    """The coordinator is still loading the group's partition of its internal topic."""
+    """The coordinator is still loading the state of this group or transactional id; try again."""
 
     errno = 14
     code_name = "COORDINATOR_LOAD_IN_PROGRESS"
@@ -559,7 +559,7 @@ class CoordinatorLoadInProgressError(BrokerResponseError, RetriableError):
 
 
 class CoordinatorNotAvailableError(BrokerResponseError, RetriableError):
-    """The coordinator cannot serve at the moment; look it up again."""
+    """The coordinator is not available, for instance because it is moving to another broker; try again."""
 
     errno = 15
     code_name = "COORDINATOR_NOT_AVAILABLE"
@@ -567,7 +567,7 @@ class CoordinatorNotAvailableError(BrokerResponseError, RetriableError):
 
 
 class NotCoordinatorError(BrokerResponseError, RetriableError):
-    """The broker that was asked does not coordinate this group or transactional id; look it up again."""
+    """The broker does not coordinate this group or transactional id; look up the coordinator and try again."""
 
     errno = 16
     code_name = "NOT_COORDINATOR"
@@ -575,21 +575,22 @@ class NotCoordinatorError(BrokerResponseError, RetriableError):
 
 
 class InvalidTopicError(BrokerResponseError):
-    """The topic name is not legal, or is that of an internal topic."""
+    """The topic name is illegal or reserved: use 1 to 249 ASCII letters, digits, '.', '_' and '-'."""
 
     errno = 17
     code_name = "INVALID_TOPIC_EXCEPTION"
 
 
 class RecordListTooLargeError(BrokerResponseError):
-    """Record list too large."""
+    """The record batch is larger than the topic's segment.bytes; send smaller batches, or raise that limit."""
 
     errno = 18
     code_name = "RECORD_LIST_TOO_LARGE"
 
 
 class NotEnoughReplicasError(BrokerResponseError, RetriableError):
-    """Fewer replicas are in sync than min.insync.replicas asks for."""
+    """The broker rejected the batch because fewer replicas are in sync than min.insync.replicas requires; check the
+    other brokers."""
 
     errno = 19
     code_name = "NOT_ENOUGH_REPLICAS"
@@ -597,7 +598,8 @@ class NotEnoughReplicasError(BrokerResponseError, RetriableError):
 
 
 class NotEnoughReplicasAfterAppendError(BrokerResponseError, RetriableError):
-    """The batch was appended, but to fewer in-sync replicas than min.insync.replicas asks for."""
+    """The batch was written, but with fewer replicas in sync than min.insync.replicas requires; check the other
+    brokers."""
 
     errno = 20
     code_name = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
@@ -605,147 +607,150 @@ class NotEnoughReplicasAfterAppendError(BrokerResponseError, RetriableError):
 
 
 class InvalidRequiredAcksError(BrokerResponseError):
-    """Invalid required acks."""
+    """The request has an illegal value for acks; use 0, 1 or all."""
 
     errno = 21
     code_name = "INVALID_REQUIRED_ACKS"
 
 
 class IllegalGenerationError(BrokerResponseError):
-    """The generation in the request is not the group's current one."""
+    """The generation in the request is not the group's current one: the group has rebalanced; join it again."""
 
     errno = 22
     code_name = "ILLEGAL_GENERATION"
 
 
 class InconsistentGroupProtocolError(BrokerResponseError):
-    """The group has members with another protocol type, or shares no assignor with this member."""
+    """The member shares no assignor with the group's other members, or the group is of another type; configure a common
+    assignor, or use another group_id."""
 
     errno = 23
     code_name = "INCONSISTENT_GROUP_PROTOCOL"
 
 
 class InvalidGroupIdError(BrokerResponseError):
-    """The group id is empty or not legal."""
+    """The group id is missing, empty or illegal; set group_id to a non-empty name."""
 
     errno = 24
     code_name = "INVALID_GROUP_ID"
 
 
 class UnknownMemberIdError(BrokerResponseError):
-    """The coordinator does not know this member id: it was removed, or never joined."""
+    """The coordinator does not know this member: it was removed, has left or never joined; join the group again."""
 
     errno = 25
     code_name = "UNKNOWN_MEMBER_ID"
 
 
 class InvalidSessionTimeoutError(BrokerResponseError):
-    """session_timeout_ms lies outside the broker's group.min.session.timeout.ms and group.max.session.timeout.ms."""
+    """The session timeout is out of range: choose a session_timeout_ms between the broker's
+    group.min.session.timeout.ms and group.max.session.timeout.ms."""
 
     errno = 26
     code_name = "INVALID_SESSION_TIMEOUT"
 
 
 class RebalanceInProgressError(BrokerResponseError):
-    """The group is rebalancing; the member has to join again."""
+    """The group is rebalancing and the member has to join again: call poll(), then repeat the operation."""
 
     errno = 27
     code_name = "REBALANCE_IN_PROGRESS"
 
 
 class InvalidCommitOffsetSizeError(BrokerResponseError):
-    """Invalid commit offset size."""
+    """The committed offset with its metadata string is larger than the broker accepts; shorten the string."""
 
     errno = 28
     code_name = "INVALID_COMMIT_OFFSET_SIZE"
 
 
 class TopicAuthorizationFailedError(BrokerResponseError):
-    """The principal may not do this with the topic; check its ACLs."""
+    """The principal is not authorized for this operation on the topic; grant it an ACL that allows the operation."""
 
     errno = 29
     code_name = "TOPIC_AUTHORIZATION_FAILED"
 
 
 class GroupAuthorizationFailedError(BrokerResponseError):
-    """The principal may not use this group; check its ACLs."""
+    """The principal is not authorized to use this group; grant it an ACL that allows the operation."""
 
     errno = 30
     code_name = "GROUP_AUTHORIZATION_FAILED"
 
 
 class ClusterAuthorizationFailedError(BrokerResponseError):
-    """The principal may not do this with the cluster; check its ACLs."""
+    """The principal is not authorized for this operation on the cluster; grant it an ACL that allows the operation."""
 
     errno = 31
     code_name = "CLUSTER_AUTHORIZATION_FAILED"
 
 
 class InvalidTimestampError(BrokerResponseError):
-    """Invalid timestamp."""
+    """A record's timestamp is outside the topic's message.timestamp.before.max.ms and message.timestamp.after.max.ms;
+    correct the timestamp."""
 
     errno = 32
     code_name = "INVALID_TIMESTAMP"
 
 
 class UnsupportedSaslMechanismError(BrokerResponseError):
-    """The broker does not offer this SASL mechanism."""
+    """The broker does not offer this SASL mechanism; set sasl_mechanism to one that it has enabled."""
 
     errno = 33
     code_name = "UNSUPPORTED_SASL_MECHANISM"
 
 
 class IllegalSaslStateError(BrokerResponseError):
-    """The SASL exchange was out of order."""
+    """The request is not allowed in the current state of the SASL exchange."""
 
     errno = 34
     code_name = "ILLEGAL_SASL_STATE"
 
 
 class UnsupportedVersionError(BrokerResponseError):
-    """The broker does not support this version of the request."""
+    """The broker does not support this API, or not this version of it; upgrade the broker, or avoid the feature."""
 
     errno = 35
     code_name = "UNSUPPORTED_VERSION"
 
 
 class TopicAlreadyExistsError(BrokerResponseError):
-    """A topic of this name exists."""
+    """A topic with this name already exists; choose another name, or use that topic."""
 
     errno = 36
     code_name = "TOPIC_ALREADY_EXISTS"
 
 
 class InvalidPartitionsError(BrokerResponseError):
-    """The number of partitions is not legal."""
+    """The number of partitions is illegal: give a new topic at least 1, and an existing one more than it has."""
 
     errno = 37
     code_name = "INVALID_PARTITIONS"
 
 
 class InvalidReplicationFactorError(BrokerResponseError):
-    """The replication factor is below 1 or above the number of brokers."""
+    """The replication factor is below 1 or above the number of available brokers; choose one in between."""
 
     errno = 38
     code_name = "INVALID_REPLICATION_FACTOR"
 
 
 class InvalidReplicaAssignmentError(BrokerResponseError):
-    """Invalid replica assignment."""
+    """The replica assignment is invalid; give each partition the same number of existing brokers, each only once."""
 
     errno = 39
     code_name = "INVALID_REPLICA_ASSIGNMENT"
 
 
 class InvalidConfigError(BrokerResponseError):
-    """A configuration value is not legal."""
+    """The configuration is invalid; check the names and values of its settings."""
 
     errno = 40
     code_name = "INVALID_CONFIG"
 
 
 class NotControllerError(BrokerResponseError, RetriableError):
-    """Not controller."""
+    """The node is not the controller; look up the controller and try again."""
 
     errno = 41
     code_name = "NOT_CONTROLLER"
@@ -753,70 +758,70 @@ class NotControllerError(BrokerResponseError, RetriableError):
 
 
 class InvalidRequestError(BrokerResponseError):
-    """The request is inconsistent or malformed."""
+    """The broker rejected the request as malformed or inconsistent; its log has the reason."""
 
     errno = 42
     code_name = "INVALID_REQUEST"
 
 
 class UnsupportedForMessageFormatError(BrokerResponseError):
-    """Unsupported for message format."""
+    """The message format on the broker does not support the request; upgrade the broker."""
 
     errno = 43
     code_name = "UNSUPPORTED_FOR_MESSAGE_FORMAT"
 
 
 class PolicyViolationError(BrokerResponseError):
-    """Policy violation."""
+    """The request violates a policy of the cluster; change the request to comply with it."""
 
     errno = 44
     code_name = "POLICY_VIOLATION"
 
 
 class OutOfOrderSequenceNumberError(BrokerResponseError):
-    """The broker saw a producer's sequence number out of order: batches of it are missing."""
+    """The broker received a batch out of order: earlier batches of this producer are missing."""
 
     errno = 45
     code_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
 class DuplicateSequenceNumberError(BrokerResponseError):
-    """The broker has this batch of the producer already."""
+    """The broker has already written this batch of the producer, and does not write it again."""
 
     errno = 46
     code_name = "DUPLICATE_SEQUENCE_NUMBER"
 
 
 class InvalidProducerEpochError(BrokerResponseError):
-    """The producer's epoch is older than the one that the broker knows."""
+    """The producer's epoch is older than the one the broker knows; abort the transaction, or create a new producer."""
 
     errno = 47
     code_name = "INVALID_PRODUCER_EPOCH"
 
 
 class InvalidTxnStateError(BrokerResponseError):
-    """Invalid txn state."""
+    """The state of the transaction does not allow this operation."""
 
     errno = 48
     code_name = "INVALID_TXN_STATE"
 
 
 class InvalidProducerIdMappingError(BrokerResponseError):
-    """Invalid producer id mapping."""
+    """The producer id is not the one assigned to this transactional id; create a new producer."""
 
     errno = 49
     code_name = "INVALID_PRODUCER_ID_MAPPING"
 
 
 class InvalidTransactionTimeoutError(BrokerResponseError):
-    """Invalid transaction timeout."""
+    """The transaction timeout is longer than the broker's transaction.max.timeout.ms; choose a shorter one."""
 
     errno = 50
     code_name = "INVALID_TRANSACTION_TIMEOUT"
 
 
 class ConcurrentTransactionsError(BrokerResponseError, RetriableError):
-    """Concurrent transactions."""
+    """Another operation on the same transaction is still in progress; try again."""
 
     errno = 51
     code_name = "CONCURRENT_TRANSACTIONS"
@@ -824,35 +829,35 @@ class ConcurrentTransactionsError(BrokerResponseError, RetriableError):
 
 
 class TransactionCoordinatorFencedError(BrokerResponseError):
-    """Transaction coordinator fenced."""
+    """The sender of the transaction marker is no longer the coordinator of this producer."""
 
     errno = 52
     code_name = "TRANSACTION_COORDINATOR_FENCED"
 
 
 class TransactionalIdAuthorizationFailedError(BrokerResponseError):
-    """Transactional id authorization failed."""
+    """The principal is not authorized to use this transactional id; grant it an ACL that allows the operation."""
 
     errno = 53
     code_name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
 
 
 class SecurityDisabledError(BrokerResponseError):
-    """Security disabled."""
+    """The broker has security features disabled; configure an authorizer on it to manage ACLs."""
 
     errno = 54
     code_name = "SECURITY_DISABLED"
 
 
 class OperationNotAttemptedError(BrokerResponseError):
-    """Operation not attempted."""
+    """The broker skipped this operation because another one in the same request failed; correct that and try again."""
 
     errno = 55
     code_name = "OPERATION_NOT_ATTEMPTED"
 
 
 class KafkaStorageError(BrokerResponseError, InvalidMetadataError):
-    """Kafka storage error."""
+    """The broker had a disk error when it accessed a log file; check its disks."""
 
     errno = 56
     code_name = "KAFKA_STORAGE_ERROR"
@@ -861,91 +866,91 @@ class KafkaStorageError(BrokerResponseError, InvalidMetadataError):
 
 
 class LogDirNotFoundError(BrokerResponseError):
-    """Log dir not found."""
+    """The broker has no such log directory; check the path against its log.dirs."""
 
     errno = 57
     code_name = "LOG_DIR_NOT_FOUND"
 
 
 class SaslAuthenticationFailedError(BrokerResponseError):
-    """The user name or password, or whatever the SASL mechanism checks, was refused."""
+    """The broker rejected the SASL credentials; check the user name, password or token."""
 
     errno = 58
     code_name = "SASL_AUTHENTICATION_FAILED"
 
 
 class UnknownProducerIdError(BrokerResponseError):
-    """The broker has no state of this producer id any more."""
+    """The broker no longer has state for this producer id, for instance because retention deleted its records."""
 
     errno = 59
     code_name = "UNKNOWN_PRODUCER_ID"
 
 
 class ReassignmentInProgressError(BrokerResponseError):
-    """Reassignment in progress."""
+    """A reassignment of the partition is in progress; try again when it has completed."""
 
     errno = 60
     code_name = "REASSIGNMENT_IN_PROGRESS"
 
 
 class DelegationTokenAuthDisabledError(BrokerResponseError):
-    """Delegation token auth disabled."""
+    """The broker has delegation tokens disabled; authenticate in another way."""
 
     errno = 61
     code_name = "DELEGATION_TOKEN_AUTH_DISABLED"
 
 
 class DelegationTokenNotFoundError(BrokerResponseError):
-    """Delegation token not found."""
+    """The broker does not know this delegation token; request a new one."""
 
     errno = 62
     code_name = "DELEGATION_TOKEN_NOT_FOUND"
 
 
 class DelegationTokenOwnerMismatchError(BrokerResponseError):
-    """Delegation token owner mismatch."""
+    """The principal is neither owner nor renewer of this delegation token."""
 
     errno = 63
     code_name = "DELEGATION_TOKEN_OWNER_MISMATCH"
 
 
 class DelegationTokenRequestNotAllowedError(BrokerResponseError):
-    """Delegation token request not allowed."""
+    """Delegation tokens need a connection that is authenticated by mTLS or SASL, but not by such a token."""
 
     errno = 64
     code_name = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
 
 
 class DelegationTokenAuthorizationFailedError(BrokerResponseError):
-    """Delegation token authorization failed."""
+    """The principal is not authorized for this operation on the delegation token."""
 
     errno = 65
     code_name = "DELEGATION_TOKEN_AUTHORIZATION_FAILED"
 
 
 class DelegationTokenExpiredError(BrokerResponseError):
-    """Delegation token expired."""
+    """The delegation token has expired; request a new one."""
 
     errno = 66
     code_name = "DELEGATION_TOKEN_EXPIRED"
 
 
 class InvalidPrincipalTypeError(BrokerResponseError):
-    """Invalid principal type."""
+    """The type of the principal is not supported; use User."""
 
     errno = 67
     code_name = "INVALID_PRINCIPAL_TYPE"
 
 
 class NonEmptyGroupError(BrokerResponseError):
-    """The group has members; only an empty group can be deleted."""
+    """The group still has members; stop them, then try again."""
 
     errno = 68
     code_name = "NON_EMPTY_GROUP"
 
 
 class GroupIdNotFoundError(BrokerResponseError):
-    """No such group."""
+    """The group does not exist; check the group id."""
 
     errno = 69
     code_name = "GROUP_ID_NOT_FOUND"
@@ -960,7 +965,7 @@ class FetchSessionIdNotFoundError(BrokerResponseError, RetriableError):
 
 
 class InvalidFetchSessionEpochError(BrokerResponseError, RetriableError):
-    """The epoch of the fetch session is not the one expected; the next fetch opens a new session."""
+    """The epoch of the fetch session is not the expected one; the next fetch opens a new session."""
 
     errno = 71
     code_name = "INVALID_FETCH_SESSION_EPOCH"
@@ -968,7 +973,7 @@ class InvalidFetchSessionEpochError(BrokerResponseError, RetriableError):
 
 
 class ListenerNotFoundError(BrokerResponseError, InvalidMetadataError):
-    """Listener not found."""
+    """The partition's leader has no listener of the name that the client uses; check the brokers' listeners."""
 
     errno = 72
     code_name = "LISTENER_NOT_FOUND"
@@ -977,14 +982,14 @@ class ListenerNotFoundError(BrokerResponseError, InvalidMetadataError):
 
 
 class TopicDeletionDisabledError(BrokerResponseError):
-    """Topic deletion disabled."""
+    """The cluster does not allow topics to be deleted; set delete.topic.enable to true on its brokers."""
 
     errno = 73
     code_name = "TOPIC_DELETION_DISABLED"
 
 
 class FencedLeaderEpochError(BrokerResponseError, InvalidMetadataError):
-    """The leader epoch in the request is older than the broker's; refresh metadata."""
+    """The leader epoch in the request is older than the broker's; refresh metadata and try again."""
 
     errno = 74
     code_name = "FENCED_LEADER_EPOCH"
@@ -993,7 +998,7 @@ class FencedLeaderEpochError(BrokerResponseError, InvalidMetadataError):
 
 
 class UnknownLeaderEpochError(BrokerResponseError, RetriableError):
-    """The leader epoch in the request is newer than the broker's; try again when it has caught up."""
+    """The leader epoch in the request is newer than the broker's; try again when the broker has caught up."""
 
     errno = 75
     code_name = "UNKNOWN_LEADER_EPOCH"
@@ -1001,21 +1006,21 @@ class UnknownLeaderEpochError(BrokerResponseError, RetriableError):
 
 
 class UnsupportedCompressionTypeError(BrokerResponseError):
-    """The request uses a compression that its version does not allow."""
+    """This version of the request does not support the compression type; zstd needs Kafka 2.1 or later."""
 
     errno = 76
     code_name = "UNSUPPORTED_COMPRESSION_TYPE"
 
 
 class StaleBrokerEpochError(BrokerResponseError):
-    """Stale broker epoch."""
+    """The epoch of the broker has changed: it has registered again since."""
 
     errno = 77
     code_name = "STALE_BROKER_EPOCH"
 
 
 class OffsetNotAvailableError(BrokerResponseError, RetriableError):
-    """The new leader's high watermark has not caught up; try again."""
+    """The new leader's high watermark has not caught up since its election; try again."""
 
     errno = 78
     code_name = "OFFSET_NOT_AVAILABLE"
@@ -1030,7 +1035,7 @@ class MemberIdRequiredError(BrokerResponseError):
 
 
 class PreferredLeaderNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """Preferred leader not available."""
+    """The partition's preferred leader is not available; start its broker, then repeat the election."""
 
     errno = 80
     code_name = "PREFERRED_LEADER_NOT_AVAILABLE"
@@ -1039,21 +1044,21 @@ class PreferredLeaderNotAvailableError(BrokerResponseError, InvalidMetadataError
 
 
 class GroupMaxSizeReachedError(BrokerResponseError):
-    """The group has group.max.size members."""
+    """The group already has group.max.size members; stop one of them, or raise that limit on the brokers."""
 
     errno = 81
     code_name = "GROUP_MAX_SIZE_REACHED"
 
 
 class FencedInstanceIdError(BrokerResponseError):
-    """Another consumer with the same group_instance_id has joined (KIP-345)."""
+    """Another consumer has joined with the same group_instance_id ; close this one, or give it its own id (KIP-345)."""
 
     errno = 82
     code_name = "FENCED_INSTANCE_ID"
 
 
 class EligibleLeadersNotAvailableError(BrokerResponseError, InvalidMetadataError):
-    """Eligible leaders not available."""
+    """No replica of the partition is eligible to become its leader; start the brokers that hold its replicas."""
 
     errno = 83
     code_name = "ELIGIBLE_LEADERS_NOT_AVAILABLE"
@@ -1062,7 +1067,7 @@ class EligibleLeadersNotAvailableError(BrokerResponseError, InvalidMetadataError
 
 
 class ElectionNotNeededError(BrokerResponseError, InvalidMetadataError):
-    """Election not needed."""
+    """The partition needs no leader election; nothing was changed."""
 
     errno = 84
     code_name = "ELECTION_NOT_NEEDED"
@@ -1071,28 +1076,29 @@ class ElectionNotNeededError(BrokerResponseError, InvalidMetadataError):
 
 
 class NoReassignmentInProgressError(BrokerResponseError):
-    """No reassignment in progress."""
+    """No reassignment of the partition is in progress."""
 
     errno = 85
     code_name = "NO_REASSIGNMENT_IN_PROGRESS"
 
 
 class GroupSubscribedToTopicError(BrokerResponseError):
-    """Group subscribed to topic."""
+    """The group is subscribed to the topic, so its offsets there cannot be deleted; unsubscribe its members first."""
 
     errno = 86
     code_name = "GROUP_SUBSCRIBED_TO_TOPIC"
 
 
 class InvalidRecordError(BrokerResponseError):
-    """Invalid record."""
+    """The broker rejected a record that failed validation, such as one without a key in a compacted topic; correct the
+    record."""
 
     errno = 87
     code_name = "INVALID_RECORD"
 
 
 class UnstableOffsetCommitError(BrokerResponseError, RetriableError):
-    """A transaction with offsets of this partition is not finished yet (KIP-447)."""
+    """A transaction with offsets of this partition has not ended yet (KIP-447); try again."""
 
     errno = 88
     code_name = "UNSTABLE_OFFSET_COMMIT"
@@ -1100,7 +1106,7 @@ class UnstableOffsetCommitError(BrokerResponseError, RetriableError):
 
 
 class ThrottlingQuotaExceededError(BrokerResponseError, RetriableError):
-    """A quota was exceeded; try again later."""
+    """The client has exceeded a quota; try again later."""
 
     errno = 89
     code_name = "THROTTLING_QUOTA_EXCEEDED"
@@ -1108,77 +1114,77 @@ class ThrottlingQuotaExceededError(BrokerResponseError, RetriableError):
 
 
 class ProducerFencedError(BrokerResponseError):
-    """A newer producer with the same transactional id exists."""
+    """A newer producer with the same transactional id has fenced this one; close this producer."""
 
     errno = 90
     code_name = "PRODUCER_FENCED"
 
 
 class ResourceNotFoundError(BrokerResponseError):
-    """Resource not found."""
+    """The request refers to a resource that does not exist; check its name."""
 
     errno = 91
     code_name = "RESOURCE_NOT_FOUND"
 
 
 class DuplicateResourceError(BrokerResponseError):
-    """Duplicate resource."""
+    """The request names the same resource twice; name it once."""
 
     errno = 92
     code_name = "DUPLICATE_RESOURCE"
 
 
 class UnacceptableCredentialError(BrokerResponseError):
-    """Unacceptable credential."""
+    """The broker does not accept this credential; check its user name and its number of iterations."""
 
     errno = 93
     code_name = "UNACCEPTABLE_CREDENTIAL"
 
 
 class InconsistentVoterSetError(BrokerResponseError):
-    """Inconsistent voter set."""
+    """The sender or the receiver of the request is not one of the expected voters."""
 
     errno = 94
     code_name = "INCONSISTENT_VOTER_SET"
 
 
 class InvalidUpdateVersionError(BrokerResponseError):
-    """Invalid update version."""
+    """The version in the update is not valid."""
 
     errno = 95
     code_name = "INVALID_UPDATE_VERSION"
 
 
 class FeatureUpdateFailedError(BrokerResponseError):
-    """Feature update failed."""
+    """The controller could not update the finalized features; its log has the reason."""
 
     errno = 96
     code_name = "FEATURE_UPDATE_FAILED"
 
 
 class PrincipalDeserializationError(BrokerResponseError):
-    """Principal deserialization failure."""
+    """The controller could not read the principal of a forwarded request; check the security setup of the cluster."""
 
     errno = 97
     code_name = "PRINCIPAL_DESERIALIZATION_FAILURE"
 
 
 class SnapshotNotFoundError(BrokerResponseError):
-    """Snapshot not found."""
+    """The requested metadata snapshot does not exist."""
 
     errno = 98
     code_name = "SNAPSHOT_NOT_FOUND"
 
 
 class PositionOutOfRangeError(BrokerResponseError):
-    """Position out of range."""
+    """The requested position is negative, or beyond the end of the metadata snapshot."""
 
     errno = 99
     code_name = "POSITION_OUT_OF_RANGE"
 
 
 class UnknownTopicIdError(BrokerResponseError, InvalidMetadataError):
-    """The broker does not know this topic id."""
+    """The broker does not host a topic with this id: it is new or was deleted; refresh metadata and try again."""
 
     errno = 100
     code_name = "UNKNOWN_TOPIC_ID"
@@ -1187,21 +1193,21 @@ class UnknownTopicIdError(BrokerResponseError, InvalidMetadataError):
 
 
 class DuplicateBrokerRegistrationError(BrokerResponseError):
-    """Duplicate broker registration."""
+    """Another broker already uses this broker id; give each broker its own."""
 
     errno = 101
     code_name = "DUPLICATE_BROKER_REGISTRATION"
 
 
 class BrokerIdNotRegisteredError(BrokerResponseError):
-    """Broker id not registered."""
+    """No broker is registered with this id; check the id."""
 
     errno = 102
     code_name = "BROKER_ID_NOT_REGISTERED"
 
 
 class InconsistentTopicIdError(BrokerResponseError, InvalidMetadataError):
-    """The topic id does not match the topic."""
+    """The topic id in the request is not that of the topic's log; refresh metadata and try again."""
 
     errno = 103
     code_name = "INCONSISTENT_TOPIC_ID"
@@ -1210,21 +1216,21 @@ class InconsistentTopicIdError(BrokerResponseError, InvalidMetadataError):
 
 
 class InconsistentClusterIdError(BrokerResponseError):
-    """Inconsistent cluster id."""
+    """The cluster id in the request is not that of this cluster; check the address."""
 
     errno = 104
     code_name = "INCONSISTENT_CLUSTER_ID"
 
 
 class TransactionalIdNotFoundError(BrokerResponseError):
-    """Transactional id not found."""
+    """The transactional id does not exist; check its name."""
 
     errno = 105
     code_name = "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 class FetchSessionTopicIdError(BrokerResponseError, RetriableError):
-    """Fetch session topic id error."""
+    """The fetch session used topic ids inconsistently; the next fetch opens a new session."""
 
     errno = 106
     code_name = "FETCH_SESSION_TOPIC_ID_ERROR"
@@ -1232,112 +1238,112 @@ class FetchSessionTopicIdError(BrokerResponseError, RetriableError):
 
 
 class IneligibleReplicaError(BrokerResponseError):
-    """Ineligible replica."""
+    """The new set of in-sync replicas contains one that is not eligible."""
 
     errno = 107
     code_name = "INELIGIBLE_REPLICA"
 
 
 class NewLeaderElectedError(BrokerResponseError):
-    """New leader elected."""
+    """The partition's state was updated, but its leader has changed."""
 
     errno = 108
     code_name = "NEW_LEADER_ELECTED"
 
 
 class OffsetMovedToTieredStorageError(BrokerResponseError):
-    """Offset moved to tiered storage."""
+    """The requested offset has moved to tiered storage."""
 
     errno = 109
     code_name = "OFFSET_MOVED_TO_TIERED_STORAGE"
 
 
 class FencedMemberEpochError(BrokerResponseError):
-    """Fenced member epoch."""
+    """The coordinator has fenced the member's epoch; the member has to give up its partitions and join again."""
 
     errno = 110
     code_name = "FENCED_MEMBER_EPOCH"
 
 
 class UnreleasedInstanceIdError(BrokerResponseError):
-    """Unreleased instance id."""
+    """Another member of the group still uses this group_instance_id; close that member first."""
 
     errno = 111
     code_name = "UNRELEASED_INSTANCE_ID"
 
 
 class UnsupportedAssignorError(BrokerResponseError):
-    """Unsupported assignor."""
+    """The group coordinator does not support this assignor, or not its version; choose one that it has configured."""
 
     errno = 112
     code_name = "UNSUPPORTED_ASSIGNOR"
 
 
 class StaleMemberEpochError(BrokerResponseError):
-    """Stale member epoch."""
+    """The member's epoch is out of date; try again after its next heartbeat."""
 
     errno = 113
     code_name = "STALE_MEMBER_EPOCH"
 
 
 class MismatchedEndpointTypeError(BrokerResponseError):
-    """Mismatched endpoint type."""
+    """The request was sent to a broker's endpoint instead of a controller's, or the reverse; check the address."""
 
     errno = 114
     code_name = "MISMATCHED_ENDPOINT_TYPE"
 
 
 class UnsupportedEndpointTypeError(BrokerResponseError):
-    """Unsupported endpoint type."""
+    """The type of this endpoint is not supported."""
 
     errno = 115
     code_name = "UNSUPPORTED_ENDPOINT_TYPE"
 
 
 class UnknownControllerIdError(BrokerResponseError):
-    """Unknown controller id."""
+    """The controller id is not known; check the id."""
 
     errno = 116
     code_name = "UNKNOWN_CONTROLLER_ID"
 
 
 class UnknownSubscriptionIdError(BrokerResponseError):
-    """Unknown subscription id."""
+    """The subscription id of the client's telemetry is invalid or out of date."""
 
     errno = 117
     code_name = "UNKNOWN_SUBSCRIPTION_ID"
 
 
 class TelemetryTooLargeError(BrokerResponseError):
-    """Telemetry too large."""
+    """The client's telemetry is larger than the broker accepts."""
 
     errno = 118
     code_name = "TELEMETRY_TOO_LARGE"
 
 
 class InvalidRegistrationError(BrokerResponseError):
-    """Invalid registration."""
+    """The controller rejected the registration of a broker as invalid."""
 
     errno = 119
     code_name = "INVALID_REGISTRATION"
 
 
 class TransactionAbortableError(BrokerResponseError):
-    """Transaction abortable."""
+    """The transaction failed; abort it, then start a new one with the same transactional id."""
 
     errno = 120
     code_name = "TRANSACTION_ABORTABLE"
 
 
 class InvalidRecordStateError(BrokerResponseError):
-    """Invalid record state."""
+    """The state of the record does not allow its delivery to be acknowledged."""
 
     errno = 121
     code_name = "INVALID_RECORD_STATE"
 
 
 class ShareSessionNotFoundError(BrokerResponseError, RetriableError):
-    """Share session not found."""
+    """The broker has dropped the share session; the next fetch opens a new one."""
 
     errno = 122
     code_name = "SHARE_SESSION_NOT_FOUND"
@@ -1345,7 +1351,7 @@ class ShareSessionNotFoundError(BrokerResponseError, RetriableError):
 
 
 class InvalidShareSessionEpochError(BrokerResponseError, RetriableError):
-    """Invalid share session epoch."""
+    """The epoch of the share session is not the expected one; the next fetch opens a new session."""
 
     errno = 123
     code_name = "INVALID_SHARE_SESSION_EPOCH"
@@ -1353,70 +1359,70 @@ class InvalidShareSessionEpochError(BrokerResponseError, RetriableError):
 
 
 class FencedStateEpochError(BrokerResponseError):
-    """Fenced state epoch."""
+    """The state epoch of the share group in the request is not the coordinator's."""
 
     errno = 124
     code_name = "FENCED_STATE_EPOCH"
 
 
 class InvalidVoterKeyError(BrokerResponseError):
-    """Invalid voter key."""
+    """The voter key in the request is not that of the node that received it."""
 
     errno = 125
     code_name = "INVALID_VOTER_KEY"
 
 
 class DuplicateVoterError(BrokerResponseError):
-    """Duplicate voter."""
+    """The node is already one of the voters."""
 
     errno = 126
     code_name = "DUPLICATE_VOTER"
 
 
 class VoterNotFoundError(BrokerResponseError):
-    """Voter not found."""
+    """The node is not one of the voters; check its id and directory id."""
 
     errno = 127
     code_name = "VOTER_NOT_FOUND"
 
 
 class InvalidRegularExpressionError(BrokerResponseError):
-    """Invalid regular expression."""
+    """The regular expression of the subscription is invalid; use the syntax of RE2."""
 
     errno = 128
     code_name = "INVALID_REGULAR_EXPRESSION"
 
 
 class RebootstrapRequiredError(BrokerResponseError):
-    """Rebootstrap required."""
+    """The client's metadata is out of date; the client has to start over with its bootstrap servers."""
 
     errno = 129
     code_name = "REBOOTSTRAP_REQUIRED"
 
 
 class StreamsInvalidTopologyError(BrokerResponseError):
-    """Streams invalid topology."""
+    """The topology of the streams group is invalid."""
 
     errno = 130
     code_name = "STREAMS_INVALID_TOPOLOGY"
 
 
 class StreamsInvalidTopologyEpochError(BrokerResponseError):
-    """Streams invalid topology epoch."""
+    """The topology epoch of the streams group is invalid."""
 
     errno = 131
     code_name = "STREAMS_INVALID_TOPOLOGY_EPOCH"
 
 
 class StreamsTopologyFencedError(BrokerResponseError):
-    """Streams topology fenced."""
+    """The topology epoch of the streams group is out of date."""
 
     errno = 132
     code_name = "STREAMS_TOPOLOGY_FENCED"
 
 
 class ShareSessionLimitReachedError(BrokerResponseError, RetriableError):
-    """Share session limit reached."""
+    """The broker has reached its limit of share sessions; try again later."""
 
     errno = 133
     code_name = "SHARE_SESSION_LIMIT_REACHED"
