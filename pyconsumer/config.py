@@ -88,10 +88,10 @@ _LISTENER = re.compile("[A-Z][A-Z0-9_]*")  # by custom; Kafka's tools accept any
 
 
 def parse_address(text: str, default_port: int = 9092) -> Address:
-    """Read ``host``, ``host:port``, ``[ipv6]:port``, with or without the name of a listener as in ``SSL://`` in front.
+    """Parse ``host``, ``host:port`` or ``[ipv6]:port``; a listener name in front, as in ``SSL://``, is ignored.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is none of these, or the port is not between 1 and 65535.
     """
     listener, separator, rest = text.strip().rpartition("://")
     if separator and not _LISTENER.fullmatch(listener):
@@ -128,20 +128,20 @@ def _is_ipv6(host: str) -> bool:
 
 
 class Kind:
-    """The values that a setting takes. Subclasses define them by :meth:`check` and :meth:`parse`.
+    """The legal values of a setting. Subclasses define them by :meth:`check` and :meth:`parse`.
 
     Args:
-        nullable: whether None is a value too.
+        nullable: whether None is legal too.
     """
 
     def __init__(self, *, nullable: bool = False) -> None:
         self.nullable = nullable
 
     def __call__(self, value: Any, *, text: bool = False) -> Any:
-        """The value to keep; ``text`` says that a string may stand for another type.
+        """Return the value to keep; with ``text``, a string is parsed first.
 
         Raises:
-            ValueError, TypeError: the value is not legal; the message says what is.
+            ValueError, TypeError: the value is illegal; the message describes the legal ones.
         """
         if value is None:
             if self.nullable:
@@ -152,11 +152,11 @@ class Kind:
         return self.check(value)
 
     def check(self, value: Any) -> Any:
-        """Return ``value``, perhaps in a plainer form, or raise ValueError or TypeError."""
+        """Return ``value``, normalized if necessary, or raise ValueError or TypeError."""
         return value
 
     def parse(self, text: str) -> Any:
-        """Read a string as it stands in a properties file."""
+        """Parse a string from a properties file."""
         return text
 
 
@@ -183,7 +183,7 @@ class Number(Kind):
 
 
 class Integer(Kind):
-    """A whole number within bounds, both included; ``special`` are values outside of them that are legal too."""
+    """A whole number within bounds, both included; ``special`` lists legal values outside of them."""
 
     unit = ""
 
@@ -250,7 +250,7 @@ class Text(Kind):
 
 
 class Secret(Kind):
-    """A string that is never shown, or a function that returns it where ``function`` says so."""
+    """A string that is never shown; with ``function``, a function that returns it is legal too."""
 
     def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -267,7 +267,7 @@ class Secret(Kind):
 
 
 class Choice(Kind):
-    """One of some words, in any case; kept as it is written in the list."""
+    """One of the given words; case is ignored, and the value takes the spelling of the list."""
 
     def __init__(self, *words: str, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -281,7 +281,7 @@ class Choice(Kind):
 
 
 class ListOf(Kind):
-    """A sequence or set, kept as a tuple. One string is a list of one; in text, commas separate."""
+    """A sequence or set, kept as a tuple. A single value is a list of one; in text, commas separate the items."""
 
     def __init__(self, item: Kind, *, low: int = 0, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -298,10 +298,10 @@ class ListOf(Kind):
 
 
 class Instance(Kind):
-    """An object of one of some classes, or that class itself where ``or_subclass`` is given.
+    """An instance of one of the given classes; with ``or_subclass``, one of these classes or a subclass is legal too.
 
-    A class may be given by its name, ``module.Class``, so that its module need not be imported here: as long as nobody
-    has done that, there is no object of it.
+    A class may be given by name, ``module.Class``, so that its module is not imported here: before someone imports it,
+    no instance can exist.
     """
 
     def __init__(self, *types: type | str, or_subclass: bool = False, nullable: bool = False) -> None:
@@ -317,7 +317,7 @@ class Instance(Kind):
 
 
 def _imported(found: type | str) -> type | None:
-    """A class, or the one of a name if its module is imported."""
+    """Return a class given by itself or by name; None if the module of the name is not imported."""
     if not isinstance(found, str):
         return found
     module, _, name = found.rpartition(".")
@@ -325,7 +325,7 @@ def _imported(found: type | str) -> type | None:
 
 
 class Function(Kind):
-    """Something that can be called, or that has one of some methods."""
+    """A callable, or an object with one of the given methods."""
 
     def __init__(self, *methods: str, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -338,7 +338,7 @@ class Function(Kind):
 
 
 class File(Kind):
-    """Path of a file that can be read now; kept as a string."""
+    """Path of an existing, readable file; kept as a string."""
 
     def check(self, value: Any) -> str:
         if not isinstance(value, (str, os.PathLike)):
@@ -352,7 +352,7 @@ class File(Kind):
 
 
 class Servers(Kind):
-    """Addresses: ``"a:9092,b:9092"`` or a list of such; kept as a tuple of :class:`Address` without duplicates."""
+    """Addresses, as ``"a:9092,b:9092"`` or a list; kept as a tuple of :class:`Address` without duplicates."""
 
     def check(self, value: Any) -> tuple[Address, ...]:
         if not isinstance(value, str) and not isinstance(value, Sequence):
@@ -375,12 +375,12 @@ class Setting:
     """Declaration of one setting.
 
     Args:
-        name: as an attribute of the config object and as keyword argument; units at its end (``_ms``, ``_bytes``).
-        default: a value of the kind, or :data:`REQUIRED`.
-        kind: what values are legal.
-        doc: one or more sentences for users; the reference documentation is made of them.
-        aliases: other names that mean the same. Kafka's dotted form of ``name`` is always one.
-        secret: never shown.
+        name: the keyword argument and the attribute of the config object; ends with its unit (``_ms``, ``_bytes``).
+        default: a legal value, or :data:`REQUIRED`.
+        kind: the legal values.
+        doc: one or more sentences for users; the reference documentation is generated from them.
+        aliases: other names of the setting. Kafka's dotted form of ``name`` is always accepted.
+        secret: whether the value is left out of messages and ``repr``.
     """
 
     name: str
@@ -402,7 +402,7 @@ class Setting:
 
 
 class Config:
-    """The checked settings of one component, as attributes. It cannot be changed; see :meth:`replace`."""
+    """The checked settings of one component, as read-only attributes; :meth:`replace` makes a changed copy."""
 
     _settings: Settings[Any]
     _given: frozenset[str]
@@ -412,11 +412,11 @@ class Config:
 
     @classmethod
     def finish(cls, values: dict[str, Any], given: frozenset[str]) -> None:
-        """Check rules that concern several settings, and fill in what depends on others.
+        """Check rules that concern several settings, and fill in defaults that depend on other settings.
 
         Args:
-            values: all settings, each legal by itself; may be changed.
-            given: the names that the user gave.
+            values: all settings, each legal by itself; changed in place.
+            given: names of the settings that the user gave.
 
         Raises:
             ConfigurationError: settings contradict each other; the message names them.
@@ -428,13 +428,13 @@ class Config:
         return self._given
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some settings changed, checked in the same way."""
+        """Return a copy with some settings changed; they are checked in the same way."""
         options = {name: getattr(self, name) for name in self._given}
         found: Self = self._settings.build({**options, **changes})
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """All settings by name."""
+        """Return the values of all settings by name."""
         return {name: getattr(self, name) for name in self._settings.by_name}
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -464,9 +464,9 @@ class Settings(Generic[ConfigT]):
 
     Args:
         component: its name in messages, such as ``consumer``.
-        table: its settings; a later one of the same name replaces an earlier one (another default, for instance).
-        config_class: made by :meth:`build`.
-        hints: for names that users of other clients try: what to do instead.
+        table: its settings; a later one replaces an earlier one of the same name, for instance to change its default.
+        config_class: the class that :meth:`build` returns an instance of.
+        hints: by setting name of another client, what to do instead.
     """
 
     def __init__(
@@ -487,13 +487,14 @@ class Settings(Generic[ConfigT]):
         return iter(self.by_name.values())
 
     def build(self, options: Mapping[str, Any]) -> ConfigT:
-        """Check what a user gave and fill in the defaults.
+        """Check the user's settings and fill in the defaults.
 
         Args:
             options: values by name: ``request_timeout_ms`` or ``request.timeout.ms``.
 
         Raises:
-            ConfigurationError: an unknown name, an illegal value, a required one that is missing, or a contradiction.
+            ConfigurationError: a name is unknown, a value is illegal, a required setting is missing, or settings
+                contradict each other.
         """
         values: dict[str, Any] = {}
         came_as: dict[str, str] = {}
@@ -636,125 +637,136 @@ CLIENT_SETTINGS: Final = (
         "bootstrap_servers",
         REQUIRED,
         Servers(),
-        "Addresses to ask for the cluster, `host:port`, separated by commas or as a list; 9092 where no port is "
-        "given. The rest of the cluster is found by any one of them.",
+        "Addresses of brokers to contact first: `host:port`, separated by commas or as a list; the default port is "
+        "9092. Any one of them is enough to find the whole cluster.",
     ),
     Setting(
         "client_id",
         "",
         Text(blank=True),
-        "Name of this client in the broker's logs and quotas. A client that is given none makes one.",
+        "Name of this client in the broker's logs and quotas; generated if empty.",
     ),
     Setting(
         "client_dns_lookup",
         "use_all_dns_ips",
         Choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
-        "`use_all_dns_ips`: every address of a name is tried in turn. `resolve_canonical_bootstrap_servers_only`: "
-        "a bootstrap name stands for each of its addresses, and each is known by its own canonical name (KIP-235).",
+        "`use_all_dns_ips`: try all addresses of a host name in turn. `resolve_canonical_bootstrap_servers_only`: "
+        "replace each bootstrap host name by the canonical names of its addresses (KIP-235).",
     ),
     Setting(
         "request_timeout_ms",
         30_000,
         Duration(),
-        "How long a request waits for its answer; then it fails and the connection is closed.",
+        "Longest time to wait for a response; after that the request fails and the connection is closed.",
     ),
     Setting(
         "default_api_timeout_ms",
         60_000,
         Duration(),
-        "Bound of a blocking call that is given no `timeout_ms` (KIP-266).",
+        "Longest duration of a blocking call without a `timeout_ms` of its own (KIP-266).",
     ),
     Setting(
         "retry_backoff_ms",
         100,
         Duration(),
-        "First pause before a failed request is tried again; doubled with each failure, with 20 % of jitter (KIP-580).",
+        "Pause before the first retry of a failed request; it doubles with each failure, with 20 % jitter (KIP-580).",
     ),
-    Setting("retry_backoff_max_ms", 1_000, Duration(), "Longest such pause."),
+    Setting("retry_backoff_max_ms", 1_000, Duration(), "Longest pause before a retry of a failed request."),
     Setting(
         "reconnect_backoff_ms",
         50,
         Duration(),
-        "First pause before a broker that could not be reached is tried again; doubled with each failure, with 20 % "
-        "of jitter.",
+        "Pause before the first new attempt to connect to a broker; it doubles with each failure, with 20 % jitter.",
     ),
-    Setting("reconnect_backoff_max_ms", 1_000, Duration(), "Longest such pause."),
+    Setting("reconnect_backoff_max_ms", 1_000, Duration(), "Longest pause before a new attempt to connect."),
     Setting(
         "socket_connection_setup_timeout_ms",
         10_000,
         Duration(),
-        "How long a connection may take until it is established; doubled with each failure in a row (KIP-601).",
+        "Longest time to establish a connection; it doubles with each consecutive failure (KIP-601).",
     ),
-    Setting("socket_connection_setup_timeout_max_ms", 30_000, Duration(), "Longest such time."),
+    Setting(
+        "socket_connection_setup_timeout_max_ms",
+        30_000,
+        Duration(),
+        "Upper limit of `socket_connection_setup_timeout_ms` as it doubles.",
+    ),
     Setting(
         "connections_max_idle_ms",
         540_000,
         Duration(special=(-1,)),
-        "A connection that was not used for this time is closed; -1: never.",
+        "Close a connection that has been idle for this time; -1: never.",
     ),
     Setting(
         "metadata_max_age_ms",
         300_000,
         Duration(),
-        "Topics, partitions and leaders are requested again after this time, even if nothing seems to have changed.",
+        "Refresh topics, partitions and leaders after this time, even if no change is known.",
     ),
     Setting(
         "metadata_recovery_strategy",
         "rebootstrap",
         Choice("rebootstrap", "none"),
-        "What to do when no known broker can be reached: start over with `bootstrap_servers` (KIP-899), or keep on "
-        "trying those.",
+        "Action when no known broker can be reached. `rebootstrap`: start over with `bootstrap_servers` (KIP-899). "
+        "`none`: keep trying the known brokers.",
     ),
     Setting(
         "metadata_recovery_rebootstrap_trigger_ms",
         300_000,
         Duration(),
-        "Start over as well when no metadata arrived for this time (KIP-1102).",
+        "With the strategy `rebootstrap`: also start over when no metadata has arrived for this time (KIP-1102).",
     ),
     Setting(
         "send_buffer_bytes",
         -1,
         Integer(1, special=(-1,)),
-        "Size of the socket's send buffer (SO_SNDBUF); -1: the system's choice.",
+        "Size of the socket's send buffer (SO_SNDBUF); -1: the system's default.",
     ),
     Setting(
         "receive_buffer_bytes",
         -1,
         Integer(1, special=(-1,)),
-        "Size of the socket's receive buffer (SO_RCVBUF); -1: the system's choice, which adapts and is faster.",
+        "Size of the socket's receive buffer (SO_RCVBUF); -1: the system's default, which adapts and is faster.",
     ),
     Setting(
         "security_protocol",
         "PLAINTEXT",
         Choice("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        "How to talk to brokers: in the clear or by TLS, with or without SASL.",
+        "Security of connections to brokers: with TLS (`SSL`) or without, with SASL or without.",
     ),
     Setting(
         "ssl_context",
         None,
         Instance("ssl.SSLContext", nullable=True),
-        "A ready `ssl.SSLContext`, instead of the other `ssl_` settings.",
+        "An `ssl.SSLContext` to use instead of the other `ssl_` settings.",
     ),
     Setting(
         "ssl_check_hostname",
         True,
         Flag(),
-        "Whether the broker's certificate must be for the host name that we connect to (KIP-294).",
+        "Check that the broker's certificate is for the host name that the client connects to (KIP-294).",
     ),
     Setting(
         "ssl_cafile",
         None,
         File(nullable=True),
-        "PEM file with the authorities to trust; the system's by default.",
+        "PEM file with the certificate authorities to trust; the system's by default.",
     ),
-    Setting("ssl_certfile", None, File(nullable=True), "PEM file with our own certificate and its chain, for mTLS."),
+    Setting(
+        "ssl_certfile", None, File(nullable=True), "PEM file with the client's certificate and its chain, for mTLS."
+    ),
     Setting(
         "ssl_keyfile",
         None,
         File(nullable=True),
-        "PEM file with the private key of `ssl_certfile`; by default it is in that file too.",
+        "PEM file with the private key of the client's certificate; by default it is read from `ssl_certfile`.",
     ),
-    Setting("ssl_crlfile", None, File(nullable=True), "PEM file with revoked certificates, checked for the leaf."),
+    Setting(
+        "ssl_crlfile",
+        None,
+        File(nullable=True),
+        "PEM file with certificate revocation lists; only the broker's own certificate is checked against them.",
+    ),
     Setting(
         "ssl_password",
         None,
@@ -768,7 +780,7 @@ CLIENT_SETTINGS: Final = (
         "sasl_mechanism",
         None,
         Choice(*SASL_MECHANISMS, nullable=True),
-        "How to authenticate by SASL.",
+        "SASL mechanism to authenticate with.",
     ),
     Setting(
         "sasl_plain_username",

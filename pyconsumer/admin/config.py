@@ -20,7 +20,7 @@ ADMIN_SETTINGS: Final = Settings(
     (
         *CLIENT_SETTINGS,
         Setting(
-            "retries", 2147483647, Integer(0), "How often a request is sent again at most, within the call's time."
+            "retries", 2147483647, Integer(0), "Most retries of a request; the timeout of the call limits them as well."
         ),
     ),
     AdminConfig,

@@ -210,7 +210,7 @@ def _member(item: describe_groups.DescribedGroupMember, protocol_type: str) -> M
 def _naming_members(
     call: Steps[object], refusal: type[KafkaError], advice: str, calls: Calls, group_id: str, deadline: float
 ) -> Steps[None]:
-    """Make a call that members may stand in the way of; the error names them and says what to do.
+    """Make a call that fails while the group has members; the error names them and says what to do.
 
     Args:
         call: the steps of the call.

@@ -95,22 +95,28 @@ PRODUCER_SETTINGS: Final = Settings(
             "key_serializer",
             None,
             Function("serialize", nullable=True),
-            "Makes bytes of a key: a function of it, or an object with `serialize(topic, headers, key)`. None: keys "
-            "are bytes, or str, which is written as UTF-8.",
+            "Serializes keys: a function of the key, or an object with `serialize(topic, headers, key)`. None: keys "
+            "are bytes, or str, which is encoded as UTF-8.",
         ),
-        Setting("value_serializer", None, Function("serialize", nullable=True), "The same for values."),
+        Setting(
+            "value_serializer",
+            None,
+            Function("serialize", nullable=True),
+            "Serializes values: a function of the value, or an object with `serialize(topic, headers, value)`. None: "
+            "values are bytes, or str, which is encoded as UTF-8.",
+        ),
         Setting(
             "acks",
             -1,
             _Acks(),
-            "Who must have a batch before it counts as sent: `all` in-sync replicas, the leader alone (1), nobody (0).",
+            "Replicas that must hold a batch before it counts as sent: `all` in sync (-1), the leader (1), none (0).",
         ),
         Setting(
             "enable_idempotence",
             True,
             Flag(),
-            "Whether the broker leaves out what a retry sent twice (KIP-98). Off where acks, retries or the number of "
-            "requests in flight rule it out.",
+            "Let the broker drop duplicates that retries cause (KIP-98). Off by default if the given `acks`, "
+            "`retries` or `max_in_flight_requests_per_connection` do not allow it.",
         ),
         Setting(
             "compression_type",
@@ -119,61 +125,63 @@ PRODUCER_SETTINGS: Final = Settings(
             "Compression of batches.",
         ),
         Setting(
-            "retries", 2147483647, Integer(0), "How often a batch is sent again at most, within its delivery time."
+            "retries", 2147483647, Integer(0), "Most retries of a batch; `delivery_timeout_ms` limits them as well."
         ),
-        Setting("batch_size", 16_384, Integer(0), "Bytes that a batch of one partition may have; 0: one record each."),
+        Setting("batch_size", 16_384, Integer(0), "Most bytes in a batch of one partition; 0: one record per batch."),
         Setting(
             "linger_ms",
             5,
             Duration(),
-            "How long a batch that is not full waits for more records (KIP-1030).",
+            "Longest time for which a batch that is not full waits for more records (KIP-1030).",
         ),
         Setting(
             "buffer_memory",
             33_554_432,
             Integer(1, high=0x7FFFFFFFFFFFFFFF),
-            "Bytes of records that may wait to be sent; then `send` waits.",
+            "Most bytes of records that wait to be sent; when it is reached, `send` blocks.",
         ),
         Setting(
             "max_block_ms",
             60_000,
             Duration(),
-            "How long `send` and `partitions_for` wait for metadata and for room in the buffer.",
+            "Longest time for which `send` and `partitions_for` wait for metadata, or `send` for room in the buffer.",
         ),
-        Setting("max_request_size", 1_048_576, Integer(1), "Most bytes of one request, and of one record."),
+        Setting("max_request_size", 1_048_576, Integer(1), "Most bytes in one request, and in one record."),
         Setting(
             "metadata_max_idle_ms",
             300_000,
             Duration(5_000),
-            "A topic that nothing was sent to for this time is no longer refreshed; the next `send` looks it up again "
-            "(KIP-526).",
+            "Stop refreshing the metadata of a topic to which nothing was sent for this time; the next `send` requests "
+            "it again (KIP-526).",
         ),
         Setting(
             "delivery_timeout_ms",
             120_000,
             Duration(1),
-            "When a record that could not be sent fails, counted from `send`, retries included (KIP-91).",
+            "Longest time from `send` until a record is delivered or fails, retries included (KIP-91).",
         ),
         Setting(
             "max_in_flight_requests_per_connection",
             5,
             Integer(1),
-            "Requests to one broker at a time. Each partition has one of them at most, so order is always kept.",
+            "Most requests in flight to one broker. A partition is in at most one of them, so its order is kept.",
         ),
         Setting(
             "partitioner",
             None,
             Function(nullable=True),
-            "A function `(key bytes or None, all partitions, those with a leader) -> partition`. None: by the key's "
-            "hash as Java does, sticky without a key (KIP-794).",
+            "A function `(key bytes or None, all partitions, those with a leader) -> partition`. None: as in Java, by "
+            "the hash of the key; sticky for records without a key (KIP-794).",
         ),
-        Setting("partitioner_ignore_keys", False, Flag(), "Whether records with a key are spread like those without."),
+        Setting(
+            "partitioner_ignore_keys", False, Flag(), "Choose partitions for records with a key as for those without."
+        ),
         Setting(
             "interceptors",
             (),
             ListOf(Function("on_send", "on_acknowledgement")),
-            "Objects with `on_send(topic, key, value, headers, partition, timestamp_ms)`, which returns those that are "
-            "to be sent, and `on_acknowledgement(metadata, error)`.",
+            "Objects with `on_send(topic, key, value, headers, partition, timestamp_ms)`, which returns the same "
+            "values as they are to be sent, and `on_acknowledgement(metadata, error)`.",
             ("interceptor.classes",),
         ),
     ),
