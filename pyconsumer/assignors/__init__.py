@@ -1,6 +1,6 @@
-"""Assignors, by which a group's leader divides partitions among members, and a base class for your own.
+"""Assignors, with which a group's leader divides partitions among its members, and a base class for your own.
 
-The setting ``partition_assignment_strategy`` names them in order of preference; :func:`resolve` makes objects of it.
+The setting ``partition_assignment_strategy`` names them in order of preference; :func:`resolve` turns it into objects.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _BUILT_IN: dict[str, type[Assignor]] = {
 
 
 def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assignor | type[Assignor]]) -> list[Assignor]:
-    """The assignors that a setting names, in its order.
+    """Return the assignors that a setting names, in its order.
 
     Args:
         strategies: a name (``"range"``, ``"roundrobin"``, ``"sticky"``, ``"cooperative-sticky"``,
@@ -96,7 +96,7 @@ def resolve(strategies: str | Assignor | type[Assignor] | Iterable[str | Assigno
 
 
 def _imported(path: str) -> object:
-    """Return what a dotted path names; raise ``ConfigurationError`` if it names nothing that can be imported."""
+    """Import the object that a dotted path names; raise ``ConfigurationError`` if that fails."""
     module, dot, name = path.rpartition(".")
     if not (dot and all(part.isidentifier() for part in path.split("."))):
         known = ", ".join(name for name in _BUILT_IN if "." not in name)
@@ -119,7 +119,7 @@ def _one_by_one(strategies: Iterable[str | Assignor | type[Assignor]]) -> Iterat
 
 
 def common_protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
-    """The highest rebalance protocol that all of them support (KIP-429).
+    """Return the highest rebalance protocol that all of the assignors support (KIP-429).
 
     Raises:
         ConfigurationError: they have none in common.

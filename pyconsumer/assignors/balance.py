@@ -16,9 +16,9 @@ __all__ = ["Balancer", "Movements"]
 
 
 class Movements:
-    """The previous owners of partitions moved during one run, so that two members don't swap partitions of one topic.
+    """Previous owners of the partitions that one run has moved; keeps members from swapping partitions of a topic.
 
-    A partition that moved more than once counts as moved from its first owner; back there, it did not move.
+    A partition that moved several times counts as one move from its first owner; if it is back there, as none.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Movements:
         self._by_pair: dict[tuple[str, str, str], set[TopicPartition]] = {}
 
     def instead_of(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """The partition to move in place of this one: one of its topic that had gone the opposite way, if any."""
+        """Return the partition to move instead: one of the same topic that moved in the opposite direction, if any."""
         if partition in self._moved:
             source = self._moved[partition][0]
         opposite = self._by_pair.get((partition.topic, target, source))
@@ -38,7 +38,7 @@ class Movements:
         return min(partitions)
 
     def note(self, partition: TopicPartition, source: str, target: str) -> None:
-        """Remember a move."""
+        """Record a move."""
         before = self._moved.pop(partition, None)
         if before is not None:
             key = (partition.topic, *before)
@@ -53,13 +53,13 @@ class Movements:
 
 
 class Balancer:
-    """One run: who may have what, who has what, and the steps that change it.
+    """One run of the algorithm: the members, the partitions they have and may have, and the steps that move these.
 
     Args:
         shares: what each member begins with; changed in place.
         topics: the known topics that each member subscribed to.
         counts: partitions of each topic.
-        tolerance: by how much the owner of a partition may exceed another subscriber before this counts as unbalanced.
+        tolerance: how many more partitions than another subscriber an owner may have and still count as balanced.
     """
 
     def __init__(
@@ -87,18 +87,18 @@ class Balancer:
         self._balanced: bool | None = None
 
     def subscribers(self, topic: str) -> int:
-        """Return how many members may have the topic."""
+        """Return the number of members that may have partitions of the topic."""
         return self._subscribers[topic]
 
     @property
     def nothing_dealt(self) -> bool:
-        """Return whether no member has anything."""
+        """Return whether no member has a partition."""
         return self._by_size[-1][0] == 0
 
     def deal(
         self, partitions: Iterable[TopicPartition], may_have: Callable[[str, TopicPartition], bool] | None = None
     ) -> list[TopicPartition]:
-        """Give each partition to the subscriber with the fewest; returns those that nobody may have."""
+        """Give each partition to the subscriber with the fewest; return those without a subscriber."""
         left = []
         for partition in partitions:
             for _, rank in self._by_size:
@@ -120,11 +120,11 @@ class Balancer:
         former: Mapping[TopicPartition, str] | None = None,
         initial: bool = False,
     ) -> None:
-        """Move partitions until no move makes it more even; what brought nothing is undone.
+        """Move partitions until no move makes the shares more even; undo the run if it made them no more even.
 
         Args:
             order: all partitions, in the order in which to try them.
-            first: partitions to try before those, over and over.
+            first: partitions to try before those, repeatedly.
             former: earlier owners, which get a partition back in preference to others if they have room.
             initial: keep the result in any case, as nobody had anything before.
         """
@@ -167,7 +167,7 @@ class Balancer:
         return moved_any
 
     def _smallest(self, topic: str, below: int) -> str | None:
-        """The subscriber with the fewest partitions, if it has fewer than ``below``."""
+        """Return the subscriber with the fewest partitions, if it has fewer than ``below``."""
         for size, rank in self._by_size:
             if size >= below:
                 return None
@@ -215,6 +215,6 @@ class Balancer:
         return True
 
     def _score(self) -> int:
-        """The differences of all pairs of members, added up."""
+        """Return the sum of the differences in size between all pairs of members."""
         last = len(self._by_size) - 1
         return sum(size * (2 * place - last) for place, (size, _) in enumerate(self._by_size))

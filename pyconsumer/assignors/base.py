@@ -1,8 +1,7 @@
-"""The base of all assignors: an assignor is the rule by which a group's leader divides partitions among the members.
+"""The base of all assignors: the rules by which a group's leader divides partitions among the members.
 
-Here: the values that go in and out, the base classes to build one on, and the order of members and topics that all of
-them share. Not here: bytes on the wire (``protocol.consumer_protocol``), and who calls an assignor when
-(``consumer.coordinator``).
+Here: their arguments and results, their base classes, and the order of members and topics that all of them share. Not
+here: bytes on the wire (``protocol.consumer_protocol``), and the calls of an assignor (``consumer.coordinator``).
 
 Rules for every assignor:
 
@@ -51,13 +50,13 @@ class RebalanceProtocol(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The subscription that one member sent when it joined.
+    """Subscription that a member sent when it joined.
 
     Attributes:
         topics: names that it subscribed to.
         user_data: bytes of the assignor's own, None if it sent none.
-        owned_partitions: what it held before this rebalance; empty under ``EAGER`` and from members before Kafka 2.4.
-        generation_id: the generation in which it held them, -1 if not known (KIP-792).
+        owned_partitions: its partitions before this rebalance; empty under ``EAGER`` and from members before Kafka 2.4.
+        generation_id: the generation in which it owned them, -1 if unknown (KIP-792).
         rack_id: its ``client_rack`` (KIP-881).
         group_instance_id: its static identity (KIP-345).
     """
@@ -72,7 +71,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One member's share, and bytes that the assignor wants to reach it."""
+    """Partitions of one member, and user data that the assignor sends to it."""
 
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes | None = None
@@ -82,23 +81,23 @@ class ClusterView(Protocol):
     """The part of the cluster's metadata that an assignor may use."""
 
     def partitions_for(self, topic: str) -> Sequence[PartitionMetadata] | None:
-        """The topic's partitions, or None if it is not known."""
+        """Return the partitions of a topic, or None if the topic is unknown."""
 
     def broker(self, node_id: int) -> BrokerMetadata | None:
-        """Return where a broker is, or None if it is not known."""
+        """Return a broker's address and rack, or None if the broker is unknown."""
 
 
 class Assignor(ABC):
-    """Divides partitions among members. Java's ``ConsumerPartitionAssignor``.
+    """Rule that divides partitions among members. Java's ``ConsumerPartitionAssignor``.
 
-    Subclass this to use the members' user data, the racks or the cluster's layout; where counts of partitions are
-    enough, :class:`PartitionAssignor` is simpler. An object belongs to one consumer.
+    Subclass this to use the members' user data, the racks or the cluster's layout. If the number of partitions is
+    enough, subclass :class:`PartitionAssignor`, which is simpler. An object belongs to one consumer.
     """
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name on the wire, by which members vote. Unique: taken are range, roundrobin, sticky, ..."""
+        """Name on the wire, by which members vote. It must be unique: range, roundrobin, sticky, ... are taken."""
 
     @abstractmethod
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
@@ -113,33 +112,33 @@ class Assignor(ABC):
         """
 
     def supported_protocols(self) -> tuple[RebalanceProtocol, ...]:
-        """The rebalance protocols with which its results are safe; all configured assignors must share one."""
+        """Return the rebalance protocols that it supports; all configured assignors must have one in common."""
         return (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """Bytes to send along when joining, None for none. Called once for each join."""
+        """Return user data to send when the member joins, or None. Called once for each join."""
         return None
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:  # noqa: B027
-        """Called on every member with its new share, before the rebalance listener."""
+        """Receive the new assignment. Called on every member, before the rebalance listener."""
 
     # -- what few assignors need -------------------------------------------------------------------------------------
 
     def configure(self, config: Config, clock: Clock) -> None:  # noqa: B027
-        """Called once, before anything else, with the consumer's settings and its time. Java's ``Configurable``."""
+        """Receive the consumer's settings and clock. Called once, before any other method. Java's ``Configurable``."""
 
     def rebalance_due_in(self) -> float:
-        """Seconds from now until the member asks for a rebalance by itself; infinite for never.
+        """Return the seconds from now until the member requests a rebalance by itself; infinity for never.
 
-        Asked after each :meth:`on_assignment`; the answer to the last one counts, unless a rebalance comes before.
+        Called after each :meth:`on_assignment`; the latest result counts, unless a rebalance happens before.
         """
         return math.inf
 
     def on_voted_out(self) -> None:  # noqa: B027
-        """Called instead of :meth:`on_assignment` where members chose another of the assignors."""
+        """Learn that the members chose another assignor. Called instead of :meth:`on_assignment`."""
 
     def announce_leaving(self, leaves: bool) -> bool:
-        """The member is about to leave permanently (True), or that is over (False).
+        """Learn that the member is about to leave permanently (True), or that it no longer is (False).
 
         Returns:
             Whether the leader is to be informed. Then the member, which has given up its partitions, joins once more
@@ -150,7 +149,7 @@ class Assignor(ABC):
 
 
 class PartitionAssignor(Assignor):
-    """Base of assignors that need only the number of partitions. Java's ``AbstractPartitionAssignor``."""
+    """Base class of assignors that need only the number of partitions. Java's ``AbstractPartitionAssignor``."""
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         topics = subscribed_topics(cluster, subscriptions)
@@ -162,38 +161,38 @@ class PartitionAssignor(Assignor):
     def assign_partitions(
         self, partitions_per_topic: Mapping[str, int], subscriptions: Mapping[str, Subscription]
     ) -> Mapping[str, Sequence[TopicPartition]]:
-        """Divide partitions, given how many each topic has (topics in order, unknown and empty ones left out)."""
+        """Divide partitions, given their number in each topic (topics in order, without unknown and empty ones)."""
 
     @staticmethod
     def partitions(topic: str, count: int) -> list[TopicPartition]:
-        """The partitions of a topic that has that many, in order."""
+        """Return the partitions of a topic with ``count`` of them, in order."""
         return [TopicPartition(topic, number) for number in range(count)]
 
     @staticmethod
     def put(shares: MutableMapping[str, list[TopicPartition]], member_id: str, partition: TopicPartition) -> None:
-        """Append to a member's share, which is made if it is missing."""
+        """Append a partition to a member's share; create the share if it is missing."""
         shares.setdefault(member_id, []).append(partition)
 
 
 def subscribed_topics(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription]
 ) -> dict[str, Sequence[PartitionMetadata]]:
-    """The partitions of every topic that a member subscribed to, topics in order, unknown and empty ones left out."""
+    """Return the partitions of all subscribed topics; topics are in order, without unknown and empty ones."""
     names = {topic for subscription in subscriptions.values() for topic in subscription.topics}
     known = ((topic, cluster.partitions_for(topic)) for topic in sorted(names))
     return {topic: partitions for topic, partitions in known if partitions}
 
 
 def member_order(text: str) -> bytes:
-    """A sort key that orders strings as Java does: by UTF-16 units, not by code points."""
+    """Return a sort key that orders strings as Java does: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def sorted_members(subscriptions: Mapping[str, Subscription], topic: str | None = None) -> list[str]:
-    """Member ids in the order in which assignors serve them: static members by instance id, then others by member id.
+    """Return member ids in the order of assignment: static members by instance id, then others by member id.
 
     Args:
-        topic: only members that subscribed to it.
+        topic: return only members that are subscribed to it.
     """
 
     def key(member_id: str) -> tuple[bool, bytes]:

@@ -1,8 +1,8 @@
-"""The cooperative sticky assignor: even shares, few moves, and no member stops for a rebalance that others need.
+"""The cooperative sticky assignor: even shares, few moves, and members keep consuming during a rebalance.
 
 Members keep their partitions while they join (KIP-429) and say what they own, in which generation. The result is as
-even as subscriptions allow and, within that, close to what was. A partition that moves is in nobody's share at first:
-its owner gives it up and thereby starts a second rebalance, in which it is free.
+even as subscriptions allow and, within that, close to the one before. A partition that moves is in no share at
+first: its owner gives it up and thereby starts a second rebalance, in which the partition is free.
 
 Racks (KIP-881): where they make a difference, members get and keep partitions with a replica in their rack first, as
 long as the counts stay even.
@@ -11,10 +11,10 @@ As Java 4.3.1, with sorted member ids where Java follows the order of a hash map
 partition beyond the end of its topic is ignored, nobody gets what it did not subscribe to (a former owner; a member
 without topics), and generations in user data (Kafka 2.4 to 3.1) count for both sides of a double claim.
 
-One gap of Java's is closed. The member that gave something up asks for the second rebalance; but a static one (KIP-345)
-may end before it does. Its next process is handed the same assignment without a rebalance and knows nothing of it, so
-what was given up would stay without owner until something else moves the group. So the assignment of a static member
-that has to give something up says so in its user data, which other clients leave unread.
+One gap in Java is closed. The member that gave up partitions requests the second rebalance, but a static member
+(KIP-345) may end before it does so. Its next process receives the same assignment without a rebalance and has nothing
+to give up, so those partitions would stay without an owner until the next rebalance. Therefore the user data of a
+static member's assignment says that it has to give something up; other clients ignore it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CooperativeStickyAssignor(Assignor):
         return (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes:
-        """The generation of the last assignment as an int32, which members before Kafka 3.2 look for here."""
+        """Return the generation of the last assignment as an int32, which members before Kafka 3.2 read here."""
         return _GENERATION.pack(self._generation)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -73,9 +73,7 @@ class CooperativeStickyAssignor(Assignor):
         self._rejoins = False
 
     def rebalance_due_in(self) -> float:
-        """0 if a static member was to give something up: its next process may have got that assignment, see the
-        module.
-        """
+        """Return 0 if a static member has to give something up, in this process or an earlier one; see the module."""
         return 0.0 if self._rejoins else math.inf
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
@@ -96,14 +94,14 @@ def _assignment(subscription: Subscription, given: tuple[TopicPartition, ...]) -
 
 
 def gives_up(subscription: Subscription, given: Collection[TopicPartition]) -> bool:
-    """Return whether a member owns something that is not in its new share, and so has to join again."""
+    """Return whether a member owns a partition that is not in its new share, and so has to join again."""
     return not set(subscription.owned_partitions).issubset(given)
 
 
 def even_shares(
     cluster: ClusterView, topics: Mapping[str, Sequence[PartitionMetadata]], members: Mapping[str, Subscription]
 ) -> tuple[dict[str, list[TopicPartition]], Collection[TopicPartition]]:
-    """Return what members are to have in the end: as even as can be, with few moves.
+    """Return the shares that members have in the end: as even as possible, with few moves.
 
     Args:
         cluster: where brokers are.
@@ -191,7 +189,7 @@ def _assign_unequal(
     claims: Claims,
     racks: Racks,
 ) -> dict[str, list[TopicPartition]]:
-    """Members subscribed to different topics: keep what may be kept, deal out the rest, then even it out."""
+    """Divide among members with different subscriptions: keep what they may keep, deal the rest, then balance."""
     shares: dict[str, list[TopicPartition]] = {}
     lost_some = False
     for member, owned in claims.owned.items():
@@ -223,7 +221,7 @@ def _assign_unequal(
 def changing_hands(
     members: Mapping[str, Subscription], shares: Mapping[str, Sequence[TopicPartition]]
 ) -> set[TopicPartition]:
-    """Partitions that are new to their member while another one still owns them."""
+    """Return partitions that are new to their member while another one still owns them."""
     added: set[TopicPartition] = set()
     revoked: set[TopicPartition] = set()
     for member, share in shares.items():

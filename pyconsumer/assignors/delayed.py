@@ -1,8 +1,8 @@
-"""The delayed assignor: what a vanished member had waits a while for it to come back (KIP-415, for a consumer group).
+"""The delayed assignor: partitions of a member that disappeared wait for its return (KIP-415, for a consumer group).
 
-A restart, or a pause longer than the session, costs an ordinary group two rounds of moving partitions about: away, and
-back again. Here the partitions of a member that is gone stay with nobody for ``rebalance_delay_ms``; everybody else
-continues undisturbed. In all other respects it is the cooperative sticky assignor.
+A restart, or a pause longer than the session timeout, moves partitions twice in an ordinary group: away, and back.
+Here the partitions of a member that is gone have no owner for ``rebalance_delay_ms``; all other members continue
+undisturbed. In all other respects it is the cooperative sticky assignor.
 
 Where state lives. Nowhere but in the members: the leader writes into each assignment's user data who got what and what
 waits, and members bring that back in their subscription's user data (:mod:`.delayed_data`). So any member that becomes
@@ -73,11 +73,13 @@ WITNESSES: Final = 3
 
 
 class CooperativeStickyDelayedAssignor(Assignor):
-    """Cooperative sticky, but what a vanished member had waits for its return. No other Kafka client has it.
+    """Cooperative sticky assignor that keeps the partitions of a member that disappeared until it returns.
+
+    No other Kafka client has it.
 
     Args:
-        delay_ms: how long, milliseconds; 0: not at all. None: as the setting ``rebalance_delay_ms`` says. The leader's
-            counts for the group.
+        delay_ms: how long they wait, in milliseconds; 0: not at all; None: the setting ``rebalance_delay_ms``. The
+            leader's value counts for the group.
     """
 
     def __init__(self, delay_ms: int | None = None) -> None:
@@ -108,7 +110,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
     # -- a member ----------------------------------------------------------------------------------------------------
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes:
-        """Return what the last assignment said, with what is left of each delay, and whether this member leaves."""
+        """Return the last assignment, the time left of each delay, and whether this member leaves."""
         passed_ms = math.floor((self._clock.now() - self._since) * 1000)
         shares = tuple(share.after(passed_ms) for share in self._memory.shares)
         return encode(Memory(self._memory.generation_id, shares, tuple(sorted(self._left)), leaves=self._leaves))
@@ -125,7 +127,7 @@ class CooperativeStickyDelayedAssignor(Assignor):
         self._has_partitions = False
 
     def rebalance_due_in(self) -> float:
-        """Seconds until the first of the delays is over, infinite without one; 0 if this member owes a rebalance."""
+        """Return the seconds until the first delay is over, infinity without one; 0 if this member owes a rebalance."""
         if self._memory.owes:
             return 0.0
         left = [share.left_ms for share in self._memory.shares if share.left_ms != PRESENT]

@@ -30,9 +30,9 @@ class Share(NamedTuple):
     """The partitions of one member.
 
     Attributes:
-        member_id, instance_id: who; the second for static members only.
-        partitions: what it was given last.
-        left_ms: how long its partitions still wait for it, or :data:`PRESENT`.
+        member_id, instance_id: the member; only static members have an instance id.
+        partitions: its last assignment.
+        left_ms: time for which its partitions still wait for it, or :data:`PRESENT`.
     """
 
     member_id: str
@@ -42,11 +42,11 @@ class Share(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Its name for people."""
+        """Name of the member in messages."""
         return self.instance_id or self.member_id
 
     def after(self, passed_ms: int) -> Share:
-        """The same so much later."""
+        """Return the share as it is ``passed_ms`` later."""
         return self if self.left_ms == PRESENT else self._replace(left_ms=max(0, self.left_ms - passed_ms))
 
 
@@ -55,11 +55,11 @@ class Memory:
     """One member's knowledge of the last assignment.
 
     Attributes:
-        generation_id: in which it was sent, -1 for never; not set in an assignment, whose generation is known.
-        shares: of members that were there or are missed.
-        leaves: it is about to leave permanently.
-        left: members that announced to this one, as leader, that they leave (in a subscription).
-        owes: it has to give something up and to join again, whichever process it is by now (in an assignment).
+        generation_id: generation of that assignment, -1 for none; not set in an assignment, whose generation is known.
+        shares: those of members that are present or missing.
+        leaves: whether it is about to leave permanently.
+        left: members that announced to this one, as leader, that they leave permanently (in a subscription).
+        owes: whether it has to give up partitions and join again, even in another process (in an assignment).
     """
 
     generation_id: int = -1
@@ -93,7 +93,7 @@ class _Memory(Message):
 
 
 def encode(memory: Memory) -> bytes:
-    """As bytes. Equal contents give equal bytes."""
+    """Return the memory as bytes. Equal contents give equal bytes."""
     return _Memory(
         generation_id=memory.generation_id,
         leaves=memory.leaves,
@@ -112,9 +112,7 @@ def encode(memory: Memory) -> bytes:
 
 
 def decode(data: bytes | None) -> Memory:
-    """Return what the bytes say; what cannot be read counts as "knows nothing", so that one faulty member stops
-    nobody.
-    """
+    """Decode the bytes; unreadable ones count as an empty memory, so that a faulty member does not stop the group."""
     if not data:
         return Memory()
     try:

@@ -1,8 +1,8 @@
-"""The cooperative sticky assignor where all members subscribed to the same topics: shares by count.
+"""The cooperative sticky assignor if all members subscribe to the same topics: shares by count.
 
 With P partitions and M members, ``P % M`` members get one more than ``P // M``. A member keeps what it owned up to that
-number, the lowest partition numbers first; the rest goes round among those that have too few. As nobody is limited to
-some of the topics, no partition needs to move twice. Java's "constrained" algorithm (Kafka 2.4 and later).
+number, the lowest partition numbers first; the rest is dealt in turn to members that have too few. As every member may
+have every partition, none needs to move twice. Java's "constrained" algorithm (Kafka 2.4 and later).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ __all__ = ["EqualSubscriptions"]
 
 
 class EqualSubscriptions:
-    """One run.
+    """One run of the algorithm.
 
     Args:
-        partitions: all of them, by topic and number.
-        owned: what each member had, in the order in which members are served.
-        contested: partitions that several members claim with equal right; nobody keeps them.
-        racks: where members and replicas are.
+        partitions: all partitions, by topic and number.
+        owned: the partitions that each member had; its order is the order of assignment.
+        contested: partitions that several members claim in the same generation; nobody keeps them.
+        racks: the racks of members and replicas.
 
     Attributes:
         shares: the result.
-        changing_hands: of the partitions in it, those that another member may still be using.
+        changing_hands: those of its partitions that another member may still be using.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class EqualSubscriptions:
         self._given_up.update(dict.fromkeys(mine[limit:], member))
 
     def _one_larger(self) -> None:
-        """A member got the larger number of partitions; after the last such member nobody may get one more."""
+        """Count a member that got the larger number; after the last of them, none may get more than the smaller."""
         self._larger_left -= 1
         if not self._larger_left:
             self._even.clear()
 
     def _deal_nearby(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Give partitions to members in a rack of their replicas, in turn; returns those without such a member."""
+        """Give partitions in turn to members in a rack of their replicas; return those without such a member."""
         left = []
         turn = 0
         for partition in partitions:
@@ -117,7 +117,7 @@ class EqualSubscriptions:
         return None
 
     def _deal(self, partitions: Sequence[TopicPartition]) -> None:
-        """Give partitions to members in turn, first to those that have too few."""
+        """Give partitions to members in turn, to those with too few first."""
         turn = 0
         for partition in partitions:
             if not self._short:

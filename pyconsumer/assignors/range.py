@@ -1,12 +1,12 @@
-"""The range assignor: topic by topic, each member a run of neighbouring partitions.
+"""The range assignor: topic by topic, each member gets a run of consecutive partitions.
 
-Members in order; with P partitions and M members of a topic the first ``P % M`` members get one more than ``P // M``.
+Members are in order; with P partitions and M members of a topic, the first ``P % M`` get one more than ``P // M``.
 So topics with equal partition counts and subscribers are *co-partitioned*: one member has the same numbers of each.
 The surplus of every topic goes to the same first members.
 
-Racks (KIP-881). Where members name their rack and not every partition has a replica in every rack, members first get
-partitions with a replica in their own rack, still within their fair number; the rest is dealt as runs. Topics with
-equal partition counts and subscribers are matched together, so that they stay co-partitioned.
+Racks (KIP-881). If members have racks and not every partition has a replica in every rack, members first get partitions
+with a replica in their own rack, up to their fair number; the rest is dealt as runs. Topics with equal partition counts
+and subscribers are matched together, so that they stay co-partitioned.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RangeAssignor(Assignor):
 
 
 class _Topic:
-    """One topic while it is being dealt out."""
+    """Topic while its partitions are being assigned."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class _Topic:
 
     @property
     def group(self) -> tuple[tuple[str, ...], tuple[str | None, ...], int]:
-        """Topics with the same value are co-partitioned."""
+        """Key of co-partitioned topics: they have the same value."""
         return self.members, tuple(self._member_racks.values()), self.count
 
     def racks_match(self, member_id: str, partition: int) -> bool:
@@ -81,7 +81,7 @@ class _Topic:
         return not rack or rack in self._replica_racks.get(partition, ())
 
     def room(self, member_id: str) -> int:
-        """Return how many more partitions the member may get."""
+        """Return the number of partitions that the member may still get."""
         return max(0, self._share + (1 if self._extras_left > 0 else 0) - self._given[member_id])
 
     def give(self, member_id: str, partitions: Sequence[int], shares: dict[str, list[TopicPartition]]) -> None:
@@ -116,7 +116,7 @@ def _match_racks(topics: Sequence[_Topic], shares: dict[str, list[TopicPartition
 
 
 def _match_co_partitioned(topics: Sequence[_Topic], shares: dict[str, list[TopicPartition]]) -> None:
-    """Give the same partition number of all the topics to the first member that has room and replicas nearby."""
+    """Give equal partition numbers of all the topics to the first member with room and with replicas in its rack."""
     remaining = list(topics[0].members)
     for partition in range(topics[0].count):
         for member_id in remaining:

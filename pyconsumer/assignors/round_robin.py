@@ -1,8 +1,8 @@
 """The round robin assignor: all partitions of all topics, dealt one by one to the members in turn.
 
-Topics by name, partitions by number, members in order. A member that did not subscribe to a topic is skipped and
-gets nothing to make up for it; the turn carries over from topic to topic. So members with equal subscriptions differ
-by at most one, members with different ones may differ a lot.
+Topics are in order of name, partitions of number. A member without a subscription to a topic is skipped and not
+compensated; the turn carries over from topic to topic. So members with equal subscriptions differ by at most one
+partition, members with different ones may differ a lot.
 """
 
 from __future__ import annotations

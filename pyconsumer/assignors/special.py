@@ -23,10 +23,10 @@ Shares = dict[str, list[TopicPartition]]
 
 
 class RandomAssignor(PartitionAssignor):
-    """Gives each partition to any one of the members that subscribed to its topic. It promises no fairness.
+    """Assignor that gives each partition to a random subscriber of its topic; shares may be uneven.
 
     Args:
-        generator: what draws. With a seed, ``random.Random(7)``, the same groups get the same shares in every run.
+        generator: source of randomness. With a seed, as in ``random.Random(7)``, results are the same in every run.
     """
 
     def __init__(self, generator: random.Random | None = None) -> None:
@@ -48,12 +48,12 @@ class RandomAssignor(PartitionAssignor):
 
 
 class RackAwareAssignor(Assignor):
-    """Gives each partition to a member in the rack of the broker that leads it, where there is one.
+    """Assignor that gives each partition to a member in the rack of its leader, if there is one.
 
-    Members send their rack in their user data, which :class:`PartitionAssignor` would not look at.
+    Members send their rack in their user data, which :class:`PartitionAssignor` would ignore.
 
     Args:
-        rack: where this member runs, as the brokers' ``broker.rack`` has it; by default the consumer's ``client_rack``.
+        rack: rack of this member, as in the brokers' ``broker.rack``; by default the consumer's ``client_rack``.
     """
 
     def __init__(self, rack: str | None = None) -> None:
@@ -96,10 +96,10 @@ class RackAwareAssignor(Assignor):
 
 
 class BroadcastAssignor(PartitionAssignor):
-    """Gives every member all partitions of the topics that it subscribed to.
+    """Assignor that gives every member all partitions of the topics that it subscribed to.
 
-    What such a group commits is of no use: its members overwrite each other's offsets. Each member has to keep
-    its own positions, and seek to them when it is assigned partitions; see ``examples/custom_assignors.py``.
+    Commits of such a group are useless: its members overwrite each other's offsets. Each member has to store its own
+    positions, and seek to them when it is assigned partitions; see ``examples/custom_assignors.py``.
     """
 
     @property

@@ -1,9 +1,9 @@
-"""The sticky assignor of eager rebalancing: as even as subscriptions allow, and of that the result closest to before.
+"""The sticky assignor of eager rebalancing: shares as even as subscriptions allow, with as few moves as possible.
 
-Members give up everything when a rebalance begins; so each sends the share that it had last as user data, and the
-leader starts from those. It is the algorithm of Kafka 2.0 for all groups, with sorted order where that one follows a
-hash map, and a partition that two members claim stays with one of them. (Since 2.6 Java's takes another way where
-subscriptions are equal: shares are as even, but which partitions move may differ.)
+Members give up all partitions when a rebalance begins; so each sends its last share as user data, and the leader starts
+from those. It is the algorithm of Kafka 2.0 for all groups, with sorted order where that one follows a
+hash map, and a partition that two members claim stays with one of them. (Since 2.6 Java uses another algorithm if
+subscriptions are equal: its shares are just as even, but other partitions may move.)
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _UserData(Message):
 
 
 class _Previous(NamedTuple):
-    """The partitions that a member had, and in which generation."""
+    """Partitions that a member had, and the generation of that assignment."""
 
     partitions: Sequence[TopicPartition]
     generation: int
@@ -53,7 +53,7 @@ class StickyAssignor(Assignor):
         return "sticky"
 
     def subscription_user_data(self, topics: frozenset[str]) -> bytes | None:
-        """The last share, by topic, and its generation; None before the first assignment."""
+        """Return the last share, by topic, and its generation; None before the first assignment."""
         return None if self._previous is None else _encode(self._previous)
 
     def on_assignment(self, assignment: Assignment, metadata: ConsumerGroupMetadata) -> None:
@@ -95,7 +95,7 @@ def _encode(previous: _Previous) -> bytes:
 
 
 def _decode(data: bytes | None) -> _Previous | None:
-    """Return what user data says, of either version; what cannot be read counts as "had nothing"."""
+    """Decode user data of either version; unreadable bytes count as an empty share."""
     if not data:
         return None
     for version in (1, 0):
@@ -113,9 +113,7 @@ def _decode(data: bytes | None) -> _Previous | None:
 def _one_owner_each(
     previous: Mapping[str, _Previous | None], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Return what members had of what still exists; of several owners the latest, of those the first, keeps a
-    partition.
-    """
+    """Return each member's existing partitions; of several owners, the first of the latest generation keeps one."""
     owner: dict[TopicPartition, tuple[int, str]] = {}
     for member, before in previous.items():
         for partition in before.partitions if before is not None else ():
@@ -134,7 +132,7 @@ def _all(counts: Mapping[str, int]) -> Iterable[TopicPartition]:
 
 
 def _largest_first(shares: Mapping[str, Sequence[TopicPartition]], counts: Mapping[str, int]) -> list[TopicPartition]:
-    """All partitions, one after another from whichever member has the most left (of those the last), then new ones."""
+    """Return all partitions: each taken from the member with the most left (the last of these), then new ones."""
     members = list(shares)
     heap = [(-len(shares[member]), -place) for place, member in enumerate(members) if shares[member]]
     heapq.heapify(heap)

@@ -1,6 +1,6 @@
-"""Declares a message once, with version ranges, and compiles one straight-line codec for each version on first use.
+"""Declaration of messages with version ranges; the codec of each version is compiled on first use.
 
-A message is a class whose fields say their wire type, the versions that have them, and Kafka's default::
+A message is a class whose fields have a wire type, the versions that contain them, and Kafka's default::
 
     @message(ApiKey.HEARTBEAT, "request", versions="0-4", flexible="4+")
     class HeartbeatRequest(Message):
@@ -16,11 +16,11 @@ Rules, all of them Kafka's:
 2. Writing a version without a field whose value differs from its default raises ``UnsupportedVersionError``, unless the
    field is ``ignorable``.
 3. In flexible versions strings, bytes and arrays have compact lengths, and every struct ends with its tagged fields;
-   tags that we do not know are skipped. A tagged field that has its default is not written.
+   unknown tags are skipped. A tagged field that has its default is not written.
 4. A null where the version does not allow one is an error in both directions.
-5. A length is checked against what is left before anything is allocated for it.
+5. A length is checked against the bytes that are left before memory is allocated for it.
 
-What is not here: which version to use (``api.py``), framing, and the formats inside ``records`` fields.
+Not here: the choice of the version (``api.py``), framing, and the formats inside ``records`` fields.
 The generated source of a codec is kept, see :func:`codec_source`.
 """
 
@@ -85,7 +85,7 @@ S = TypeVar("S", bound="type[Struct]")
 
 
 class MessageSchema(NamedTuple):
-    """A message's declaration. ``kind`` is request, response, header or data; ``api_key`` is -1 where there is none."""
+    """Declaration of a message. ``kind`` is request, response, header or data; ``api_key`` is -1 without an API."""
 
     name: str
     kind: str
@@ -95,7 +95,7 @@ class MessageSchema(NamedTuple):
 
 
 class Message(Struct):
-    """A whole message: can be encoded and decoded by itself."""
+    """A whole message, which can be encoded and decoded by itself."""
 
     __slots__ = ()
     SCHEMA: ClassVar[MessageSchema]
@@ -105,7 +105,7 @@ class Message(Struct):
     _codecs: ClassVar[dict[int, tuple[Encoder, Decoder]]]
 
     def encode_parts(self, version: int) -> list[Buffer]:
-        """The message as a list of buffers, in order. Record sets are in it as they were given, not copied.
+        """Return the message as a list of buffers, in order. Record sets are not copied.
 
         Raises:
             UnsupportedVersionError: the version is not supported, or cannot carry a field that is set.
@@ -122,7 +122,7 @@ class Message(Struct):
         return parts
 
     def encode(self, version: int) -> bytes:
-        """The message as bytes; see :meth:`encode_parts`."""
+        """Return the message as bytes; see :meth:`encode_parts`."""
         return b"".join(self.encode_parts(version))
 
     @classmethod
@@ -131,7 +131,7 @@ class Message(Struct):
 
         Args:
             data: the body, without any header. Record sets in the result are views of it.
-            allow_trailing: ignore bytes after the message (a newer writer's additions).
+            allow_trailing: ignore bytes after the message, which a newer writer may have added.
 
         Raises:
             UnsupportedVersionError: the version is not supported.
@@ -158,15 +158,15 @@ class Message(Struct):
             raise ProtocolError(f"{cls.__name__} version {version}: {error}") from None
 
     def encode_with_version(self, version: int) -> bytes:
-        """The version as int16, then the message: how blobs and records of internal topics are written."""
+        """Return the version as int16, then the message: the format of blobs and records of internal topics."""
         return version.to_bytes(2, "big") + self.encode(version)
 
     @classmethod
     def decode_with_version(cls, data: Buffer) -> tuple[Self, int]:
         """Read what :meth:`encode_with_version` wrote; return the message and its version.
 
-        A version newer than ours is read as our newest, and what it has more at its end is ignored, as Kafka's
-        ``ConsumerProtocol`` does.
+        A version newer than the newest declared one is read as that one, and bytes after it are ignored, as in Kafka's
+        ``ConsumerProtocol``.
 
         Raises:
             ProtocolError: the bytes are not such a message, or their version is negative or too old.
@@ -200,14 +200,14 @@ def field(
     ignorable: bool = False,
     compact: bool = True,
 ) -> Any:
-    """A field of a primitive type.
+    """Declare a field of a primitive type.
 
     Args:
-        versions: the versions that have it, in Kafka's notation.
+        versions: the versions that contain it, in Kafka's notation.
         default: Kafka's default.
         nullable: the versions in which it may be None.
         tag, tagged: its number, and the versions in which it is a tagged field.
-        ignorable: may be dropped silently when a version does not have it.
+        ignorable: True if it is dropped silently in versions that do not contain it.
         compact: False for a string that keeps its two-byte length in flexible versions (client id in the header).
     """
     return _declare(type, False, versions, nullable, default, None, tag, tagged, ignorable, compact)
@@ -224,7 +224,7 @@ def array(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A field that is a list of ``type``: ``factory=list``, or ``default=None`` where that is Kafka's default."""
+    """Declare a field that is a list of ``type``: ``factory=list``, or ``default=None`` as in Kafka."""
     return _declare(type, True, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -239,7 +239,7 @@ def struct(
     tagged: str | None = None,
     ignorable: bool = False,
 ) -> Any:
-    """A field that is one struct: ``factory=TheStruct``, or ``default=None`` where that is Kafka's default."""
+    """Declare a field that is one struct: ``factory=TheStruct``, or ``default=None`` where that is Kafka's default."""
     return _declare(type, False, versions, nullable, default, factory, tag, tagged, ignorable, True)
 
 
@@ -277,7 +277,7 @@ def _declare(
 
 @dataclass_transform(field_specifiers=(field, array, struct))
 def structure(cls: S) -> S:
-    """Class decorator of a struct: makes it a dataclass with slots and collects its fields."""
+    """Make a class a struct (decorator): a dataclass with slots whose fields are collected."""
     # What dataclasses would write for each of some hundred classes costs a third of a client's import time.
     cls.__doc__ = cls.__doc__ or f"See {cls.__module__}."
     made: Any = dataclasses.dataclass(slots=True, repr=False, eq=False, match_args=False)(cls)
@@ -297,12 +297,12 @@ M = TypeVar("M", bound="type[Message]")
 
 @dataclass_transform(field_specifiers=(field, array, struct))
 def message(api_key: int, kind: str, *, versions: str, flexible: str) -> Callable[[M], M]:
-    """Class decorator of a message.
+    """Make a class a message (decorator).
 
     Args:
-        api_key: number of the API, -1 for a message that belongs to none.
+        api_key: number of the API, -1 for a message without an API.
         kind: ``request``, ``response``, ``header`` or ``data``.
-        versions: those supported; flexible: those with compact lengths and tagged fields.
+        versions: the supported versions; flexible: those with compact lengths and tagged fields.
     """
 
     def decorate(cls: M) -> M:
@@ -319,5 +319,5 @@ def message(api_key: int, kind: str, *, versions: str, flexible: str) -> Callabl
 
 
 def codec_source(cls: type[Message], version: int) -> str:
-    """The Python source of the codec of one version, for reading and debugging."""
+    """Return the Python source of the codec of one version, for debugging."""
     return _codegen.source(cls, version, version in cls.SCHEMA.flexible)

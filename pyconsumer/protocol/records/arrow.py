@@ -10,12 +10,12 @@ __all__ = ["binary_array", "header_list", "header_struct", "number_array"]
 
 
 def number_array(pa: Any, numbers: Numbers, kind: Any) -> Any:
-    """An array of numbers of an Arrow type, none of them null."""
+    """Make an array of numbers of an Arrow type, none of them null."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)], 0)
 
 
 def binary_array(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
-    """An array of strings, ``pa.binary()`` or, if all of them are UTF-8, ``pa.string()``."""
+    """Make an array of strings, ``pa.binary()`` or, if all of them are UTF-8, ``pa.string()``."""
     assert column is not None
     bitmap = None if column.bitmap is None else pa.py_buffer(column.bitmap)
     buffers = [bitmap, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
@@ -23,12 +23,12 @@ def binary_array(pa: Any, column: BinaryColumn | None, kind: Any) -> Any:
 
 
 def header_struct(pa: Any) -> Any:
-    """The type of one header."""
+    """Return the Arrow type of one header."""
     return pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
 def header_list(pa: Any, column: HeaderColumn | None, kind: Any, bitmap: bytes | None = None, nulls: int = 0) -> Any:
-    """An array with a list of headers for each record; ``kind`` is a list of :func:`header_struct`.
+    """Make an array with a list of headers for each record; ``kind`` is a list of :func:`header_struct`.
 
     Args:
         bitmap, nulls: which lists are null instead of empty, and how many.

@@ -1,4 +1,4 @@
-"""Headers of record batches: what a broker or a fetcher needs to know without reading a record.
+"""Headers of record batches: all that a broker or a fetcher needs without decoding records.
 
 The layout of a v2 batch (KIP-98), 61 bytes before the records, big-endian::
 
@@ -67,9 +67,9 @@ _MIN_LENGTH: Final = (14, 22, BATCH_OVERHEAD - LOG_OVERHEAD)
 
 
 class BatchInfo(NamedTuple):
-    """One record batch's header.
+    """Header of one record batch.
 
-    ``position`` and ``size_bytes`` say where the whole batch lies in the scanned buffer. Offsets are absolute;
+    ``position`` and ``size_bytes`` locate the whole batch in the scanned buffer. Offsets are absolute;
     timestamps are in ms since the epoch; ids, epochs and sequences that a batch does not have are -1.
 
     Of a message set (magic 0 or 1), a compressed one's ``base_offset`` is not known without decompressing it and
@@ -94,7 +94,7 @@ class BatchInfo(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """The offset after this batch, whatever compaction has removed from its end."""
+        """Offset after this batch, even if compaction has removed records from its end."""
         return self.last_offset + 1
 
     @property
@@ -115,7 +115,7 @@ class BatchInfo(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """A control batch holds a marker, for example the end of a transaction, that is never shown to users."""
+        """True if the batch holds a marker, such as the end of a transaction, which users never see."""
         return self.magic >= 2 and self.attributes & CONTROL_FLAG != 0
 
     @property
@@ -136,14 +136,14 @@ class BatchInfo(NamedTuple):
 
     @property
     def end_position(self) -> int:
-        """Return where the next batch begins in the scanned buffer."""
+        """Return the position of the next batch in the scanned buffer."""
         return self.position + self.size_bytes
 
 
 def scan(buffer: Buffer, *, topic_partition: TopicPartition | None = None) -> list[BatchInfo]:
     """Read the headers of all complete batches in ``buffer``: no checksum, no decompression, no copy.
 
-    A batch that is cut off by the end of the buffer is left out, as brokers cut fetch answers anywhere.
+    A batch that is cut off by the end of the buffer is left out, as brokers cut fetch responses anywhere.
 
     Raises:
         CorruptRecordError: a header is not legal. ``topic_partition`` is for the error only.
@@ -157,7 +157,7 @@ def scan(buffer: Buffer, *, topic_partition: TopicPartition | None = None) -> li
 def scan_until_damage(
     buffer: Buffer, topic_partition: TopicPartition | None = None
 ) -> tuple[list[BatchInfo], CorruptRecordError | None]:
-    """Like :func:`scan`, but give the good batches before a damaged header, and the error beside them."""
+    """Scan as :func:`scan` does, but return the batches before a damaged header together with its error."""
     batches: list[BatchInfo] = []
     append = batches.append
     unpack_v2 = HEADER_V2.unpack_from
@@ -254,7 +254,7 @@ def batch_error(
     next_offset: int,
     reason: str,
 ) -> CorruptRecordError:
-    """Return what a reader at ``next_offset`` raises when it comes to a damaged batch."""
+    """Return the error that a reader at ``next_offset`` raises when it reaches a damaged batch."""
     return CorruptRecordError(
         f"the record batch of offsets {base_offset} to {last_offset} is damaged: {reason}",
         topic_partition=topic_partition,
@@ -264,7 +264,7 @@ def batch_error(
 
 
 def check_crc(buffer: Buffer, info: BatchInfo) -> bool:
-    """Return whether the checksum in the batch's header is that of its bytes (messages inside a set not included)."""
+    """Return whether the checksum in the batch's header is correct (messages inside a set are not checked)."""
     view = memoryview(buffer)
     end = info.position + info.size_bytes
     if info.magic >= 2:
@@ -281,7 +281,7 @@ def patch_batch(
     log_append_time_ms: int | None = None,
     max_timestamp: int | None = None,
 ) -> None:
-    """Give the v2 batch at ``position`` its place in a log, in place; what is None stays.
+    """Set the offset, leader epoch or time of the v2 batch at ``position``, in place; None leaves a field as it is.
 
     Offset and leader epoch lie outside the checksum. A log append time (ms since the epoch) changes the timestamp
     type and the maximal timestamp, so it makes a new checksum: check the old one first. ``max_timestamp`` sets the

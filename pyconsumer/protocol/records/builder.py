@@ -32,7 +32,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 def record_size_bound(key: Buffer | None, value: Buffer | None, headers: Iterable[Header] = ()) -> int:
-    """Most bytes that one record takes in a batch, before compression and without the batch's own 61 bytes."""
+    """Return the most bytes that a record takes in a batch, before compression and without the batch's header."""
     size = 5 + 1 + 10 + 5 + 5 + 5 + 5 + (len(key) if key else 0) + (len(value) if value else 0)
     for name, header_value in headers:
         size += 10 + 3 * len(name) + (len(header_value) if header_value else 0)
@@ -40,7 +40,7 @@ def record_size_bound(key: Buffer | None, value: Buffer | None, headers: Iterabl
 
 
 class BatchBuilder:
-    """Collects records and makes one batch of format v2 (KIP-98) of them.
+    """Builder of one batch of format v2 (KIP-98).
 
     Args:
         codec: ``"none"``, ``"gzip"``, ``"snappy"``, ``"lz4"`` or ``"zstd"``.
@@ -113,7 +113,7 @@ class BatchBuilder:
 
     @property
     def estimated_size(self) -> int:
-        """Bytes of the batch as it is now: exact without compression, else by ``expected_ratio``."""
+        """Size of the batch so far in bytes: exact without compression, else estimated with ``expected_ratio``."""
         return BATCH_OVERHEAD + (int(self._size * self._ratio) if self._ratio != 1.0 else self._size)
 
     @property
@@ -215,7 +215,7 @@ class BatchBuilder:
         log_append_time_ms: int | None = None,
         last_offset_delta: int | None = None,
     ) -> bytes:
-        """Make the batch. May be called again, for example with a new producer epoch: records are compressed once.
+        """Build the batch. It can be called again, for example with a new producer epoch; records are compressed once.
 
         Args:
             leader_epoch: of the partition, which the broker fills in.

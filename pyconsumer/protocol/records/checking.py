@@ -1,4 +1,4 @@
-"""Checks of the records of a batch that is stored and not read: what a broker demands before it accepts one.
+"""Checks of a batch's records that a broker makes before it accepts the batch.
 
 :func:`check_records` has a compiled twin with the same results; :func:`record_problems`, which gives the reasons too,
 is called only for a batch that failed.
@@ -30,7 +30,7 @@ class Problem:
 
 
 class RecordProblem(NamedTuple):
-    """A problem with record ``number`` of its batch, from 0: one of :class:`Problem`, its timestamp, the damage."""
+    """Problem with record ``number`` of a batch, from 0: its :class:`Problem`, timestamp and damage."""
 
     number: int
     kind: str
@@ -74,9 +74,9 @@ def check_records(
 def record_problems(
     data: Buffer, position: int, end: int, info: BatchInfo, needs_keys: bool, earliest: int, latest: int
 ) -> list[RecordProblem]:
-    """Everything that is wrong with the records of a batch, one entry for a record; damage is the last one.
+    """Return all problems with the records of a batch, at most one for each record; damage comes last.
 
-    Arguments as of :func:`check_records`.
+    The arguments are those of :func:`check_records`.
     """
     found = []
     index = 0

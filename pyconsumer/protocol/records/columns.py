@@ -24,7 +24,7 @@ Numbers: TypeAlias = "array[int] | memoryview"
 
 
 def bitmap_of(validity: bytes) -> bytes:
-    """Bytes 0 and 1 as bits, lowest bit first."""
+    """Pack bytes 0 and 1 into bits, lowest bit first."""
     # Read as a number in base 2, most significant digit first: much faster than a loop over bits.
     number = int(validity.translate(_AS_DIGITS)[::-1] or b"0", 2)
     return number.to_bytes((len(validity) + 7) // 8, "little")
@@ -36,8 +36,8 @@ class BinaryColumn:
     Attributes:
         offsets: n + 1 32-bit offsets into ``data``; string i is ``data[offsets[i]:offsets[i + 1]]``.
         data: all strings, one after the other.
-        bitmap: a bit for each string, lowest bit first, 1 where there is one; None if all are there. As in Arrow.
-        null_count: how many are not there.
+        bitmap: a bit for each string, lowest bit first, 0 for a null; None without nulls. As in Arrow.
+        null_count: number of nulls.
     """
 
     __slots__ = ("bitmap", "data", "null_count", "offsets")
@@ -70,7 +70,7 @@ class BinaryColumn:
         return len(self.offsets) - 1
 
     def to_list(self) -> list[bytes | None]:
-        """The strings as Python objects."""
+        """Return the strings as Python objects."""
         offsets, data, bitmap = self.offsets, bytes(self.data), self.bitmap
         return [
             None if bitmap is not None and not bitmap[i >> 3] >> (i & 7) & 1 else data[offsets[i] : offsets[i + 1]]
@@ -79,7 +79,7 @@ class BinaryColumn:
 
 
 class HeaderColumn:
-    """The headers of n records as one list column: record i has those from ``offsets[i]`` to ``offsets[i + 1]``."""
+    """Headers of n records as one list column: record i has those from ``offsets[i]`` to ``offsets[i + 1]``."""
 
     __slots__ = ("names", "offsets", "values")
 
@@ -106,11 +106,11 @@ class Columns:
     """Records of one partition, column by column.
 
     Attributes:
-        topic, partition: where they are from.
+        topic, partition: the partition of the records.
         offsets, timestamps: 64-bit; timestamps in ms since the epoch.
         timestamp_types: 32-bit, 0 CreateTime, 1 LogAppendTime, -1 none.
         leader_epochs: 32-bit, -1 if unknown.
-        keys, values: raw bytes. headers. None what was not asked for.
+        keys, values, headers: raw bytes; None for a column that was not requested.
     """
 
     __slots__ = (
@@ -157,10 +157,10 @@ class Columns:
 
 
 class ColumnsBuilder:
-    """Makes columns of records that come in lists, none of which it keeps.
+    """Builder of columns from lists of records, none of which it keeps.
 
     Args:
-        with_keys, with_values, with_headers: which columns to make besides those of numbers.
+        with_keys, with_values, with_headers: columns to make besides the numeric ones.
     """
 
     __slots__ = (
@@ -192,7 +192,7 @@ class ColumnsBuilder:
         return len(self._offsets)
 
     def expect(self, size_bytes: int) -> None:
-        """Announce the number of bytes that are likely to come, from one or several cursors. No-op here."""
+        """Announce the expected number of bytes, from one or several cursors. No-op here."""
 
     def add(self, records: Sequence[ConsumerRecord]) -> None:
         """Append records, whose keys and values are bytes or None."""
@@ -219,7 +219,7 @@ class ColumnsBuilder:
             self.weight += sum([len(n.encode()) + len(v or b"") + 8 for pairs in headers if pairs for n, v in pairs])
 
     def build(self, topic: str = "", partition: int = -1) -> Columns:
-        """The columns of all records added; the builder cannot be used afterwards.
+        """Return the columns of all added records; the builder cannot be used afterwards.
 
         Raises:
             OverflowError: keys or values have 2 GiB or more together.

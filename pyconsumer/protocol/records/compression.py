@@ -1,4 +1,4 @@
-"""Compression of record sets, as Kafka frames it, with the size of what comes out bounded.
+"""Compression of record sets in Kafka's framing; the decompressed size is bounded.
 
 =========  ======================================================================================
 gzip       zlib, one or more members
@@ -33,7 +33,7 @@ DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
 
 
 class Codec(IntEnum):
-    """Compression types by their number in a batch's attributes (zstd: KIP-110)."""
+    """Compression types, by their number in a batch's attributes (zstd: KIP-110)."""
 
     NONE = 0
     GZIP = 1
@@ -43,7 +43,7 @@ class Codec(IntEnum):
 
     @classmethod
     def of(cls, name: str | int | Codec) -> Codec:
-        """The codec of a setting such as ``"zstd"``, or of a number.
+        """Return the codec of a setting such as ``"zstd"``, or of a number.
 
         Raises:
             UnsupportedCodecError: there is no such compression type.
@@ -88,11 +88,11 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 
     Args:
         codec: number from the batch's attributes.
-        max_bytes: most bytes that may come out.
+        max_bytes: limit of the decompressed size.
         magic: format of the batch: lz4 frames in format v0 have a wrong header checksum, which is not checked.
 
     Raises:
-        DamageError: the data is damaged, or more than ``max_bytes`` would come out.
+        DamageError: the data is damaged, or decompresses to more than ``max_bytes``.
         UnsupportedCodecError: unknown codec, or its library is missing.
     """
     kind = Codec.of(codec)
@@ -117,7 +117,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress a record set; ``level`` is the codec's own (gzip 1-9, zstd 1-22) and None its usual one.
+    """Compress a record set; ``level`` is that of the codec (gzip 1-9, zstd 1-22), None its default.
 
     Raises:
         UnsupportedCodecError: unknown codec, or its library is missing.
@@ -312,7 +312,7 @@ def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
 
 
 def _xxh32_short(data: bytes) -> int:
-    """The xxHash32 checksum, seed 0, of fewer than 16 bytes: enough for the header of an lz4 frame."""
+    """Return the xxHash32 checksum, seed 0, of fewer than 16 bytes: enough for the header of an lz4 frame."""
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
     value = p5 + len(data) & mask
@@ -347,7 +347,7 @@ def _compress_lz4(name: str, module: Any, view: memoryview) -> bytes:
 
 
 def _zstd_bound(view: memoryview, max_bytes: int) -> int:
-    """Walk the blocks of all frames: the most bytes that can come out, without decompressing anything."""
+    """Return an upper bound of the decompressed size from the blocks of all frames, without decompressing them."""
     position = bound = 0
     total = len(view)
     if not total:

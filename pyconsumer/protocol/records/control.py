@@ -1,6 +1,6 @@
 """Control records: markers in a partition's log that no user sees (KIP-98).
 
-A control batch has one record, whose key says what it marks. The end of a transaction is marked by COMMIT or ABORT.
+A control batch has one record, whose key contains its type. The end of a transaction is marked by COMMIT or ABORT.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VALUE = struct.Struct(">hi")
 
 
 class ControlRecordType(IntEnum):
-    """The meaning of a control record. Types of later versions read as UNKNOWN and are skipped."""
+    """Type of a control record. Types of later versions read as UNKNOWN and are skipped."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -39,7 +39,7 @@ class ControlRecordType(IntEnum):
 
 
 class EndTransactionMarker(NamedTuple):
-    """The end of a transaction, and the epoch of the transaction coordinator that wrote it."""
+    """End of a transaction, and the epoch of the transaction coordinator that wrote it."""
 
     type: ControlRecordType
     coordinator_epoch: int
@@ -80,7 +80,7 @@ def decode_end_transaction_marker(key: bytes | None, value: bytes | None) -> End
 
 
 def encode_end_transaction_marker(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
-    """Key and value of a marker's record, version 0."""
+    """Return the key and value of a marker's record, version 0."""
     return _KEY.pack(0, marker.type), _VALUE.pack(0, marker.coordinator_epoch)
 
 
@@ -94,7 +94,7 @@ def build_end_transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """The control batch that ends a transaction: 78 bytes."""
+    """Return the control batch that ends a transaction: 78 bytes."""
     builder = BatchBuilder()
     builder.try_append(timestamp_ms, *encode_end_transaction_marker(EndTransactionMarker(kind, coordinator_epoch)))
     return builder.build(

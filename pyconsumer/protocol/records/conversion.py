@@ -1,4 +1,4 @@
-"""Applying deserializers to the records of a batch: the loop alone. What to do about errors is the consumer's."""
+"""Loop that applies deserializers to the records of a batch. The consumer handles the errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def convert(
 ) -> tuple[int, str, Exception | None]:
     """Convert keys and values of ``raw[start:]`` and append the records to ``good``, up to the first error.
 
-    A key or value that is None stays None. The records in ``raw`` belong to the caller alone: they may be changed.
+    A key or value that is None stays None. The records in ``raw`` may be changed, so the caller must not share them.
 
     Returns:
         The index of the record that failed (else ``len(raw)``), whether at ``"key"`` or ``"value"``, and the error.

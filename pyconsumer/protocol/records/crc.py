@@ -43,7 +43,7 @@ def _by_table(data: Buffer) -> int:
 
 @cache
 def _lane_tables(numpy: Any, lane_bytes: int) -> tuple[Any, tuple[tuple[int, ...], ...]]:
-    """The byte table as an array, and what ``lane_bytes`` zero bytes do to each byte of a register."""
+    """Return the byte table as an array, and what ``lane_bytes`` zero bytes do to each byte of a register."""
     array = numpy.array(_table(), dtype=numpy.uint32)
     registers = numpy.concatenate([numpy.arange(256, dtype=numpy.uint32) << (8 * i) for i in range(4)])
     for _ in range(lane_bytes):
@@ -111,7 +111,7 @@ def _choose() -> tuple[Callable[[Buffer], int], str]:
 
 
 def warn_if_slow(function: Callable[[Buffer], int], name: str) -> float:
-    """Measure a checksum function and warn if it is slower than 100 MB/s. Returns bytes per second."""
+    """Measure a checksum function and warn if it is slower than 100 MB/s; return bytes per second."""
     sample = bytes(range(256)) * 256
     start = time.perf_counter()
     function(sample)
@@ -130,9 +130,9 @@ _chosen: tuple[Callable[[Buffer], int], str] | None = None
 
 
 def implementation() -> tuple[Callable[[Buffer], int], str]:
-    """The function that computes checksums here, and where it is from. Warns at its first choice if it is slow.
+    """Return the function that computes checksums, and its origin. Warns at first use if it is slow.
 
-    It is chosen at first use: the import of crc32c takes as long as that of everything else here.
+    It is chosen at first use because the import of crc32c takes as long as all others here.
     """
     global _chosen
     if _chosen is None:
@@ -143,5 +143,5 @@ def implementation() -> tuple[Callable[[Buffer], int], str]:
 
 
 def crc32c(data: Buffer) -> int:
-    """CRC-32C (Castagnoli) of a bytes-like object, as an unsigned 32-bit number."""
+    """Return the CRC-32C (Castagnoli) of a bytes-like object, as an unsigned 32-bit number."""
     return (_chosen or implementation())[0](data)

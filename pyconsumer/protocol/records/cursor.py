@@ -1,4 +1,4 @@
-"""Reading the record sets of a fetch answer: batches in order, hidden ones skipped, n records at a time."""
+"""Reader of the record sets of a fetch response: batches in order, hidden ones skipped, n records at a time."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _CHUNK: Final = 500
 
 
 class Cursor:
-    """Takes records out of the record set of one partition, from ``fetch_offset`` on.
+    """Cursor that takes records from the record set of one partition, starting at ``fetch_offset``.
 
     It skips records below that offset, control batches and, with ``aborted``, the batches of aborted
     transactions; its position moves past them. Batches are checked, decompressed and decoded when they are reached.
 
     Args:
-        topic_partition: where the records are from.
+        topic_partition: the partition of the records.
         buffer: the record set; records never keep it alive, the cursor does until it is :attr:`exhausted`.
-        fetch_offset: the offset asked for.
+        fetch_offset: the requested offset.
         check_crcs: whether to check the checksum of each batch.
-        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch answer; None otherwise.
+        aborted: for ``read_committed``, pairs ``(producer_id, first_offset)`` from the fetch response; None otherwise.
         max_decompressed_bytes: most bytes that one batch may decompress to.
     """
 
@@ -106,7 +106,7 @@ class Cursor:
 
     @property
     def next_offset(self) -> int:
-        """Offset of the next record to take: past everything that was taken or skipped."""
+        """Offset of the next record to take, after all that were taken or skipped."""
         return self._next_offset
 
     @property
@@ -121,14 +121,14 @@ class Cursor:
 
     @property
     def exhausted(self) -> bool:
-        """Return whether nothing is left to take, and no error to raise."""
+        """Return whether no record is left to take, and no error to raise."""
         return (
             self._current is None and self._index >= len(self._batches) and self._error is None and self._damage is None
         )
 
     @property
     def error(self) -> KafkaError | None:
-        """Return what the next ``take`` raises, if that is known already."""
+        """Return the error that the next ``take`` raises, if it is known already."""
         return self._error
 
     @property
@@ -137,10 +137,10 @@ class Cursor:
         return len(self._payload)
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """The next records, exactly ``max_records`` of them unless the record set ends or is damaged before.
+        """Return the next records: exactly ``max_records``, or fewer at the end of the record set or before damage.
 
-        Records before a damaged place are returned; the next call raises, and so does each after it, with
-        :attr:`next_offset` at the damage. :meth:`skip_batch` or a new fetch from a later offset leads past it.
+        Records before the damage are returned; every later call raises, with :attr:`next_offset` at the damage.
+        To continue after it, call :meth:`skip_batch` or fetch from a later offset.
 
         Raises:
             CorruptRecordError: a batch or record is damaged, or decompresses to too much.
@@ -167,7 +167,7 @@ class Cursor:
     def take_columns(
         self, max_records: int, max_bytes: int = DEFAULT_COLUMN_BYTES, *, with_headers: bool = False
     ) -> Columns:
-        """Like :meth:`take`, but as columns.
+        """Return the next records as columns; see :meth:`take`.
 
         Args:
             max_bytes: stop when keys and values have this many bytes, or soon after: a small number of records more
@@ -202,9 +202,9 @@ class Cursor:
         return len(columns) - first
 
     def skip_batch(self) -> int:
-        """Give up the batch that is damaged or being read and continue after it. Returns :attr:`next_offset`.
+        """Skip the batch that is damaged or being read; return :attr:`next_offset`.
 
-        Where not even the batch's header is legal, nothing after it can be found: the rest is given up, and
+        If its header is not legal either, the batches after it cannot be found: the rest is dropped, and
         :attr:`next_offset` stays.
         """
         if self._current is None and self._index < len(self._batches):
@@ -218,7 +218,7 @@ class Cursor:
         return self._next_offset
 
     def close(self) -> None:
-        """Drop the buffer and all that is left in it; the cursor is exhausted then."""
+        """Drop the buffer and the records left in it; the cursor is exhausted then."""
         self._batches = self._batches[: self._index]
         self._buffer = self._payload = b""
         self._current = self._error = self._damage = None
@@ -394,7 +394,7 @@ def aborts(buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int) -> bool
 def read_control_record(
     buffer: Buffer, info: BatchInfo, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 ) -> ConsumerRecord | None:
-    """The first record of a v2 batch, a control record for example; None if the batch is empty.
+    """Return the first record of a v2 batch, such as a control record; None if the batch is empty.
 
     Raises:
         CorruptRecordError: it is damaged.
@@ -421,7 +421,7 @@ def iter_records(
     topic_partition: TopicPartition | None = None,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[SimpleRecord]:
-    """All records of a log, control records and those of aborted transactions included, in order.
+    """Yield all records of a log in order, control records and those of aborted transactions included.
 
     ``topic_partition`` is for the errors. A batch cut off at the end of the buffer is left out.
 

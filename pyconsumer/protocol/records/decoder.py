@@ -1,4 +1,4 @@
-"""Which decoder reads records here: the compiled one where it was built, otherwise its twin in Python.
+"""Choice of the record decoder: the compiled one if it was built, otherwise its twin in Python.
 
 ``PYCONSUMER_PURE=1`` chooses the twin. Both give the same records and the same errors: the tests run on both.
 """
@@ -24,7 +24,7 @@ _REVISION: Final = 3
 
 
 def _compiled() -> tuple[Any, str]:
-    """The compiled module, or None and why there is none."""
+    """Return the compiled module, or None and the reason."""
     if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
         return None, "PYCONSUMER_PURE is set"
     if sys.version_info >= (3, 13):
@@ -63,5 +63,5 @@ else:
 
 
 def describe() -> str:
-    """Which decoder is in use, for people."""
+    """Return a description of the decoder in use."""
     return "compiled" if _native is not None else f"pure Python ({_why_not})"

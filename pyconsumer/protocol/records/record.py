@@ -23,7 +23,7 @@ Header = tuple[str, bytes | None]
 
 
 class RecordOrigin(NamedTuple):
-    """The values that all records of a batch share."""
+    """Values that all records of a batch share."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ def _size(data: Any) -> int:
 
 
 def record_fields(record: Any) -> tuple[Any, ...]:
-    """Return what a record is made of, in the order of its constructor."""
+    """Return a record's fields, in the order of its constructor."""
     topic, partition, leader_epoch, timestamp_type = record.origin
     return (
         topic,
@@ -79,33 +79,33 @@ def same_record(one: Any, other: Any) -> bool:
 
 
 def record_repr(record: Any) -> str:
-    """A record as text, with all of it."""
+    """Return a record as text, with all of its fields."""
     return f"ConsumerRecord({', '.join(f'{name}={getattr(record, name)!r}' for name in _REPR_FIELDS)})"
 
 
 def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
-    """A pickled record, of the kind that is in use here: the one who reads it may have no compiled decoder."""
+    """Rebuild a pickled record with the decoder in use here; the process that pickled it may have used the other."""
     from pyconsumer.protocol.records import ConsumerRecord as Chosen
 
     return Chosen(*fields)._sized(*sizes)
 
 
 class ConsumerRecord:
-    """A record as it was consumed.
+    """A consumed record.
 
     Args (all readable as attributes):
-        topic, partition: where it came from.
-        offset: its place in the partition.
+        topic, partition: its partition.
+        offset: its offset in the partition.
         timestamp: in ms since the epoch; -1 in message format v0.
         timestamp_type: 0 set by the producer (CreateTime), 1 set by the broker (LogAppendTime), -1 none.
-        key, value: what the deserializers made of them, bytes without any; None where the record has none.
-        headers: pairs of name and value, in order; each access gives a list of its own.
+        key, value: as deserialized, bytes without a deserializer; None if the record has none.
+        headers: pairs of name and value, in order; each access returns a new list.
         leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
         serialized_key_size, serialized_value_size: in bytes as they were sent, -1 for None.
 
-    Records are equal if all of this is. They pickle. They hold no part of the buffer they were read from. Treat them
-    as read-only. This is the class of the pure decoder; that of the compiled one does the same, cannot be changed, and
-    is unknown to the garbage collector as long as key and value are bytes, text, numbers or None.
+    Records are equal if all attributes are. They can be pickled, and do not keep the buffer they were read from
+    alive. Treat them as read-only. This is the class of the pure decoder; that of the compiled one behaves the same, is
+    immutable, and is not tracked by the garbage collector while key and value are bytes, text, numbers or None.
     """
 
     __slots__ = ("_headers", "key", "offset", "origin", "timestamp", "value")
@@ -170,7 +170,7 @@ class ConsumerRecord:
         return _size(self.value)
 
     def deserialized(self, key: Any, value: Any) -> DeserializedRecord:
-        """The same record with what deserializers made of its key and value; it remembers their sizes as bytes."""
+        """Return the record with a deserialized key and value; it keeps their serialized sizes."""
         record = DeserializedRecord.__new__(DeserializedRecord)
         record.origin = self.origin
         record.offset = self.offset
@@ -182,7 +182,7 @@ class ConsumerRecord:
         return record
 
     def _sized(self, key_size: int, value_size: int) -> ConsumerRecord:
-        """This record, or a like one whose key and value had these sizes as they were sent."""
+        """Return this record, or a copy with these serialized sizes of key and value."""
         if (self.serialized_key_size, self.serialized_value_size) == (key_size, value_size):
             return self
         record = self.deserialized(self.key, self.value)
@@ -205,7 +205,7 @@ class ConsumerRecord:
 
 
 class DeserializedRecord(ConsumerRecord):
-    """A :class:`ConsumerRecord` whose key and value a deserializer made."""
+    """A :class:`ConsumerRecord` with a deserialized key or value."""
 
     __slots__ = ("_sizes",)
 
@@ -223,7 +223,7 @@ class DeserializedRecord(ConsumerRecord):
 def make_record(
     origin: RecordOrigin, offset: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> ConsumerRecord:
-    """A record without headers."""
+    """Make a record without headers."""
     record = ConsumerRecord.__new__(ConsumerRecord)
     record.origin = origin
     record.offset = offset
