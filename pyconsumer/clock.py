@@ -1,7 +1,7 @@
 """The source of time.
 
-Rules and cores never read a clock of their own: they are handed a :class:`Clock` or, more often, ``now`` as
-an argument. Inside the package a point in time is float seconds; it becomes milliseconds at the edge.
+Rules and cores never read the system's clock: they get a :class:`Clock` or, more often, ``now`` as an argument.
+Inside the package a point in time is float seconds; it becomes milliseconds at the edge.
 
 Two times are kept apart. *Monotonic* time measures how long something takes and never jumps; every deadline
 uses it. *Wall* time is milliseconds since the epoch, as Kafka stores it in records and offsets.

@@ -1,4 +1,4 @@
-"""Every error that pyconsumer raises, and Kafka's error codes.
+"""All errors that pyconsumer raises, and Kafka's error codes.
 
 Three questions of a caller, and their answers:
 
@@ -238,7 +238,7 @@ class BrokerResponseError(KafkaError):
 
 
 class ConfigurationError(KafkaError, ValueError):
-    """A setting is unknown, of the wrong type, out of range, or contradicts another one."""
+    """A setting is unknown, missing, of the wrong type, out of range, or contradicts another one."""
 
 
 class IllegalStateError(KafkaError):
@@ -246,7 +246,7 @@ class IllegalStateError(KafkaError):
 
 
 class ConcurrentAccessError(IllegalStateError):
-    """Two threads used one consumer at a time: give each its own. Only ``wakeup()`` may come from another thread."""
+    """Two threads used one consumer at the same time: give each its own. Only ``wakeup()`` is safe from any thread."""
 
 
 class WakeupError(KafkaError):
@@ -258,7 +258,7 @@ class KafkaTimeoutError(RetriableError, TimeoutError):
 
 
 class RequestCancelledError(RetriableError):
-    """A request was given up before its response arrived, because the client closed or no longer needs it."""
+    """The client cancelled a request before its response arrived, because it closed or no longer needed it."""
 
 
 class KafkaConnectionError(InvalidMetadataError):
@@ -292,15 +292,15 @@ class NoBrokersAvailableError(KafkaConnectionError):
 
 
 class ProtocolError(KafkaError):
-    """Bytes that do not follow Kafka's protocol, or a value that cannot be put into it."""
+    """Bytes do not follow Kafka's protocol, or a value cannot be encoded in it."""
 
 
 class CorruptRecordError(ProtocolError):
-    """A record batch is damaged or not legal.
+    """A record batch is damaged or illegal.
 
     Args:
         message: what is wrong with it.
-        topic_partition: where it came from, if known.
+        topic_partition: its partition, if known.
         offset: base offset of the batch, or offset of the record, -1 if unknown.
         next_offset: offset after the damaged batch, as far as its header can be read, otherwise ``offset + 1``; -1 if
             unknown. ``seek(error.topic_partition, error.next_offset)`` skips the whole batch.
@@ -335,7 +335,7 @@ class UnsupportedCodecError(KafkaError):
 
 
 class SerializationError(KafkaError):
-    """A serializer or deserializer of the user's raised; it is the ``__cause__``."""
+    """A serializer or deserializer of the user raised an exception, which is the ``__cause__``."""
 
 
 class RecordDeserializationError(SerializationError):
@@ -395,7 +395,7 @@ class NoOffsetForPartitionError(InvalidOffsetError):
 
 
 class OffsetsOutOfRangeError(InvalidOffsetError):
-    """A position is not in the log any more and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
+    """A position is no longer in the log and ``auto_offset_reset`` is ``none``: seek, or choose a reset policy."""
 
 
 class LogTruncationError(OffsetsOutOfRangeError):

@@ -18,7 +18,7 @@ __all__ = [
 
 
 class Address(NamedTuple):
-    """A host name or IP address, and a port. As text an IPv6 address is in brackets."""
+    """Host name or IP address, and port. As text, an IPv6 address is in brackets."""
 
     host: str
     port: int
@@ -38,7 +38,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed position: the *next* offset to read, a string of the user's and the leader epoch.
+    """Committed position: the *next* offset to read, a metadata string of the user and the leader epoch.
 
     ``leader_epoch`` is -1 where it is not known (KIP-320).
     """
@@ -49,7 +49,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """Answer of ``offsets_for_times``: the first offset at or after a time, and that record's timestamp in ms."""
+    """Result of ``offsets_for_times``: the first offset at or after a time, and that record's timestamp in ms."""
 
     offset: int
     timestamp: int

@@ -36,7 +36,7 @@ Target = Callable[[float], "Steps[int | None]"]
 
 
 class Calls:
-    """Sends requests for the admin client.
+    """Sender of the admin client's requests.
 
     Args:
         config, client, metadata, clock: the admin client's.
@@ -63,7 +63,7 @@ class Calls:
         max_version: int | None = None,
         what: str = "",
     ) -> Steps[R]:
-        """Send until there is an answer without a retriable error.
+        """Send a request until its response has no retriable error.
 
         Args:
             answer: class of the response.
@@ -117,7 +117,7 @@ class Calls:
             raise KafkaTimeoutError(f"{what or api_key.name} did not succeed in time: {last}") from last
 
     def pause(self, failures: int, deadline: float) -> Steps[None]:
-        """Wait before another attempt, at most for half of the time that is left: the last ones come closer together.
+        """Wait before another attempt, for at most half of the time left: the last attempts come closer together.
 
         Raises:
             KafkaTimeoutError: there is no time for one.
@@ -170,14 +170,14 @@ class Calls:
         yield Wait(None, min(until, deadline))
 
     def controller(self, deadline: float) -> Steps[int | None]:
-        """The controller, or any broker if the cluster names none (KRaft brokers forward what is the controller's)."""
+        """Return the controller, or any broker if none is known (KRaft brokers forward requests to the controller)."""
         yield from self.known_cluster(deadline)
         node = self.metadata.controller_id
         # After starting over with bootstrap_servers, the controller of before is no broker that is known.
         return node if node is not None and node >= 0 and self.metadata.broker(node) is not None else None
 
     def node(self, node_id: int) -> Target:
-        """A certain broker."""
+        """Return a target that is always the same broker."""
 
         def choose(deadline: float) -> Steps[int | None]:
             while self.metadata.broker(node_id) is None:
@@ -189,7 +189,7 @@ class Calls:
         return choose
 
     def leader(self, tp: TopicPartition) -> Target:
-        """The leader of a partition."""
+        """Return a target that is the leader of a partition."""
 
         def choose(deadline: float) -> Steps[int | None]:
             self.metadata.add_topic(tp.topic)
@@ -209,7 +209,7 @@ class Calls:
         return choose
 
     def coordinator(self, group_id: str) -> Target:
-        """The coordinator of a group."""
+        """Return a target that is the coordinator of a group."""
 
         sent_version = FindCoordinatorRequest.MIN_VERSION
 

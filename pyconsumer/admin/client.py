@@ -38,7 +38,7 @@ _ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
 
 class KafkaAdminClient:
-    """Manages topics, groups and settings.
+    """Client that manages topics, groups and settings.
 
     Args:
         **kwargs: settings, see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
@@ -66,11 +66,11 @@ class KafkaAdminClient:
     # ------------------------------------------------------------ cluster and topics
 
     def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
-        """Brokers, controller and cluster id."""
+        """Return the brokers, the controller and the cluster id."""
         return self._run(lambda until: topics.describe_cluster(self._calls, until), timeout_ms)
 
     def list_topics(self, *, include_internal: bool = False, timeout_ms: int | None = None) -> list[str]:
-        """Names of all topics, sorted.
+        """Return the names of all topics, sorted.
 
         Args:
             include_internal: also Kafka's own, such as ``__consumer_offsets``.
@@ -81,7 +81,7 @@ class KafkaAdminClient:
     def describe_topics(
         self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> list[TopicDescription]:
-        """Partitions, leaders and replicas of topics, of all by default.
+        """Return the partitions, leaders and replicas of topics, by default of all.
 
         Raises:
             UnknownTopicOrPartitionError: one of them does not exist.
@@ -167,7 +167,7 @@ class KafkaAdminClient:
     def describe_configs(
         self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-        """All settings of topics and brokers, by name."""
+        """Return all settings of topics and brokers, by name."""
         wanted = list(resources)
         return self._run(lambda until: configs.describe(self._calls, wanted, until), timeout_ms)
 
@@ -186,7 +186,7 @@ class KafkaAdminClient:
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Groups by id, of all brokers; only certain states or types where asked."""
+        """Return the groups of all brokers by id, optionally only those of certain states or types."""
         wanted_states, wanted_types = list(states), list(types)
         return self._run(
             lambda until: groups.list_all(self._calls, until, states=wanted_states, types=wanted_types), timeout_ms
@@ -195,7 +195,7 @@ class KafkaAdminClient:
     def describe_groups(
         self, group_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, GroupDescription]:
-        """State, assignor and members of groups, classic ones and those of the newer consumer protocol (KIP-848).
+        """Return state, assignor and members of groups, of the classic and the newer consumer protocol (KIP-848).
 
         Raises:
             GroupIdNotFoundError: one does not exist, or is a share or streams group.
@@ -259,7 +259,7 @@ class KafkaAdminClient:
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> None:
-        """Forget what a group has committed for some partitions.
+        """Delete the committed offsets of a group for some partitions.
 
         Raises:
             GroupSubscribedToTopicError: members of the group read such a topic; the message names them.

@@ -33,7 +33,7 @@ def _target(calls: Calls, resource: ConfigResource) -> Target | None:
 def describe(
     calls: Calls, resources: Iterable[ConfigResource], deadline: float
 ) -> Steps[dict[ConfigResource, dict[str, ConfigEntry]]]:
-    """All settings of each resource, by name.
+    """Return all settings of each resource, by name.
 
     Raises:
         KafkaError: what the broker says of a resource.

@@ -44,7 +44,7 @@ Described = TypeVar(
 def list_all(
     calls: Calls, deadline: float, *, states: Iterable[str] = (), types: Iterable[str] = ()
 ) -> Steps[list[GroupListing]]:
-    """The groups of every broker, by id.
+    """Return the groups of all brokers, by id.
 
     Args:
         states, types: only those, such as ``Stable`` and ``consumer``; empty for all.
@@ -75,7 +75,7 @@ def list_all(
 
 
 def describe(calls: Calls, group_id: str, deadline: float) -> Steps[GroupDescription]:
-    """A classic group, or one of the newer consumer protocol (KIP-848).
+    """Describe a group of the classic or of the newer consumer protocol (KIP-848).
 
     Raises:
         GroupIdNotFoundError: there is no such group, or it is of another type.
@@ -257,7 +257,7 @@ def delete(calls: Calls, group_id: str, deadline: float) -> Steps[None]:
 def offsets_of(
     calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
 ) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
-    """The committed offsets of a group, for some partitions or all; partitions without one are left out."""
+    """Return the committed offsets of a group, for some partitions or all; those without one are left out."""
     wanted: dict[str, list[int]] | None = None
     if partitions is not None:
         wanted = {}
@@ -358,7 +358,7 @@ def commit_offsets(
 
 
 def delete_offsets(calls: Calls, group_id: str, partitions: Iterable[TopicPartition], deadline: float) -> Steps[None]:
-    """Forget committed offsets (KIP-496).
+    """Delete committed offsets (KIP-496).
 
     Raises:
         GroupSubscribedToTopicError: members, which are named, read such a topic.

@@ -63,7 +63,7 @@ def _metadata(calls: Calls, names: list[str] | None, deadline: float) -> Steps[m
 
 
 def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[list[TopicDescription]]:
-    """Topics by name, or all; in the order asked, all of them by name.
+    """Describe topics, in the order requested; all topics, in order of name, by default.
 
     Raises:
         UnknownTopicOrPartitionError: one does not exist.
@@ -104,7 +104,7 @@ def describe(calls: Calls, names: list[str] | None, deadline: float) -> Steps[li
 
 
 def describe_cluster(calls: Calls, deadline: float) -> Steps[ClusterDescription]:
-    """The brokers by id, the controller and the cluster's id."""
+    """Return the brokers by id, the controller and the cluster id."""
     response = yield from _metadata(calls, [], deadline)
     brokers = [BrokerMetadata(item.node_id, item.host, item.port, item.rack) for item in response.brokers]
     return ClusterDescription(response.cluster_id, response.controller_id, tuple(sorted(brokers)))

@@ -34,7 +34,7 @@ class OffsetSpec(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """The kind of resource that a setting belongs to, with Kafka's numbers."""
+    """Kinds of resources that have settings, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -45,7 +45,7 @@ class ConfigResourceType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made. -1 leaves the number of partitions or replicas to the broker (KIP-464)."""
+    """A topic to create. -1 leaves the number of partitions or replicas to the broker (KIP-464)."""
 
     name: str
     num_partitions: int = -1

@@ -155,7 +155,7 @@ class FutureRecordMetadata:
 
     @property
     def value(self) -> RecordMetadata | None:
-        """The metadata if it is there, else None."""
+        """Return the metadata, or None if there is no successful result yet."""
         return self._metadata() if self.succeeded() else None
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
@@ -206,7 +206,7 @@ class FutureRecordMetadata:
         return self
 
     def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
-        """Both of the above."""
+        """Add ``function`` both as callback and as errback."""
         return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
 
     def _metadata(self) -> RecordMetadata:

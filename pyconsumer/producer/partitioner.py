@@ -25,7 +25,7 @@ _LONGEST_REMEMBERED = 256  # bytes of a key: what is remembered stays beyond buf
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit murmur2 hash of ``data`` as an unsigned number, with Kafka's seed."""
+    """Return the 32-bit murmur2 hash of ``data`` as an unsigned number, with Kafka's seed."""
     length = len(data)
     h = _SEED ^ length
     whole = length & ~3
@@ -54,7 +54,7 @@ def _words(data: bytes, end: int) -> list[int]:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """The partition of a key in a topic with ``partition_count`` partitions."""
+    """Return the partition of a key in a topic with ``partition_count`` partitions."""
     found = _remembered(key) if len(key) <= _LONGEST_REMEMBERED else murmur2(key)
     return (found & 0x7FFFFFFF) % partition_count
 
@@ -77,7 +77,7 @@ class DefaultPartitioner:
     def partition(
         self, topic: str, key: bytes | None, partition_count: int, available: Sequence[int], size_bytes: int
     ) -> int:
-        """Choose for one record.
+        """Choose the partition of one record.
 
         Args:
             partition_count: of the topic, with or without a leader.

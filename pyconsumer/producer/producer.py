@@ -254,7 +254,7 @@ class KafkaProducer:
                 self._accumulator.flushing -= 1
 
     def partitions_for(self, topic: str) -> set[int]:
-        """The partitions of a topic. Errors as :meth:`send` for missing metadata."""
+        """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
         self._check_open()
         known = self._topics.get(topic)
         if known is None or known.error is not None:
@@ -264,7 +264,7 @@ class KafkaProducer:
         return set(known.all)
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Counters since the start, by group and name."""
+        """Return counters since the start, by group and name."""
         sender = self._sender
         return {
             "producer-metrics": {

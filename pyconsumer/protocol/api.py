@@ -113,8 +113,8 @@ def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
 def decode_request_header(frame: Buffer) -> RequestHeader:
     """Read the header of a request.
 
-    A version of ApiVersions that we don't know still has a header that can be read, so that it can be answered
-    (KIP-511): only the fields of header 1 are needed from it.
+    An unknown version of ApiVersions still has a readable header, so that the broker can respond to it (KIP-511):
+    only the fields of header 1 are needed.
 
     Raises:
         ProtocolError: the frame does not begin with a request header.
@@ -169,7 +169,7 @@ class BrokerVersions:
     """The versions of each API that one broker supports, and the choice of the one to use.
 
     Args:
-        ranges: first and last version by API key, as the broker said in its ApiVersions response.
+        ranges: first and last version by API key, from the broker's ApiVersions response.
     """
 
     __slots__ = ("ranges",)
@@ -179,7 +179,7 @@ class BrokerVersions:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
-        """Make it from ``(api key, first version, last version)`` triples."""
+        """Make an object from ``(api key, first version, last version)`` triples."""
         return cls({key: (first, last) for key, first, last in keys})
 
     def choose(self, api_key: int, *, min_version: int = 0, max_version: int | None = None) -> int:

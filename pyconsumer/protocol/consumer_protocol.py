@@ -65,10 +65,10 @@ def encode_subscription(
     *,
     version: int = 3,
 ) -> bytes:
-    """A member's subscription for JoinGroup. Topics and partitions are written in order: equal ones give equal bytes.
+    """Encode a member's subscription for JoinGroup; topics and partitions are sorted, so equal ones give equal bytes.
 
     Args:
-        owned_partitions: what the member keeps while it rejoins (since version 1, KIP-429).
+        owned_partitions: the partitions that the member keeps while it rejoins (since version 1, KIP-429).
         generation_id: the generation that gave it those, -1 for none (since version 2, KIP-792).
         rack_id: its ``client_rack`` (since version 3, KIP-881).
     """
@@ -94,7 +94,7 @@ def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
 
 
 def owned_partitions(subscription: ConsumerProtocolSubscription) -> list[structs.TopicPartition]:
-    """The partitions that a subscription says the member owns, in the order written."""
+    """Return the partitions that the member owns according to its subscription, in the order written."""
     return [
         structs.TopicPartition(item.topic, number)
         for item in subscription.owned_partitions
@@ -105,7 +105,7 @@ def owned_partitions(subscription: ConsumerProtocolSubscription) -> list[structs
 def encode_assignment(
     partitions: Iterable[structs.TopicPartition], user_data: bytes | None = None, *, version: int = 3
 ) -> bytes:
-    """A member's share for SyncGroup; topics in the order in which they first appear."""
+    """Encode a member's assignment for SyncGroup; topics are in the order in which they first appear."""
     by_topic: dict[str, list[int]] = {}
     for partition in partitions:
         by_topic.setdefault(partition.topic, []).append(partition.partition)
@@ -119,7 +119,7 @@ def encode_assignment(
 
 
 def decode_assignment(data: Buffer) -> tuple[list[structs.TopicPartition], bytes | None]:
-    """Read a member's share: its partitions and the assignor's user data. No bytes at all mean no partitions.
+    """Read a member's assignment: its partitions and user data. No bytes at all mean no partitions.
 
     Raises:
         ProtocolError: the bytes are no assignment, or their version is negative.

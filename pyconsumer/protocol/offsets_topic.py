@@ -72,7 +72,7 @@ class GroupMetadataValue(Message):
 
 @message(5, "data", versions="0", flexible="none")
 class ConsumerGroupMemberMetadataKey(Message):
-    """Stands for all keys of the newer protocols that hold a group id and another name: they look the same."""
+    """Key of the newer protocols with a group id and another name; all such keys have the same layout."""
 
     group_id: str = field(STRING, "0", default="")
     member_id: str = field(STRING, "0", default="")
@@ -116,7 +116,7 @@ M = TypeVar("M", bound=Message)
 
 
 class UnknownKey(NamedTuple):
-    """Key of a record that belongs to a group protocol that we do not speak; ``version`` says which kind."""
+    """Key of a record of an unsupported group protocol; ``version`` identifies its kind."""
 
     version: int
 
@@ -136,23 +136,23 @@ class NewerKey(NamedTuple):
 
 
 def encode_offset_key(group: str, topic: str, partition: int) -> bytes:
-    """Key of a committed offset."""
+    """Encode the key of a committed offset."""
     return b"\0\1" + OffsetCommitKey(group=group, topic=topic, partition=partition).encode(0)
 
 
 def encode_group_key(group: str) -> bytes:
-    """Key of a group's registration."""
+    """Encode the key of a group's registration."""
     return b"\0\2" + GroupMetadataKey(group=group).encode(0)
 
 
 def encode_offset_value(value: OffsetCommitValue) -> bytes:
-    """A committed offset in the version that current Kafka writes."""
+    """Encode a committed offset in the version that current Kafka writes."""
     expires = value.expire_timestamp != -1
     return value.encode_with_version(OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION)
 
 
 def encode_group_value(value: GroupMetadataValue) -> bytes:
-    """A registration in the version that current Kafka writes."""
+    """Encode a registration in the version that current Kafka writes."""
     return value.encode_with_version(GROUP_VALUE_VERSION)
 
 
@@ -207,7 +207,7 @@ def _version(data: Buffer) -> int:
 
 
 def format_record(key: Buffer, value: Buffer | None) -> str | None:
-    """A record as one line of text, in the form of Kafka's dump tools up to 2.0; None for a kind that we do not know.
+    """Return a record as a line of text, in the form of Kafka's dump tools up to 2.0; None for an unknown kind.
 
     An offset is ``[group,topic,partition]::[OffsetMetadata[offset,metadata],CommitTime t,ExpirationTime t]`` with
     ``NO_METADATA`` for none and -1 for no expiry of its own; a registration is ``group::[group,type,state,members]``.

@@ -33,7 +33,7 @@ _ONE_BYTE = tuple(bytes((n,)) for n in range(128))
 
 
 def encode_uvarint(value: int) -> bytes:
-    """An unsigned varint of 0 to 2**64 - 1."""
+    """Encode 0 to 2**64 - 1 as an unsigned varint."""
     if 0 <= value < 128:
         return _ONE_BYTE[value]
     if value < 0:
@@ -47,7 +47,7 @@ def encode_uvarint(value: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """A zig-zag varint of a signed number of up to 64 bits."""
+    """Encode a signed number of up to 64 bits as a zig-zag varint."""
     return encode_uvarint((value << 1) ^ (value >> 63))
 
 
@@ -98,12 +98,12 @@ def read_varint(buffer: Buffer, position: int, max_bytes: int = 10) -> tuple[int
 
 
 def uuid_to_str(value: bytes) -> str:
-    """A UUID as Kafka prints it: URL-safe base64 of its 16 bytes, without padding."""
+    """Return a UUID as Kafka prints it: URL-safe base64 of its 16 bytes, without padding."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def uuid_from_str(text: str) -> bytes:
-    """The 16 bytes of a UUID that Kafka printed; ``ValueError`` if it is none."""
+    """Return the 16 bytes of a UUID in Kafka's notation; raise ``ValueError`` if it is none."""
     try:
         value = base64.b64decode(text.encode() + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeEncodeError):
@@ -184,7 +184,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> Versions:
-        """From Kafka's notation: ``"3"``, ``"3-5"``, ``"3+"`` or ``"none"``."""
+        """Parse Kafka's notation: ``"3"``, ``"3-5"``, ``"3+"`` or ``"none"``."""
         if text is None or text == "none":
             return cls(0, -1)
         if text.endswith("+"):
