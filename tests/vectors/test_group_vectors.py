@@ -431,6 +431,7 @@ def test_another_value_changes_its_own_piece_alone(layout: Layout, index: int, s
     before = bytes.fromhex("".join(piece.encoded for piece in layout.pieces[:index]))
     after = bytes.fromhex("".join(piece.encoded for piece in layout.pieces[index + 1 :]))
     piece = layout.pieces[index]
+    assert layout.message.encode(layout.version) == before + bytes.fromhex(piece.encoded) + after
     changed = with_value(layout.message, piece.path, piece.other)
     encoded = changed.encode(layout.version)
     assert encoded != golden(layout)

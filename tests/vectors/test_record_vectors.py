@@ -171,6 +171,7 @@ def test_our_batches_are_byte_for_byte_kafkas(name: str) -> None:
 @pytest.mark.parametrize("kind", [ControlRecordType.ABORT, ControlRecordType.COMMIT])
 def test_a_transaction_marker_is_one_control_batch_of_78_bytes(kind: ControlRecordType) -> None:
     data = bytes.fromhex(BY_NAME[f"v2 {kind.name.lower()} marker"]["hex"])
+    assert marker(kind) == data
     (info,) = scan(data)
     assert (info.size_bytes, info.attributes, info.last_offset_delta) == (78, 0x30, 0)
     assert (info.producer_id, info.producer_epoch, info.base_sequence, info.record_count) == (77, 3, -1, 1)

@@ -74,7 +74,9 @@ class LogGroupStorage:
         builder = BatchBuilder(self._broker.config.integer("offsets.topic.compression.codec"))
         for key, value in records:
             builder.try_append(now_ms, key, value)
-        batch = builder.build(producer_id=producer_id, producer_epoch=producer_epoch, is_transactional=producer_id >= 0)
+        batch = builder.build(
+            producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0, is_transactional=producer_id >= 0
+        )
         try:
             found = self._broker.partition(OFFSETS_TOPIC, partition)
             result = found.append(bytearray(batch), from_client=False)

@@ -11,7 +11,7 @@ from pyconsumer.broker.group.log_storage import LogGroupStorage
 from pyconsumer.broker.group.storage import StoreResult
 from pyconsumer.errors import CoordinatorNotAvailableError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
-from pyconsumer.protocol.records import iter_records
+from pyconsumer.protocol.records import iter_records, scan
 from tests.unit.broker.brokers import Brokers
 
 NOT_LEADER, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS = 6, 7, 19
@@ -51,6 +51,19 @@ def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
     (batch,) = log.raw(1 << 20)
     assert [(r.key, r.value, r.timestamp) for r in iter_records(batch)] == [(b"k1", b"v1", 1_000), (b"k2", None, 1_000)]
     assert other.append(0, RECORDS, 1_000).value.error_code == NOT_LEADER
+
+
+@pytest.mark.spec("broker:SOF-09")
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (77, 3)])
+def test_the_header_of_a_batch(brokers: Brokers, producer_id: int, epoch: int) -> None:
+    storage, _, _ = storages(brokers)
+    storage.append(0, RECORDS, 1_000, producer_id=producer_id, producer_epoch=epoch)
+    brokers.run()
+    (data,) = storage.read(0)
+    (batch,) = scan(data)
+    assert (batch.base_offset, batch.record_count, batch.base_sequence) == (0, 2, 0)
+    assert (batch.producer_id, batch.producer_epoch) == (producer_id, epoch)
+    assert batch.is_transactional is (producer_id >= 0)
 
 
 @pytest.mark.spec("broker:SOF-16")

@@ -380,11 +380,15 @@ def test_a_partition_with_an_error_goes_to_the_end_of_the_order(code: int) -> No
 
 
 @pytest.mark.parametrize("item", ["client:FE-53", "client:ER-03", "client:SQ-15"])
-def test_out_of_range_with_a_policy_resets(item: str) -> None:
+def test_out_of_range_with_a_policy_resets(item: str, caplog: pytest.LogCaptureFixture) -> None:
     world = FetcherWorld(T0, at=40)
     world.exchange(T0, data(error_code=1))
+    caplog.set_level(logging.INFO, "pyconsumer")
 
     assert world.collect() == {}
+
+    (line,) = [one for one in caplog.records if one.levelno == logging.INFO]
+    assert "offset 40 is out of range" in line.getMessage()
 
     state = world.subscriptions.state(T0)
     assert (state.state, state.reset_policy) == (FetchState.AWAIT_RESET, world.config.auto_offset_reset)
@@ -566,6 +570,8 @@ def test_the_session_with_a_node_is_made_once_and_stays() -> None:
     assert world.fetcher.planner.session(1) is None
     world.exchange(T0, data())
     session = world.fetcher.planner.session(1)
+    world.exchange(T0, data(batch(0, 2)))
+    assert world.collect() == {T0: [0, 1]}
     world.exchange(T0, data())
 
     assert session is not None

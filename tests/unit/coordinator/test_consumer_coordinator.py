@@ -311,7 +311,7 @@ def test_everything_is_revoked_before_the_join() -> None:
     assert len(bench.network.sent) == 1
 
 
-@pytest.mark.spec("client:GP-05", "transactions:LSN-01", "transactions:JGR-23")
+@pytest.mark.spec("client:GP-05", "transactions:LSN-01", "transactions:JGR-23", "client:SS-11")
 def test_a_lost_generation_is_told_as_lost() -> None:
     bench = Bench()
     bench.learn(t=1)

@@ -95,6 +95,20 @@ def test_the_answer_names_the_node_in_every_version(version: int) -> None:
     assert read_coordinator("g", version, response) == BrokerMetadata(1, "one", 9092)
 
 
+@pytest.mark.spec("transactions:FCO-05")
+@pytest.mark.parametrize(
+    ("version", "encoded"),
+    [
+        (0, "0000 00000001 0003 6f6e65 00002384"),
+        (1, "00000005 0000 0002 6e6f 00000001 0003 6f6e65 00002384"),
+        (2, "00000005 0000 0002 6e6f 00000001 0003 6f6e65 00002384"),
+    ],
+)
+def test_the_bytes_of_the_old_answers(version: int, encoded: str) -> None:
+    response = FindCoordinatorResponse(throttle_time_ms=5, error_message="no", node_id=1, host="one", port=9092)
+    assert response.encode(version) == bytes.fromhex(encoded)
+
+
 @pytest.mark.spec("client:FC-10", "client:FC-11")
 @pytest.mark.parametrize("version", [3, 6])
 def test_errors_of_the_answer_are_raised(version: int) -> None:

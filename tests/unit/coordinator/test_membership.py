@@ -170,7 +170,7 @@ def test_an_assignor_that_raises_starts_the_rebalance_again_after_a_pause() -> N
     assert isinstance(member.core.next_step(0.1), BuildJoin)
 
 
-@pytest.mark.spec("client:JR-09", "client:SQ-01")
+@pytest.mark.spec("client:JR-09", "client:SQ-01", "client:WF-24")
 def test_member_id_required_is_answered_with_that_id_at_once() -> None:
     member = Member()
     first = member.send_join()
@@ -364,6 +364,19 @@ def test_an_answer_to_an_older_attempt_is_dropped() -> None:
     assert member.answer_join(old) is None
     assert member.core.state is S.PREPARING_REBALANCE
     assert member.answer_join(new) is not None
+
+
+@pytest.mark.spec("client:GP-10")
+def test_an_answer_to_a_sync_counts_only_while_it_is_waited_for() -> None:
+    member = Member()
+    sync = member.join(2)
+    assert sync is not None
+    member.answer_sync(sync)
+    member.advance(3.0)
+    member.answer_heartbeat(member.heartbeat(), 25)
+    assert member.core.state is S.UNJOINED
+    member.answer_sync(sync)
+    assert member.core.state is S.UNJOINED
 
 
 @pytest.mark.spec("client:GP-52")

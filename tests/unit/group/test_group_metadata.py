@@ -186,6 +186,8 @@ def test_the_worked_example() -> None:
     group.remove("m0")
     group.remove("m2")
     assert group.select_protocol() == "A"
+    group = group_of(names("A", "B"), names("B", "A"), names("B", "A"))
+    assert group.select_protocol() == "B", "each member votes, not the first alone"
 
 
 @pytest.mark.spec("broker:GRP-08", "broker:PV-02", "broker:VEC-12", "client:PS-01", "transactions:LDR-03")

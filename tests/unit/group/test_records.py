@@ -87,6 +87,7 @@ def test_more_routing(spec_id: str, text: str, hash_code: int, partition: int) -
 def test_only_the_group_decides_about_the_partition() -> None:
     assert partition_for("consumerGroupId", 50) == 20
     assert partition_for("consumerGroupId", 7) == 437965020 % 7
+    assert [java_hash(text) for text in ("", "消费", "😀")] == [0, 905393, 1772899]
 
 
 KEY_GROUP = raw("0009 7465737467726f7570")

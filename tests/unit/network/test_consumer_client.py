@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import select
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -121,6 +122,14 @@ def test_wakeup_from_another_thread_interrupts_a_poll(client: ConsumerNetworkCli
     with pytest.raises(WakeupError):
         client.poll(math.inf)
     thread.join()
+
+
+@pytest.mark.spec("client:NC-40")
+def test_a_wakeup_makes_the_selector_readable(client: ConsumerNetworkClient) -> None:
+    client.wakeup()
+    ready, _, _ = select.select([client.client.fileno()], [], [], 10)
+    assert ready
+    assert client.wakeup_waits
 
 
 @pytest.mark.spec("client:NC-41", "client:NC-42", "client:NC-43")
