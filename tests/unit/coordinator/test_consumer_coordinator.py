@@ -40,6 +40,17 @@ def topics_of(sent: Sent) -> list[str]:
 # -- joining -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("transactions:FCO-12")
+def test_a_join_goes_over_the_coordinators_own_connection() -> None:
+    bench = Bench()
+    bench.learn(t=1)
+    bench.subscribe("t")
+    bench.poll()
+    bench.network.find(NODE)
+    bench.poll()
+    assert bench.network.take(JoinGroupRequest).connection == "coordinator"
+
+
 @pytest.mark.spec("client:CC-02", "client:FC-03", "client:FC-08", "client:JC-02", "client:CC-37")
 def test_polls_that_do_not_wait_join_step_by_step() -> None:
     bench = Bench()
