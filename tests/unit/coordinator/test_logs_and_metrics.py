@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -233,3 +234,35 @@ def test_the_interval_of_heartbeats_against_the_session(caplog: pytest.LogCaptur
         assert caplog.text == ""
         Bench(session_timeout_ms=8999)
         assert "more than a third" in caplog.text
+
+
+@pytest.mark.concurrent
+@pytest.mark.spec("client:HT-05")
+def test_closing_wakes_the_thread() -> None:
+    bench = Bench()
+    waits, woken = threading.Event(), threading.Event()
+
+    class Client:
+        closed = False
+
+        def poll(self, until: float) -> None:
+            waits.set()
+            woken.wait(10)
+
+        def wakeup(self) -> None:
+            woken.set()
+
+        def close(self) -> None:
+            pass
+
+    thread = HeartbeatThread(
+        bench.core,
+        bench.coordinator._lock,
+        make_client=lambda: Client(),  # type: ignore[arg-type, return-value]
+        clock=bench.clock,
+        changed=lambda: None,
+    )
+    thread.start()
+    assert waits.wait(10)
+    bench.core.close()
+    assert thread.close(5.0), "it was woken and ended"
