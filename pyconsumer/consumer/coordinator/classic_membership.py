@@ -1,4 +1,4 @@
-"""Membership under the classic protocol: JoinGroup and SyncGroup. A core, as :mod:`.member`, which holds the rest.
+"""Membership under the classic protocol: JoinGroup and SyncGroup. A core, as :mod:`.membership`, which holds the rest.
 
 Invariants
 

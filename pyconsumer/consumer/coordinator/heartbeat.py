@@ -1,6 +1,7 @@
-"""When a member has to send a heartbeat, when its session is over, when the application has not polled for too long.
+"""The three timers of a member: the next heartbeat, the end of its session, the deadline of the next poll.
 
-A core: times come in as seconds. The thread that acts on it is in :mod:`.background`.
+A core: times come in as seconds. :mod:`.heartbeat_thread` acts on it; :mod:`.membership` judges the responses to
+heartbeats, by the table ``HEARTBEAT`` in :mod:`.group_state`.
 
 Rules
 
