@@ -47,7 +47,11 @@ class ApiKey(IntEnum):
     DELETE_GROUPS = 42
     INCREMENTAL_ALTER_CONFIGS = 44
     OFFSET_DELETE = 47
+    UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
     CONSUMER_GROUP_DESCRIBE = 69
 
 
@@ -97,6 +101,10 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.DELETE_GROUPS: ApiInfo("delete_groups", "DeleteGroups", 0, 2, 2),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ApiInfo("incremental_alter_configs", "IncrementalAlterConfigs", 0, 1, 1),
     ApiKey.OFFSET_DELETE: ApiInfo("offset_delete", "OffsetDelete", 0, 0, None),
+    ApiKey.UPDATE_FEATURES: ApiInfo("update_features", "UpdateFeatures", 0, 2, 0),
     ApiKey.DESCRIBE_CLUSTER: ApiInfo("describe_cluster", "DescribeCluster", 0, 2, 0),
+    ApiKey.DESCRIBE_PRODUCERS: ApiInfo("describe_producers", "DescribeProducers", 0, 0, 0),
+    ApiKey.DESCRIBE_TRANSACTIONS: ApiInfo("describe_transactions", "DescribeTransactions", 0, 0, 0),
+    ApiKey.LIST_TRANSACTIONS: ApiInfo("list_transactions", "ListTransactions", 0, 2, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: ApiInfo("consumer_group_describe", "ConsumerGroupDescribe", 0, 1, 0),
 }
