@@ -13,16 +13,19 @@ from typing import Final
 
 from pyconsumer.broker.config import BROKER_SETTINGS, BrokerConfig, TopicConfig
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, IsrChange, PartitionState
+from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller, IsrChange, PartitionState
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.fetch_sessions import FetchSessions
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.group.log_storage import LogGroupStorage
+from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.replication import ReplicaFetcher
 from pyconsumer.broker.timer import Timer
+from pyconsumer.broker.transaction.cluster import BrokerCluster
+from pyconsumer.broker.transaction.config import TransactionConfig
+from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
 from pyconsumer.clock import Clock
 from pyconsumer.errors import KafkaError, KafkaStorageError, NotLeaderOrFollowerError, UnknownTopicOrPartitionError
 from pyconsumer.structs import BrokerMetadata, TopicPartition
@@ -51,7 +54,8 @@ class Broker:
 
     Attributes:
         partitions: the replicas on this node; ``fetcher`` keeps those up that others lead.
-        group_coordinator: that of consumer groups.
+        group_coordinator: that of consumer groups; ``transaction_coordinator``: that of transactional ids.
+        cluster: the other brokers, as far as transactions need them.
     """
 
     def __init__(
@@ -93,7 +97,15 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         settings = {name: config.value(name) for name in BROKER_SETTINGS}
         self.group_coordinator = GroupCoordinator(
-            GroupConfig.from_settings(settings), LogGroupStorage(self), timer, clock
+            GroupConfig.from_settings(settings), InternalTopicLog.of_offsets(self), timer, clock
+        )
+        self.cluster = BrokerCluster(self, peers)
+        self.transaction_coordinator = TransactionCoordinator(
+            TransactionConfig.from_settings(settings),
+            InternalTopicLog.of_transactions(self),
+            self.cluster,
+            timer,
+            clock,
         )
         self._peers = peers
         self._partition_counts: dict[str, int] = {}
@@ -117,6 +129,7 @@ class Broker:
         self.controller.on_broker_config.append(self._apply_broker_config)
         self._apply_broker_config()
         self.group_coordinator.start()
+        self.transaction_coordinator.start()
         for name in list(self.controller.topics):
             for _ in self._on_change(name):  # one log that cannot be opened does not keep the others from starting
                 pass
@@ -142,6 +155,7 @@ class Broker:
             self.controller.on_broker_config.remove(self._apply_broker_config)
         self.fetcher.stop()
         self.group_coordinator.shutdown()
+        self.transaction_coordinator.shutdown()
         for partition in self.partitions.values():
             partition.close()
 
@@ -230,8 +244,7 @@ class Broker:
     def _open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Partition:
         log = self.logs.open(tp, topic_id, config)
         partition = self.partitions[tp] = Partition(self.node_id, tp, topic_id, log)
-        known = self.logs.high_watermarks.get(tp, 0)
-        partition.high_watermark = min(max(known, log.log_start_offset), log.log_end_offset)
+        partition.begin_at(self.logs.high_watermarks.get(tp, 0))
         partition.on_isr = self._want_isr
         return partition
 
@@ -244,19 +257,23 @@ class Broker:
             return
         if not partition.is_leader and partition.leader >= 0:
             self.fetcher.wake(partition.tp)
-        if partition.tp.topic == OFFSETS_TOPIC:
-            self._apply_coordinator(partition, was_leader)
+        coordinator = self._coordinator_of(partition.tp.topic)
+        if coordinator is not None and partition.is_leader:
+            coordinator.on_become_leader(partition.tp.partition, partition.leader_epoch)
+        elif coordinator is not None and was_leader:
+            coordinator.on_resign(partition.tp.partition, partition.leader_epoch)
 
-    def _apply_coordinator(self, partition: Partition, was_leader: bool) -> None:
-        if partition.is_leader:
-            self.group_coordinator.on_become_leader(partition.tp.partition, partition.leader_epoch)
-        elif was_leader:
-            self.group_coordinator.on_resign(partition.tp.partition, partition.leader_epoch)
+    def _coordinator_of(self, topic: str) -> GroupCoordinator | TransactionCoordinator | None:
+        """The coordinator whose records an internal topic holds."""
+        if topic == OFFSETS_TOPIC:
+            return self.group_coordinator
+        return self.transaction_coordinator if topic == TRANSACTION_TOPIC else None
 
     def _remove(self, tp: TopicPartition) -> bool:
         partition = self.partitions.pop(tp)
-        if tp.topic == OFFSETS_TOPIC and partition.is_leader:
-            self.group_coordinator.on_resign(tp.partition, None)
+        coordinator = self._coordinator_of(tp.topic)
+        if coordinator is not None and partition.is_leader:
+            coordinator.on_resign(tp.partition, None)
         partition.close()
         return self.logs.remove(tp)
 
@@ -339,7 +356,11 @@ class Broker:
 
     def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """The broker that leads a partition of ``__consumer_offsets``, as the client can reach it; None without one."""
-        topic = self.controller.ensure_internal(OFFSETS_TOPIC)
+        return self.coordinator_node(OFFSETS_TOPIC, partition, context)
+
+    def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        """The broker that leads a partition of an internal topic, as the client can reach it; None without one."""
+        topic = self.controller.ensure_internal(topic_name)
         leader = topic.partitions[partition].leader
         for node in self.endpoints(context.listener):
             if node.node_id == leader:

@@ -354,6 +354,9 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("replica.lag.time.max.ms", _LONG, 30_000, "Lag after which a follower leaves the ISR.", between(1)),
     BrokerSetting(
+        "request.timeout.ms", _INT, 30_000, "Longest wait of a coordinator for the replicas of its records.", between(1)
+    ),
+    BrokerSetting(
         "sasl.enabled.mechanisms", _LIST, ["PLAIN"], "SASL mechanisms of the SASL listeners.", some_of("PLAIN")
     ),
     BrokerSetting(
@@ -365,14 +368,33 @@ _BROKER_TABLE = (
     ),
     BrokerSetting("socket.request.max.bytes", _INT, 104_857_600, "Largest request that is read.", between(1)),
     BrokerSetting("socket.send.buffer.bytes", _INT, 102_400, "SO_SNDBUF; -1: the system's.", between(-1), used=False),
-    BrokerSetting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1), used=False),
+    BrokerSetting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        _INT,
+        10_000,
+        "Time between two looks for transactions that have timed out.",
+        between(1),
+    ),
+    BrokerSetting("transaction.max.timeout.ms", _INT, 900_000, "Longest transaction timeout.", between(1)),
+    BrokerSetting(
+        "transaction.partition.verification.enable",
+        _BOOLEAN,
+        True,
+        "Whether a partition asks the transaction coordinator before it opens a transaction (KIP-890).",
+    ),
+    BrokerSetting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        _INT,
+        3_600_000,
+        "Time between two looks for transactional ids to forget.",
+        between(1),
+    ),
     BrokerSetting(
         "transaction.state.log.load.buffer.size",
         _INT,
         5 * 2**20,
         "Bytes read at a time when transactions are loaded.",
         between(1),
-        used=False,
     ),
     BrokerSetting("transaction.state.log.min.isr", _INT, 2, "min.insync.replicas of __transaction_state.", between(1)),
     BrokerSetting("transaction.state.log.num.partitions", _INT, 50, "Partitions of __transaction_state.", between(1)),
@@ -388,7 +410,6 @@ _BROKER_TABLE = (
         7 * _DAY_MS,
         "Idle time after which a transactional id is forgotten.",
         between(1),
-        used=False,
     ),
 )
 BROKER_SETTINGS: dict[str, BrokerSetting] = {setting.name: setting for setting in sorted(_BROKER_TABLE)}

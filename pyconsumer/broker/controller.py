@@ -35,6 +35,7 @@ from pyconsumer.errors import (
     InvalidReplicationFactorError,
     InvalidRequestError,
     InvalidTopicError,
+    InvalidUpdateVersionError,
     PolicyViolationError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
@@ -45,6 +46,7 @@ from pyconsumer.protocol.primitives import uuid_from_str, uuid_to_str
 __all__ = [
     "INTERNAL_TOPICS",
     "OFFSETS_TOPIC",
+    "SUPPORTED_FEATURES",
     "TRANSACTION_TOPIC",
     "Controller",
     "IsrChange",
@@ -58,6 +60,9 @@ _log = logging.getLogger(__name__)
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
+
+#: Features that clients and tools may ask for, with their lowest and highest version.
+SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"transaction.version": (0, 2)}
 
 #: Producer ids handed to a broker at a time.
 PRODUCER_ID_BLOCK: Final = 1000
@@ -84,6 +89,7 @@ class Controller:
         topics: by name; don't change them except through the methods here.
         names: of topics by id.
         brokers: node ids that are alive; ``registered``: all that the cluster has.
+        features: finalized version of each feature; ``features_epoch``: raised by every change of them.
         on_change: called with a topic's name after it was created, changed or deleted; each may return its work as
             steps, between which other calls may run. What one of them raises is logged; it reaches neither the others
             nor the caller who made the change.
@@ -104,6 +110,8 @@ class Controller:
         self.cluster_id = uuid_to_str(uuid.uuid4().bytes)
         self.broker_configs: dict[str, dict[str, str]] = {}
         self._next_producer_id = 0
+        self.features: dict[str, int] = {name: levels[1] for name, levels in SUPPORTED_FEATURES.items()}
+        self.features_epoch = 0
         self.on_change: list[Callable[[str], Iterator[None] | None]] = []
         self.on_broker_config: list[Callable[[], None]] = []
         if self._file is not None:
@@ -150,6 +158,9 @@ class Controller:
         if "broker_configs" in change:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
+        if "features" in change:
+            self.features = {str(name): int(level) for name, level in change["features"].items()}
+            self.features_epoch = int(change["features_epoch"])
 
     def _save(self, undo: Callable[[], None], change: Mapping[str, Any]) -> None:
         """Store a change that was made in memory, which is undone if that fails."""
@@ -167,6 +178,8 @@ class Controller:
             "cluster_id": self.cluster_id,
             "next_producer_id": self._next_producer_id,
             "broker_configs": self.broker_configs,
+            "features": self.features,
+            "features_epoch": self.features_epoch,
             "deleted": {uuid_to_str(topic_id): sorted(nodes) for topic_id, nodes in self._deleted.items()},
             "topics": {name: topic_to_json(topic) for name, topic in self.topics.items()},
         }
@@ -349,6 +362,29 @@ class Controller:
         self._next_producer_id += PRODUCER_ID_BLOCK
         self._save(lambda: None, {"next_producer_id": self._next_producer_id})  # if that fails they are left out
         return range(start, self._next_producer_id)
+
+    # --- features
+
+    def update_features(self, levels: Mapping[str, int], *, validate_only: bool = False) -> None:
+        """Set finalized versions of features (KIP-584).
+
+        Raises:
+            InvalidUpdateVersionError: a feature is not known, or has no such version; nothing was changed.
+        """
+        for name, level in levels.items():
+            least, most = SUPPORTED_FEATURES.get(name, (0, -1))
+            if not least <= level <= most:
+                known = f"has the versions {least} to {most}" if name in SUPPORTED_FEATURES else "is not known"
+                raise InvalidUpdateVersionError(f"{name} cannot be set to {level}: this feature {known} here")
+        if validate_only or not levels:
+            return
+        before = self.features, self.features_epoch
+        self.features, self.features_epoch = {**self.features, **levels}, self.features_epoch + 1
+
+        def undo() -> None:
+            self.features, self.features_epoch = before
+
+        self._save(undo, {"features": self.features, "features_epoch": self.features_epoch})
 
     # --- topics
 

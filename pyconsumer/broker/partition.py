@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from pyconsumer.broker.elections import NO_LEADER
 from pyconsumer.broker.log.partition_log import AppendResult, PartitionLog
+from pyconsumer.broker.log.producer_state import VerificationGuard
 from pyconsumer.errors import (
     FencedLeaderEpochError,
     NotEnoughReplicasAfterAppendError,
@@ -129,8 +130,15 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The high watermark: this broker keeps no transactions, so none is open below it."""
-        return self.high_watermark
+        """Return the offset up to which ``read_committed`` consumers may read.
+
+        That is the high watermark, or the first offset of a transaction that is open or whose end is not below the high
+        watermark yet (KIP-98).
+        """
+        first = self.log.producers.first_unstable_offset
+        if first < 0:
+            return self.high_watermark
+        return min(self.high_watermark, max(first, self.log.log_start_offset))
 
     # --- who leads
 
@@ -187,27 +195,64 @@ class Partition:
         """Return how many replicas must be in sync: ``min.insync.replicas``, but not more than there are."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
-    def append(self, records: Buffer, *, acks: int = -1, from_client: bool = True) -> AppendResult:
+    def append(
+        self,
+        records: Buffer,
+        *,
+        acks: int = -1,
+        from_client: bool = True,
+        guard: VerificationGuard | None = None,
+        verify: bool = False,
+    ) -> AppendResult:
         """Append as the leader.
 
         Args:
             acks: -1 demands ``min.insync.replicas``.
+            from_client, guard, verify: see :meth:`PartitionLog.append`.
 
         Raises:
             NotEnoughReplicasError: too few replicas are in sync.
             KafkaError, OSError: see :meth:`PartitionLog.append`; also if what was appended cannot be forced to disk
                 (``flush.messages``), and then it stays appended.
         """
+        if acks == -1:
+            self._check_isr()
+        result = self.log.append(records, self.leader_epoch, from_client=from_client, guard=guard, verify=verify)
+        if result.size_bytes:
+            self._after_append(result)
+        return result
+
+    def append_marker(
+        self, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int, transaction_version: int
+    ) -> AppendResult:
+        """Append the marker that ends a transaction; arguments and errors as :meth:`PartitionLog.append_marker`.
+
+        Raises:
+            NotEnoughReplicasError: too few replicas are in sync.
+        """
+        self._check_isr()
+        result = self.log.append_marker(
+            producer_id,
+            producer_epoch,
+            self.leader_epoch,
+            commit=commit,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        self._after_append(result)
+        return result
+
+    def _check_isr(self) -> None:
         wanted = self.log.config.min_insync_replicas
-        if acks == -1 and len(self.isr) < wanted and len(self.isr) < len(self.replicas):
+        if len(self.isr) < wanted and len(self.isr) < len(self.replicas):
             raise NotEnoughReplicasError(
                 f"{self.tp} has {len(self.isr)} replicas in sync, and min.insync.replicas is {wanted}"
             )
-        result = self.log.append(records, self.leader_epoch, from_client=from_client)
-        if not result.size_bytes:
-            return result
+
+    def _after_append(self, result: AppendResult) -> None:
         if len(self.replicas) == 1:
             self.high_watermark = result.last_offset + 1
+            self.log.producers.on_high_watermark(self.high_watermark)
             self._tell(result.size_bytes)
         else:
             self._waiting.append((result.last_offset + 1, result.size_bytes))
@@ -215,7 +260,6 @@ class Partition:
             if self.on_progress is not None:
                 self.on_progress(self)
         self.log.flush_if_many()
-        return result
 
     def replicated(self, end_offset: int, leader_epoch: int) -> int | None:
         """Return whether what ends at ``end_offset`` and was appended in an epoch is acknowledged (rule 3).
@@ -246,6 +290,7 @@ class Partition:
         if offset <= before:
             return False
         self.high_watermark = offset
+        self.log.producers.on_high_watermark(offset)
         if before < self._noted_from:
             size = -1  # part of it was there before this broker counted
         while waiting and waiting[0][0] <= offset:
@@ -372,7 +417,12 @@ class Partition:
     def _after_cut(self) -> None:
         self._waiting.clear()
         self._noted_from = self.log.log_end_offset
-        self.high_watermark = max(min(self.high_watermark, self.log.log_end_offset), self.log.log_start_offset)
+        self.begin_at(self.high_watermark)
+
+    def begin_at(self, high_watermark: int) -> None:
+        """Set the high watermark, within the log, where nobody has been told of another: at the start, after a cut."""
+        self.high_watermark = min(max(high_watermark, self.log.log_start_offset), self.log.log_end_offset)
+        self.log.producers.on_high_watermark(self.high_watermark)
 
     # --- those who wait
 

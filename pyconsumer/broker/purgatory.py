@@ -68,11 +68,13 @@ class _Delayed(ABC):
 class DelayedFetch(_Delayed):
     """A fetch that waits until enough bytes have come, or ``max_wait_ms`` is over.
 
-    It hears of bytes as high watermarks move, so the number is that of batches as stored.
+    It hears of bytes as high watermarks move, so the number is that of batches as stored. A ``read_committed`` fetch
+    waits until a last stable offset has moved: bytes of open transactions are none that it may read.
 
     Args:
         until: monotonic seconds.
         missing_bytes: how many more are wanted.
+        stable_offsets: for ``read_committed``, the last stable offset of each partition when it was read.
     """
 
     def __init__(
@@ -82,12 +84,17 @@ class DelayedFetch(_Delayed):
         until: float,
         partitions: Iterable[Partition],
         missing_bytes: int,
+        stable_offsets: Sequence[int] | None = None,
     ) -> None:
         self.deferred: Deferred[None] = Deferred()
         self._missing = missing_bytes
+        partitions = list(partitions)
+        self._stable = None if stable_offsets is None else list(zip(partitions, stable_offsets, strict=True))
         super().__init__(timer, call_soon, until, partitions)
 
     def _is_complete(self, size_bytes: int) -> bool:
+        if self._stable is not None:
+            return size_bytes < 0 or any(partition.last_stable_offset > offset for partition, offset in self._stable)
         self._missing = 0 if size_bytes < 0 else self._missing - size_bytes
         return self._missing <= 0
 

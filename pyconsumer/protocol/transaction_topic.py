@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.schema import (
     INT8,
     INT16,
@@ -15,6 +16,10 @@ from pyconsumer.protocol.schema import (
     message,
     structure,
 )
+
+__all__ = ["PartitionsSchema", "TransactionLogKey", "TransactionLogValue", "decode_key", "decode_value", "encode_key"]
+
+Buffer = bytes | bytearray | memoryview
 
 
 @message(0, "data", versions="0", flexible="none")
@@ -41,3 +46,33 @@ class TransactionLogValue(Message):
     transaction_last_update_timestamp_ms: int = field(INT64, "0+", default=0)
     transaction_start_timestamp_ms: int = field(INT64, "0+", default=0)
     client_transaction_version: int = field(INT16, "1+", default=0, tag=2)
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """Encode the key of a transactional id's records."""
+    return TransactionLogKey(transactional_id=transactional_id).encode_with_version(0)
+
+
+def decode_key(key: Buffer) -> str | None:
+    """Read a key: the transactional id, or None for a kind of record that is not known.
+
+    Raises:
+        ProtocolError: it has no version, or is not what its version says.
+    """
+    if _version(key) not in TransactionLogKey.SCHEMA.versions:
+        return None
+    return TransactionLogKey.decode(memoryview(key)[2:], 0).transactional_id
+
+
+def decode_value(value: Buffer) -> TransactionLogValue:
+    """Read a value of any version; ``ProtocolError`` for an unknown one."""
+    version = _version(value)
+    if version not in TransactionLogValue.SCHEMA.versions:
+        raise ProtocolError(f"TransactionLogValue has versions {TransactionLogValue.SCHEMA.versions}, not {version}")
+    return TransactionLogValue.decode(memoryview(value)[2:], version)
+
+
+def _version(data: Buffer) -> int:
+    if len(data) < 2:
+        raise ProtocolError(f"{len(data)} bytes are too few to hold a version")
+    return int.from_bytes(data[:2], "big", signed=True)

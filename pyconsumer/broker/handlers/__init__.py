@@ -18,7 +18,7 @@ from pyconsumer.protocol.schema import Message
 
 __all__ = ["SERVED", "Handler", "handler_of"]
 
-#: The APIs that work; only these are advertised. Those of transactions are not there yet.
+#: The APIs that work; only these are advertised.
 SERVED: tuple[ApiKey, ...] = (
     ApiKey.PRODUCE,
     ApiKey.FETCH,
@@ -40,6 +40,11 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.DELETE_RECORDS,
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.END_TXN,
+    ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.TXN_OFFSET_COMMIT,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
     ApiKey.SASL_AUTHENTICATE,
@@ -47,7 +52,11 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.DELETE_GROUPS,
     ApiKey.INCREMENTAL_ALTER_CONFIGS,
     ApiKey.OFFSET_DELETE,
+    ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
 )
 
 HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]

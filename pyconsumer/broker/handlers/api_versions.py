@@ -6,12 +6,21 @@ import re
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import SUPPORTED_FEATURES
 from pyconsumer.broker.handlers import SERVED
 from pyconsumer.errors import InvalidRequestError, UnsupportedVersionError
 from pyconsumer.protocol.api_keys import API, ApiKey
-from pyconsumer.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from pyconsumer.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 __all__ = ["handle", "unsupported_version_answer"]
+
+_READS_ZERO = 4
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -22,13 +31,25 @@ _ALL = [ApiVersion(int(key), _LEAST.get(key, API[key].min_version), API[key].max
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Answer with the APIs that are served; INVALID_REQUEST for a client that names itself in a wrong way."""
+    """Answer with the APIs that are served and the features; INVALID_REQUEST for a client that names itself in a wrong way."""
     if context.api_version >= 3:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=InvalidRequestError.errno)
         context.session.software = " ".join(names)
-    return ApiVersionsResponse(api_keys=_ALL)
+    controller = broker.controller
+    # Older clients cannot read a feature whose lowest version is 0 (KAFKA-17492).
+    least = 0 if context.api_version >= _READS_ZERO else 1
+    return ApiVersionsResponse(
+        api_keys=_ALL,
+        supported_features=[
+            SupportedFeatureKey(name, max(low, least), high) for name, (low, high) in SUPPORTED_FEATURES.items()
+        ],
+        finalized_features_epoch=controller.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name, level, level) for name, level in controller.features.items() if level
+        ],
+    )
 
 
 def unsupported_version_answer() -> ApiVersionsResponse:

@@ -8,8 +8,9 @@ from pyconsumer.broker.error_responses import storage_error
 from pyconsumer.broker.fetch_sessions import CachedPartition, FetchContext, PartitionKey
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
-from pyconsumer.errors import BrokerResponseError, UnknownTopicIdError
+from pyconsumer.errors import BrokerResponseError, Errors, UnknownTopicIdError
 from pyconsumer.protocol.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchPartition,
@@ -19,6 +20,7 @@ from pyconsumer.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from pyconsumer.protocol.records import scan
 
 __all__ = ["handle"]
 
@@ -26,17 +28,19 @@ _READ_COMMITTED = 1
 _FROM_FOLLOWERS = 11  # the version from which followers serve consumers (KIP-392)
 _NAMES_LEADERS = 12  # in each partition's answer (KIP-951)
 _BY_ID = 13
-_LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of it
+_LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
 
 
 class _Read:
-    """One skip the partitions of a request."""
+    """One pass over the partitions of a request."""
 
     __slots__ = ("answers", "complete", "partitions", "size_bytes")
 
     def __init__(self) -> None:
         self.answers: list[tuple[PartitionKey, PartitionData]] = []
         self.partitions: list[Partition] = []
+        #: The last stable offset of each of them, when it was read.
+        self.stable_offsets: list[int] = []
         self.size_bytes = 0
         #: Something in it should not wait: an error, or data beyond what was read.
         self.complete = False
@@ -51,19 +55,24 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
     if not fetch.partitions:
         return FetchResponse(session_id=fetch.session_id)
     read = _read(broker, request, fetch, context)
-    if not read.complete and read.size_bytes < request.min_bytes and request.max_wait_ms > 0:
+    until, now = context.now + request.max_wait_ms / 1000, context.now
+    while not read.complete and read.size_bytes < request.min_bytes and now < until:
         wait = DelayedFetch(
             broker.timer,
             broker.call_soon,
-            context.now + request.max_wait_ms / 1000,
+            until,
             read.partitions,
             request.min_bytes - read.size_bytes,
+            read.stable_offsets if request.isolation_level == _READ_COMMITTED else None,
         )
         try:
             await wait_for(wait.deferred)
         finally:
             wait.cancel()
         read = _read(broker, request, fetch, context)
+        if request.isolation_level != _READ_COMMITTED:
+            break  # the bytes were counted, so that it is only short if its time is up or leadership has changed
+        now = broker.clock.now()
     answers = fetch.select(read.answers)
     response = FetchResponse(session_id=fetch.session_id, responses=_by_topic(answers))
     if read.complete and context.api_version >= 16:
@@ -130,6 +139,7 @@ def _read_partition(
             return _answer(partition, wanted, records, committed_only)
         read.complete = True  # there is more than the limits let through
     read.partitions.append(partition)
+    read.stable_offsets.append(partition.last_stable_offset)
     return _answer(partition, wanted, records, committed_only)
 
 
@@ -146,12 +156,24 @@ def _answer(
         partition.high_watermark,
         partition.last_stable_offset,
         partition.log.log_start_offset,
-        aborted_transactions=[] if committed_only else None,
+        aborted_transactions=_aborted(partition, wanted.fetch_offset, records) if committed_only else None,
         records=records,
     )
     if diverging is not None:
         answer.diverging_epoch = diverging
     return answer
+
+
+def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedTransaction]:
+    """The aborted transactions that overlap with what was read."""
+    if not records:
+        return []
+    found = partition.log.aborted_transactions(offset, partition.last_stable_offset)
+    if found:
+        batches = scan(records)
+        end = batches[-1].next_offset if batches else offset
+        found = [entry for entry in found if entry.first_offset < end]
+    return [AbortedTransaction(entry.producer_id, entry.first_offset) for entry in found]
 
 
 def _failed(

@@ -1,12 +1,17 @@
-"""FindCoordinator: which broker coordinates a group. Any broker can answer."""
+"""FindCoordinator: which broker coordinates a group or a transactional id. Any broker can answer."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.controller import TRANSACTION_TOPIC
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
 from pyconsumer.errors import BrokerResponseError, Errors, InvalidRequestError
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["handle"]
 
@@ -14,8 +19,18 @@ _GROUP = 0
 _TRANSACTION = 1
 
 
+class CoordinatingBroker(GroupBroker, Protocol):
+    """One broker, as this handler sees it."""
+
+    @property
+    def transaction_coordinator(self) -> TransactionCoordinator: ...
+
+    def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        """The leader of a partition of an internal topic, as :meth:`group_coordinator_node`."""
+
+
 async def handle(
-    broker: GroupBroker, request: FindCoordinatorRequest, context: RequestContext
+    broker: CoordinatingBroker, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
     """Answer for one key, or from version 4 for many (KIP-699). The internal topic is created at the first look-up."""
     keys = request.coordinator_keys if context.api_version >= 4 else [request.key]
@@ -32,17 +47,19 @@ async def handle(
     )
 
 
-def _find(broker: GroupBroker, key: str, key_type: int, context: RequestContext) -> Coordinator:
-    if key_type == _TRANSACTION:
-        return _error(key, InvalidRequestError.errno, "this broker does not coordinate transactions")
-    if key_type != _GROUP:
+def _find(broker: CoordinatingBroker, key: str, key_type: int, context: RequestContext) -> Coordinator:
+    if key_type not in (_GROUP, _TRANSACTION):
         return _error(key, InvalidRequestError.errno, f"there are no coordinators of type {key_type}")
     try:
-        node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
+        if key_type == _TRANSACTION:
+            number = broker.transaction_coordinator.partition_for(key)
+            node = broker.coordinator_node(TRANSACTION_TOPIC, number, context)
+        else:
+            node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
     except (BrokerResponseError, OSError) as error:  # the internal topic could not be created
         return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
     if node is None:
-        return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, "the partition of the group has no leader at the moment")
+        return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, "its internal partition has no leader at the moment")
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port)
 
 

@@ -1,21 +1,29 @@
-"""InitProducerId: a fresh producer id for an idempotent producer (KIP-98, KIP-360)."""
+"""InitProducerId: a producer id for an idempotent or a transactional producer (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext
-from pyconsumer.errors import InvalidRequestError, UnsupportedVersionError
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["handle"]
 
+_KNOWS_FENCED = 4  # the version from which clients know PRODUCER_FENCED
+
 
 async def handle(broker: Broker, request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
-    """Give an id that no producer of this cluster has had.
-
-    A transactional id is refused with UNSUPPORTED_VERSION, as there are no transactions here yet.
-    """
-    if request.transactional_id is not None:
-        code = InvalidRequestError.errno if not request.transactional_id else UnsupportedVersionError.errno
-        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
+    """Give an id that no producer of this cluster has had or, with a transactional id, ask its coordinator."""
+    if request.transactional_id is None:
+        return InitProducerIdResponse(producer_id=broker.next_producer_id(), producer_epoch=0)
+    if (request.producer_id < 0) is not (request.producer_epoch < 0):
+        return InitProducerIdResponse(error_code=Errors.INVALID_REQUEST, producer_id=-1, producer_epoch=-1)
+    found = await wait_for(
+        broker.transaction_coordinator.init_producer_id(
+            request.transactional_id, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
+        )
+    )
+    code = found.error_code
+    if code == Errors.PRODUCER_FENCED and context.api_version < _KNOWS_FENCED:
+        code = Errors.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(error_code=code, producer_id=found.producer_id, producer_epoch=found.producer_epoch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from struct import Struct
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
@@ -10,14 +11,17 @@ from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.broker.error_responses import code_and_text, storage_error
 from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
+from pyconsumer.broker.transaction.verification import Producer, Verified, is_enabled, verify
 from pyconsumer.errors import (
     BrokerResponseError,
+    Errors,
     InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTopicError,
+    TransactionalIdAuthorizationFailedError,
     UnknownTopicIdError,
     UnsupportedCompressionTypeError,
-    UnsupportedVersionError,
+    for_code,
 )
 from pyconsumer.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -31,13 +35,19 @@ from pyconsumer.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from pyconsumer.protocol.records import Codec
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
+from pyconsumer.structs import TopicPartition
 
 __all__ = ["handle"]
 
 _log = logging.getLogger(__name__)
 
-_LEADERSHIP_ERRORS = frozenset({6, 74})  # not the leader, or an older epoch of it
+_LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEADER_EPOCH})
 _STAMPED_TRANSACTIONAL = 0x10
+_ADDS_PARTITIONS = 12  # the version from which producing adds a partition to the transaction (KIP-890)
+_KNOWS_ABORTABLE = 11
+_PRODUCER = Struct(">qqhii")  # of a batch's header: greatest timestamp, producer id, epoch, first sequence, records
+_PRODUCER_AT = 35
 _ALL = -1
 _NAMES_LEADERS = 10
 
@@ -46,6 +56,7 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     """Append to each partition. With acks=0 there is no answer; an error then closes the connection, as Kafka does."""
     responses = []
     failed = False
+    verified = {} if request.transactional_id is None else await _verify(broker, request, context.api_version)
     waiting: list[tuple[PartitionProduceResponse, AppendProgress]] = []
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, context.api_version)
@@ -55,7 +66,8 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
                 partitions.append(_failed(data.index, problem, None, broker, context.api_version))
                 failed = True
                 continue
-            answer, appended = _append(broker, name, data, request, context)
+            outcome = verified.get(TopicPartition(name, data.index))
+            answer, appended = _append(broker, name, data, request, context, outcome)
             if appended is not None and appended.outcome != 0:
                 waiting.append((answer, appended))
             failed = failed or answer.error_code != 0
@@ -97,8 +109,39 @@ async def _replicate(
             _name_leader(answer, broker, appended.partition.tp.topic, version)
 
 
+async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict[TopicPartition, Verified]:
+    """Ask the transaction coordinator for the partitions in which this request would open a transaction."""
+    producers: dict[tuple[int, int], dict[TopicPartition, int]] = {}
+    for topic in request.topic_data:
+        name, problem = _resolve(broker, topic, version)
+        for data in topic.partition_data if problem is None else ():
+            batch = data.records
+            if batch and len(batch) >= BATCH_OVERHEAD and batch[22] & _STAMPED_TRANSACTIONAL:
+                _, producer_id, epoch, sequence, _ = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+                producers.setdefault((producer_id, epoch), {})[TopicPartition(name, data.index)] = sequence
+    if len(producers) > 1:
+        refused = Verified(Errors.INVALID_PRODUCER_ID_MAPPING)
+        return {tp: refused for sequences in producers.values() for tp in sequences}
+    found: dict[TopicPartition, Verified] = {}
+    for (producer_id, epoch), sequences in producers.items():
+        producer = Producer(
+            request.transactional_id or "",
+            producer_id,
+            epoch,
+            adds=version >= _ADDS_PARTITIONS,
+            knows_abortable=version >= _KNOWS_ABORTABLE,
+        )
+        found = await verify(broker, producer, sequences)
+    return found
+
+
 def _append(
-    broker: Broker, topic: str, data: PartitionProduceData, request: ProduceRequest, context: RequestContext
+    broker: Broker,
+    topic: str,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    context: RequestContext,
+    verified: Verified | None,
 ) -> tuple[PartitionProduceResponse, AppendProgress | None]:
     try:
         records = data.records
@@ -108,12 +151,18 @@ def _append(
             raise InvalidTopicError(f"the topic {topic} is internal: clients cannot write to it")
         if not records or len(records) < 61:
             raise InvalidRecordError("a produce request must hold exactly one record batch for each partition")
-        if request.transactional_id is not None or records[22] & _STAMPED_TRANSACTIONAL:
-            raise UnsupportedVersionError("this broker has no transactions yet")
+        guard, verifies = None, False
+        if records[22] & _STAMPED_TRANSACTIONAL:
+            if request.transactional_id is None:
+                raise TransactionalIdAuthorizationFailedError("a transactional batch came without a transactional id")
+            if verified is not None and verified.error_code:
+                text = "the coordinator of the transactional id does not let this partition into a transaction"
+                raise for_code(verified.error_code, text)
+            guard, verifies = None if verified is None else verified.guard, is_enabled(broker)
         if context.api_version < 7 and records[22] & 7 == Codec.ZSTD:
             raise UnsupportedCompressionTypeError("zstd needs version 7 of Produce")
         partition = broker.partition(topic, data.index)
-        result = partition.append(records, acks=request.acks)
+        result = partition.append(records, acks=request.acks, guard=guard, verify=verifies)
     except BrokerResponseError as error:
         return _failed(data.index, error, topic, broker, context.api_version), None
     except OSError as error:

@@ -344,6 +344,8 @@ def _rewrite(
                 if kept is not None:
                     fresh.append([found._replace(position=0) for found in scan(kept)], (kept,))
                 yield None
+        for segment in group:
+            fresh.transaction_index.append(segment.transaction_index.entries)
         fresh.seal()
         yield from _force(fresh, elsewhere)
         # The last one is appended to. After a cut that may be one that was closed before.

@@ -15,12 +15,19 @@ from typing import NamedTuple
 
 from pyconsumer.broker.config import TopicConfig
 from pyconsumer.broker.log.checkpoints import LeaderEpochs
-from pyconsumer.broker.log.producer_state import ProducerState, load_producers, remove_snapshots
+from pyconsumer.broker.log.producer_state import ProducerState, VerificationGuard, load_producers, remove_snapshots
 from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.storage import Storage, segment_name
+from pyconsumer.broker.log.transaction_index import AbortedTransaction
 from pyconsumer.broker.log.validation import check_batches, correct_timestamps, pieces, place, recompress
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
+from pyconsumer.protocol.records import (
+    ControlRecordType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+    read_end_transaction_marker,
+)
 from pyconsumer.protocol.records.batch import BatchInfo, check_crc, scan
 from pyconsumer.structs import TopicPartition
 
@@ -63,7 +70,7 @@ class PartitionLog:
         log_start_offset: first offset that readers may see.
         recovery_point: everything before it is on disk for certain.
         cuts: number of truncations so far.
-        producers, epochs: the state of idempotent producers, and the leader epochs, as found in the batches.
+        producers, epochs: the state of producers, and the leader epochs, as found in the batches.
     """
 
     def __init__(
@@ -112,12 +119,22 @@ class PartitionLog:
 
     # --- appending
 
-    def append(self, records: Buffer, leader_epoch: int, *, from_client: bool = True) -> AppendResult:
+    def append(
+        self,
+        records: Buffer,
+        leader_epoch: int,
+        *,
+        from_client: bool = True,
+        guard: VerificationGuard | None = None,
+        verify: bool = False,
+    ) -> AppendResult:
         """Check batches, give them offsets, and write them.
 
         Args:
             records: whole batches, one from a client. A ``bytearray`` or a writable view is changed in place.
             leader_epoch: written into the batches.
+            from_client: False for batches of a coordinator, which have no sequences.
+            guard, verify: see :meth:`ProducerState.check`.
 
         Raises:
             KafkaError: with Kafka's code: see :mod:`.validation` and :mod:`.producer_state`. Nothing was stored.
@@ -128,8 +145,9 @@ class PartitionLog:
         config, now_ms = self.config, self._clock.wall_ms()
         batches = check_batches(records, config, now_ms, from_client=from_client)
         if batches[0].producer_id >= 0 or len(batches) > 1:
-            known = self.producers.check(batches)
-            if known is not None:
+            if not from_client:
+                self.producers.check_epochs(batches)
+            elif (known := self.producers.check(batches, guard, verify=verify)) is not None:
                 return AppendResult(known.first_offset, known.last_offset, self._append_time(known.timestamp), True, 0)
         if isinstance(records, bytes) or (isinstance(records, memoryview) and records.readonly):
             records = bytearray(records)
@@ -150,6 +168,45 @@ class PartitionLog:
         return AppendResult(
             first_offset, placed[-1].last_offset, -1 if append_time_ms is None else append_time_ms, False, len(records)
         )
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+    ) -> AppendResult:
+        """Write the marker that ends a producer's transaction.
+
+        Args:
+            transaction_version: of the transaction; from 2 on the marker has a greater epoch than its records.
+
+        Raises:
+            InvalidProducerEpochError, TransactionCoordinatorFencedError: by rule 7 of :mod:`.producer_state`.
+            OSError: the disk refused. Nothing was stored.
+        """
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        now_ms, first_offset = self._clock.wall_ms(), self.log_end_offset
+        kind = ControlRecordType.COMMIT if commit else ControlRecordType.ABORT
+        records = build_end_transaction_marker(
+            kind,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=now_ms,
+            base_offset=first_offset,
+            leader_epoch=leader_epoch,
+        )
+        batches = scan(records)
+        self._write(batches, records, now_ms)
+        marker = EndTransactionMarker(kind, coordinator_epoch)
+        self._active.transaction_index.append(self.producers.add(batches, lambda _: marker))
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, first_offset)
+        return AppendResult(first_offset, first_offset, -1, False, len(records))
 
     def append_as_follower(self, records: Buffer) -> int:
         """Append batches as the leader has them: whole ones, with their offsets and leader epochs.
@@ -180,7 +237,8 @@ class PartitionLog:
             part = batches[start:end]
             first, last = part[0], part[-1]
             self._write(part, view[first.position : last.end_position], now_ms)
-            self.producers.add(part)
+            aborted = self.producers.add(part, lambda batch: read_end_transaction_marker(view, batch))
+            self._active.transaction_index.append(aborted)
             for batch in part:
                 if batch.partition_leader_epoch > self.epochs.latest:
                     self.epochs.assign(batch.partition_leader_epoch, batch.base_offset)
@@ -313,6 +371,21 @@ class PartitionLog:
             return segment.size_bytes
         found = segment.locate(end_offset)
         return segment.size_bytes if found is None else found[0]
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a range, in the order of their markers.
+
+        Args:
+            offset: where the range begins; ``end_offset``: where it ends, at or before the last stable offset.
+        """
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[max(0, bisect_right(self._bases, offset) - 1) :]:
+            for entry in segment.transaction_index.entries if len(segment.transaction_index) else ():
+                if entry.last_offset >= offset and entry.first_offset < end_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= end_offset:
+                    return found
+        return found
 
     def raw(self, piece_bytes: int = 1 << 20) -> Iterator[bytes]:
         """Everything from the log start offset to the end, in pieces of whole batches."""
@@ -502,6 +575,7 @@ class PartitionLog:
         if found is not None:
             self._active.truncate_to_position(found[0])
         end = self.log_end_offset
+        self._active.transaction_index.truncate(end)
         self.epochs.truncate_from_end(end)
         self.recovery_point = min(self.recovery_point, end)
         self.log_start_offset = min(self.log_start_offset, end)
@@ -509,7 +583,7 @@ class PartitionLog:
         remove_snapshots(self.storage, end)
         if len(self.producers):
             self.producers = load_producers(self.storage, self._segments, end)
-        self.producers.next_offset = end
+        self.producers.set_next_offset(end)
 
     def restart_at(self, offset: int) -> None:
         """Forget everything; the log begins and ends at ``offset``."""
@@ -522,7 +596,7 @@ class PartitionLog:
         self.log_start_offset = self.recovery_point = offset
         self.epochs.rebuild([])
         self.producers.clear()
-        self.producers.next_offset = offset
+        self.producers.set_next_offset(offset)
 
     # --- safety on disk
 

@@ -2,8 +2,8 @@
 
 After a crash nothing after the recovery point is trusted. Batches there are read one by one, and their checksums are
 verified; the log is truncated at the first that is incomplete or damaged. Batches are written to their file before they
-are acknowledged, so a crash of the process alone loses none. Indexes, leader epochs and the producers' state are
-rebuilt from the batches.
+are acknowledged, so a crash of the process alone loses none. Indexes, leader epochs, the producers' state and the
+transaction indexes are rebuilt from the batches.
 
 Files that an interrupted compaction left: ``.cleaned`` is incomplete and is removed; ``.swap`` is complete and replaces
 the segments that it was made from.
@@ -71,7 +71,8 @@ def open_log(
     epochs.truncate_from_end(end)
     if not clean:
         _complete_epochs(epochs, segments, recovery_point)
-    producers = load_producers(storage, segments, end, clean=clean)
+    trusted = None if clean else recovery_point
+    producers = load_producers(storage, segments, end, clean=clean, trusted=trusted)
     start = max(log_start_offset, segments[0].base_offset)
     return PartitionLog(
         storage,
@@ -102,6 +103,7 @@ def _finish_compaction(storage: Storage) -> None:
     for name in names:
         if name.endswith((".cleaned", ".deleted", ".tmp")):
             storage.remove(name)
+    swapped_indexes = [name.removesuffix(".swap") for name in names if name.endswith(".txnindex.swap")]
     swapped = [name.removesuffix(".log.swap") for name in names if name.endswith(".log.swap")]
     for base in swapped:
         data = storage.open(f"{base}.log.swap")
@@ -109,11 +111,15 @@ def _finish_compaction(storage: Storage) -> None:
         data.close()
         for other in segment_bases(storage.names()):
             if int(base) <= other <= last:
-                for suffix in ("log", "index", "timeindex"):
+                for suffix in ("log", "index", "timeindex", "txnindex"):
                     storage.remove(segment_name(other, suffix))
         for suffix in ("index", "timeindex"):
             storage.remove(f"{base}.{suffix}.swap")
+        if f"{base}.txnindex" in swapped_indexes:
+            storage.rename(f"{base}.txnindex.swap", f"{base}.txnindex")
         storage.rename(f"{base}.log.swap", f"{base}.log")
+    for name in swapped_indexes:
+        storage.remove(f"{name}.swap")  # of a rename that did not get as far as the batches
 
 
 def _scan_file(data: bytes) -> list[BatchInfo]:

@@ -1,4 +1,4 @@
-"""One segment: a file of record batches in the order of their offsets, and its two indexes.
+"""One segment: a file of record batches in the order of their offsets, and its three indexes.
 
 A segment knows the positions of batches. :class:`~pyconsumer.broker.log.partition_log.PartitionLog` decides which
 batches may be appended, and up to which offset readers may see them.
@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
 from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
+from pyconsumer.broker.log.transaction_index import TransactionIndex
 from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.records import EndTransactionMarker, read_end_transaction_marker
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, check_crc, scan, scan_until_damage
 from pyconsumer.structs import TopicPartition
 
@@ -45,6 +47,7 @@ class Segment:
         self._suffix = suffix
         self.offset_index = OffsetIndex(storage, segment_name(base_offset, "index") + suffix, base_offset)
         self.time_index = TimeIndex(storage, segment_name(base_offset, "timeindex") + suffix, base_offset)
+        self.transaction_index = TransactionIndex(storage, segment_name(base_offset, "txnindex") + suffix)
         # The last one, because it stays open: none is left open if another cannot be opened.
         self._log: DataFile = storage.open(segment_name(base_offset, "log") + suffix)
         self._interval = index_interval_bytes
@@ -106,6 +109,7 @@ class Segment:
             self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
         self.offset_index.write()
         self.time_index.write()
+        self.transaction_index.write(sync=True)  # it cannot be made again once a snapshot behind it is trusted
 
     def flush(self) -> None:
         """Force batches and indexes to disk."""
@@ -113,6 +117,7 @@ class Segment:
             self._log.flush()
             self.offset_index.flush()
             self.time_index.flush()
+            self.transaction_index.write(sync=True)
             self._unsynced = False
 
     def flusher(self) -> Callable[[], None] | None:
@@ -137,9 +142,12 @@ class Segment:
         self._storage.remove(segment_name(self.base_offset, "log") + self._suffix)
         self.offset_index.file.remove()
         self.time_index.file.remove()
+        self.transaction_index.remove()
 
     def rename(self, suffix: str) -> None:
         """Give all files another suffix after their usual names."""
+        # First the one that cannot be made again from this segment alone.
+        self.transaction_index.rename(segment_name(self.base_offset, "txnindex") + suffix)
         self._storage.rename(
             segment_name(self.base_offset, "log") + self._suffix, segment_name(self.base_offset, "log") + suffix
         )
@@ -284,6 +292,10 @@ class Segment:
         data = self.read(self._last_batch_position, self.size_bytes - self._last_batch_position)
         found, damage = scan_until_damage(data)
         return damage is None and len(found) == 1 and found[0].end_position == len(data) and check_crc(data, found[0])
+
+    def end_marker(self, info: BatchInfo) -> EndTransactionMarker | None:
+        """Read the end marker of a control batch, see :func:`read_end_transaction_marker`."""
+        return read_end_transaction_marker(self.read(info.position, info.size_bytes), info._replace(position=0))
 
     def truncate_to_position(self, position: int) -> None:
         """Cut the file and what the indexes say of the part behind; bounds are found again."""

@@ -26,7 +26,7 @@ from pyconsumer.protocol.records.control import (
     decode_end_transaction_marker,
     encode_end_transaction_marker,
 )
-from pyconsumer.protocol.records.cursor import iter_records, read_control_record
+from pyconsumer.protocol.records.cursor import iter_records, read_control_record, read_end_transaction_marker
 from pyconsumer.protocol.records.decoder import (
     IMPLEMENTATION,
     ColumnsBuilder,
@@ -68,6 +68,7 @@ __all__ = [
     "iter_records",
     "patch_batch",
     "read_control_record",
+    "read_end_transaction_marker",
     "record_size_bound",
     "scan",
 ]

@@ -11,11 +11,16 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BatchInfo, Buffer, batch_error, check_crc, scan_until_damage
 from pyconsumer.protocol.records.columns import Columns, ColumnsBuilder
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
-from pyconsumer.protocol.records.control import ControlRecordType, decode_control_type
+from pyconsumer.protocol.records.control import (
+    ControlRecordType,
+    EndTransactionMarker,
+    decode_control_type,
+    decode_end_transaction_marker,
+)
 from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, SimpleRecord
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Cursor", "aborts", "iter_records", "read_control_record"]
+__all__ = ["Cursor", "aborts", "iter_records", "read_control_record", "read_end_transaction_marker"]
 
 #: Bytes of keys and values that one call of :meth:`Cursor.take_columns` aims at.
 DEFAULT_COLUMN_BYTES: Final = 8 * 1024 * 1024
@@ -412,6 +417,18 @@ def read_control_record(
     if damage is not None:
         raise CorruptRecordError(damage, offset=info.base_offset)
     return records[0]
+
+
+def read_end_transaction_marker(buffer: Buffer, info: BatchInfo) -> EndTransactionMarker | None:
+    """Return the end marker in a control batch; None for another one, or one that compaction has emptied.
+
+    Raises:
+        CorruptRecordError: it is damaged.
+    """
+    record = read_control_record(buffer, info)
+    if record is None or decode_control_type(record.key) not in (ControlRecordType.COMMIT, ControlRecordType.ABORT):
+        return None
+    return decode_end_transaction_marker(record.key, record.value)
 
 
 def iter_records(

@@ -12,7 +12,7 @@ from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
 from pyconsumer.broker.group.coordinator import PartitionErrors
-from pyconsumer.broker.group.log_storage import LogGroupStorage
+from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import Errors, NotLeaderOrFollowerError
 from pyconsumer.structs import TopicPartition
@@ -94,7 +94,7 @@ def test_a_read_that_another_epoch_overtakes_is_no_whole_read(brokers: Brokers) 
     for offset in range(9):
         commit(brokers, 0, offset)
         brokers.run()
-    storage = LogGroupStorage(brokers.alive[0])
+    storage = InternalTopicLog.of_offsets(brokers.alive[0])
     pieces = storage.read(0)
     assert next(pieces)
     brokers.controller.move_leader(OFFSETS_TOPIC, 0, 1)
@@ -102,7 +102,7 @@ def test_a_read_that_another_epoch_overtakes_is_no_whole_read(brokers: Brokers) 
     with pytest.raises(NotLeaderOrFollowerError):
         list(pieces)
     with pytest.raises(NotLeaderOrFollowerError):
-        next(LogGroupStorage(brokers.alive[1]).read(0))
+        next(InternalTopicLog.of_offsets(brokers.alive[1]).read(0))
 
 
 def test_groups_far_from_a_deleted_topics_replicas_forget_it_too(brokers: Brokers) -> None:

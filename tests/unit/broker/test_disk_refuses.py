@@ -10,7 +10,7 @@ import pytest
 
 from pyconsumer.broker.cluster_file import ClusterFile
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.group.log_storage import LogGroupStorage
+from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.log.manager import LogManager
 from pyconsumer.errors import Errors, InvalidTopicError, KafkaStorageError, TopicAlreadyExistsError
 from pyconsumer.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -202,7 +202,7 @@ class TestMessages:
         led = brokers.leader(OFFSETS_TOPIC, 0).node_id
         with monkeypatch.context() as patch:
             patch.setattr("os.pwrite", no_space)
-            stored = LogGroupStorage(brokers.alive[led]).append(0, [(b"key", b"value")], NOW_MS)
+            stored = InternalTopicLog.of_offsets(brokers.alive[led]).append(0, [(b"key", b"value")], NOW_MS)
         assert stored.value.error_code == Errors.KAFKA_STORAGE_ERROR
         [record] = caplog.records
         assert record.getMessage().startswith("cannot append to __consumer_offsets-0: [Errno 28] No space")

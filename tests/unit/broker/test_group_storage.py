@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.group.log_storage import LogGroupStorage
+from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.group.storage import StoreResult
 from pyconsumer.errors import CoordinatorNotAvailableError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -25,13 +25,17 @@ def brokers() -> Iterator[Brokers]:
     made.stop()
 
 
-def storages(brokers: Brokers) -> tuple[LogGroupStorage, LogGroupStorage, list[int]]:
+def storages(brokers: Brokers) -> tuple[InternalTopicLog, InternalTopicLog, list[int]]:
     """Of the leader of partition 0, of another broker, and the followers' ids."""
     topic = brokers.controller.ensure_internal(OFFSETS_TOPIC)
     brokers.run()
     leader = topic.partitions[0].leader
     others = [node for node in brokers.alive if node != leader]
-    return LogGroupStorage(brokers.alive[leader]), LogGroupStorage(brokers.alive[others[0]]), others
+    return (
+        InternalTopicLog.of_offsets(brokers.alive[leader]),
+        InternalTopicLog.of_offsets(brokers.alive[others[0]]),
+        others,
+    )
 
 
 @pytest.mark.spec("broker:SOF-16")

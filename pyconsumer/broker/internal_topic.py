@@ -1,4 +1,4 @@
-"""The offsets topic as the group coordinator sees it, over the log of this broker."""
+"""An internal topic as its coordinator sees it, over the logs of this broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.broker.partition import Partition
@@ -23,13 +23,13 @@ from pyconsumer.errors import (
 )
 from pyconsumer.protocol.records import BatchBuilder
 
-__all__ = ["LogGroupStorage"]
+__all__ = ["InternalTopicLog"]
 
 _log = logging.getLogger(__name__)
 
 
 class LocalBroker(Protocol):
-    """The broker whose logs hold the group records, as far as they are needed here."""
+    """The broker whose logs hold the records, as far as they are needed here."""
 
     @property
     def clock(self) -> Clock: ...
@@ -44,20 +44,54 @@ class LocalBroker(Protocol):
     def partition(self, topic: str, partition: int) -> Partition: ...
 
 
-class LogGroupStorage:
-    """Implements :class:`~pyconsumer.broker.group.storage.GroupStorage` for one broker."""
+class InternalTopicLog:
+    """Implements :class:`~pyconsumer.broker.group.storage.GroupStorage` for one broker.
 
-    def __init__(self, broker: LocalBroker) -> None:
+    Args:
+        topic: one of the internal topics.
+        codec: compression of its records; ``timeout_ms``: longest wait for the replicas.
+        load_bytes: read at a time.
+    """
+
+    def __init__(self, broker: LocalBroker, topic: str, *, codec: int, timeout_ms: int, load_bytes: int) -> None:
         self._broker = broker
+        self._topic = topic
+        self._codec = codec
+        self._timeout_s = timeout_ms / 1000
+        self._load_bytes = load_bytes
+
+    @classmethod
+    def of_offsets(cls, broker: LocalBroker) -> InternalTopicLog:
+        """``__consumer_offsets``, by the broker's settings."""
+        integer = broker.config.integer
+        return cls(
+            broker,
+            OFFSETS_TOPIC,
+            codec=integer("offsets.topic.compression.codec"),
+            timeout_ms=integer("offsets.commit.timeout.ms"),
+            load_bytes=integer("offsets.load.buffer.size"),
+        )
+
+    @classmethod
+    def of_transactions(cls, broker: LocalBroker) -> InternalTopicLog:
+        """``__transaction_state``, by the broker's settings. It is never compressed, as in Kafka."""
+        integer = broker.config.integer
+        return cls(
+            broker,
+            TRANSACTION_TOPIC,
+            codec=0,
+            timeout_ms=integer("request.timeout.ms"),
+            load_bytes=integer("transaction.state.log.load.buffer.size"),
+        )
 
     def partition_count(self) -> int:
-        """Return how many partitions ``__consumer_offsets`` has; it is created if it is not there.
+        """Return how many partitions the topic has; it is created if it is not there.
 
         Raises:
             CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
         """
         try:
-            return len(self._broker.controller.ensure_internal(OFFSETS_TOPIC).partitions)
+            return len(self._broker.controller.ensure_internal(self._topic).partitions)
         except InvalidReplicationFactorError as error:
             raise CoordinatorNotAvailableError(str(error)) from error
 
@@ -71,26 +105,26 @@ class LogGroupStorage:
         producer_epoch: int = -1,
     ) -> Deferred[StoreResult]:
         """Write records as one batch; see the protocol."""
-        builder = BatchBuilder(self._broker.config.integer("offsets.topic.compression.codec"))
+        builder = BatchBuilder(self._codec)
         for key, value in records:
             builder.try_append(now_ms, key, value)
         batch = builder.build(
             producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=0, is_transactional=producer_id >= 0
         )
         try:
-            found = self._broker.partition(OFFSETS_TOPIC, partition)
+            found = self._broker.partition(self._topic, partition)
             result = found.append(bytearray(batch), from_client=False)
         except BrokerResponseError as error:
             return Deferred.of(StoreResult(error.errno))
         except OSError as error:
-            _log.error("cannot append to %s-%d: %s", OFFSETS_TOPIC, partition, error)
+            _log.error("cannot append to %s-%d: %s", self._topic, partition, error)
             return Deferred.of(StoreResult(KafkaStorageError.errno))
         appended = AppendProgress(found, result.last_offset + 1, found.leader_epoch)
         outcome = appended.outcome
         if outcome is not None:
             return Deferred.of(_result(outcome, result.first_offset))
         broker = self._broker
-        until = broker.clock.now() + broker.config.integer("offsets.commit.timeout.ms") / 1000
+        until = broker.clock.now() + self._timeout_s
         answer: Deferred[StoreResult] = Deferred()
         replicated = DelayedProduce(broker.timer, broker.call_soon, until, [appended]).deferred
         replicated.on_done(lambda outcomes: answer.set(_result(outcomes[0], result.first_offset)))
@@ -103,9 +137,9 @@ class LogGroupStorage:
             NotLeaderOrFollowerError: this broker does not lead the partition, or not in the same epoch any more. What
                 was read until then is not all there is, so it must not pass for it.
         """
-        found = self._broker.partition(OFFSETS_TOPIC, partition)
+        found = self._broker.partition(self._topic, partition)
         epoch = found.leader_epoch
-        for piece in found.log.raw(self._broker.config.integer("offsets.load.buffer.size")):
+        for piece in found.log.raw(self._load_bytes):
             yield piece
             if not found.is_leader or found.leader_epoch != epoch:
                 raise NotLeaderOrFollowerError(f"{found.tp} is in another leader epoch than when its load began")

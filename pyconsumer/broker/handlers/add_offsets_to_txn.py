@@ -1,0 +1,33 @@
+"""AddOffsetsToTxn: bring the partition of a group's offsets into a transaction (KIP-98)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.errors import CoordinatorNotAvailableError, Errors
+from pyconsumer.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["handle"]
+
+_KNOWS_FENCED = 2
+
+
+async def handle(broker: Broker, request: AddOffsetsToTxnRequest, context: RequestContext) -> AddOffsetsToTxnResponse:
+    """Add the partition of ``__consumer_offsets`` that holds the group."""
+    try:
+        number = broker.group_coordinator.partition_for(request.group_id)
+    except CoordinatorNotAvailableError as error:
+        return AddOffsetsToTxnResponse(error_code=error.errno)
+    code = await wait_for(
+        broker.transaction_coordinator.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [TopicPartition(OFFSETS_TOPIC, number)],
+        )
+    )
+    if code == Errors.PRODUCER_FENCED and context.api_version < _KNOWS_FENCED:
+        code = Errors.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=code)

@@ -1,0 +1,83 @@
+"""AddPartitionsToTxn: bring partitions into transactions, or check that they are in them (KIP-98, KIP-890)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.errors import Errors
+from pyconsumer.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["handle"]
+
+_MANY = 4  # the version from which one request has many transactions; only brokers send it
+_IMPLICIT = 5  # the version of brokers that know transaction version 2
+_KNOWS_FENCED = 2
+
+
+async def handle(
+    broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> AddPartitionsToTxnResponse:
+    """Add the partitions of each transaction, if all of them exist."""
+    if context.api_version >= _MANY:
+        results = [
+            AddPartitionsToTxnResult(one.transactional_id, await _handle(broker, one, context.api_version))
+            for one in request.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = AddPartitionsToTxnTransaction(
+        request.v3_and_below_transactional_id,
+        request.v3_and_below_producer_id,
+        request.v3_and_below_producer_epoch,
+        False,
+        request.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=await _handle(broker, only, context.api_version))
+
+
+async def _handle(
+    broker: Broker, transaction: AddPartitionsToTxnTransaction, version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    wanted = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    unknown = [tp for tp in wanted if not 0 <= tp.partition < (broker.partition_count(tp.topic) or 0)]
+    coordinator = broker.transaction_coordinator
+    producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
+    errors: Mapping[TopicPartition, int]
+    if unknown:
+        errors = dict.fromkeys(wanted, Errors.OPERATION_NOT_ATTEMPTED) | dict.fromkeys(
+            unknown, Errors.UNKNOWN_TOPIC_OR_PARTITION
+        )
+    elif transaction.verify_only:
+        errors = coordinator.verify_partitions(*producer, wanted)
+    else:
+        client_version = 2 if version >= _IMPLICIT else 0
+        code = await wait_for(coordinator.add_partitions(*producer, wanted, client_version=client_version))
+        if code == Errors.PRODUCER_FENCED and version < _KNOWS_FENCED:
+            code = Errors.INVALID_PRODUCER_EPOCH
+        errors = dict.fromkeys(wanted, code)
+    return _results(transaction.topics, errors)
+
+
+def _results(
+    topics: Sequence[AddPartitionsToTxnTopic], errors: Mapping[TopicPartition, int]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [
+                AddPartitionsToTxnPartitionResult(index, errors[TopicPartition(topic.name, index)])
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,30 @@
+"""EndTxn: commit or abort a transaction (KIP-98); from version 5 on with a new epoch (KIP-890)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.errors import Errors
+from pyconsumer.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+__all__ = ["handle"]
+
+_KNOWS_FENCED = 2
+_EPOCH_BUMP = 5
+
+
+async def handle(broker: Broker, request: EndTxnRequest, context: RequestContext) -> EndTxnResponse:
+    """Answer when the decision is in the log; the markers are written afterwards."""
+    found = await wait_for(
+        broker.transaction_coordinator.end_transaction(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            commit=request.committed,
+            client_version=2 if context.api_version >= _EPOCH_BUMP else 0,
+        )
+    )
+    code = found.error_code
+    if code == Errors.PRODUCER_FENCED and context.api_version < _KNOWS_FENCED:
+        code = Errors.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(error_code=code, producer_id=found.producer_id, producer_epoch=found.producer_epoch)

@@ -1,0 +1,106 @@
+"""TxnOffsetCommit: store how far a group has read, as part of a transaction (KIP-98, KIP-447, KIP-890)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.broker.group.offsets import CommittedOffset
+from pyconsumer.broker.group.storage import from_append
+from pyconsumer.broker.transaction.verification import Producer, Verified, is_enabled, verify
+from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors, UnknownTopicOrPartitionError
+from pyconsumer.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["handle"]
+
+_ADDS = 5
+_KNOWS_ABORTABLE = 4
+#: Up to this version clients don't know these codes, and ask for the coordinator again after the one beside it.
+_OLD_CODES = 2
+_OLD = {Errors.COORDINATOR_LOAD_IN_PROGRESS: Errors.NOT_COORDINATOR}
+
+
+async def handle(broker: Broker, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+    """Refuse partitions that do not exist, store the others; nobody sees them before the transaction is committed."""
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    for topic in request.topics:
+        count = broker.partition_count(topic.name) or 0
+        for partition in topic.partitions:
+            if 0 <= partition.partition_index < count:
+                offsets[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+                    partition.committed_offset,
+                    max(partition.committed_leader_epoch, -1),
+                    partition.committed_metadata or "",
+                    topic_id=broker.topic_id(topic.name) or bytes(16),
+                )
+    results = await _commit(broker, request, offsets, context.api_version) if offsets else {}
+    if context.api_version < _OLD_CODES:
+        results = {tp: _OLD.get(Errors(code), code) for tp, code in results.items()}
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                topic.name,
+                [
+                    TxnOffsetCommitResponsePartition(
+                        one.partition_index,
+                        results.get(
+                            TopicPartition(topic.name, one.partition_index), UnknownTopicOrPartitionError.errno
+                        ),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+async def _commit(
+    broker: Broker, request: TxnOffsetCommitRequest, offsets: dict[TopicPartition, CommittedOffset], version: int
+) -> dict[TopicPartition, int]:
+    coordinator = broker.group_coordinator
+    try:
+        place = TopicPartition(OFFSETS_TOPIC, coordinator.partition_for(request.group_id))
+    except CoordinatorNotAvailableError as error:
+        return dict.fromkeys(offsets, error.errno)
+    producer = Producer(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        adds=version >= _ADDS,
+        knows_abortable=version >= _KNOWS_ABORTABLE,
+    )
+    verified = (await verify(broker, producer, {place: 0})).get(place, Verified(Errors.NOT_COORDINATOR))
+    code = verified.error_code or _check_guard(broker, place, producer, verified)
+    if code != Errors.NONE:
+        return dict.fromkeys(offsets, from_append(code))
+    return await wait_for(
+        coordinator.commit_transactional_offsets(
+            request.group_id,
+            request.producer_id,
+            request.producer_epoch,
+            offsets,
+            generation_id=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+        )
+    )
+
+
+def _check_guard(broker: Broker, place: TopicPartition, producer: Producer, verified: Verified) -> int:
+    """Return an error code if the transaction has ended while its coordinator was asked."""
+    try:
+        producers = broker.partition(place.topic, place.partition).log.producers
+    except BrokerResponseError:
+        return Errors.NOT_COORDINATOR
+    if not is_enabled(broker) or producers.is_open(producer.producer_id, producer.producer_epoch):
+        return Errors.NONE
+    if producers.is_verified(producer.producer_id, verified.guard):
+        return Errors.NONE
+    return Errors.INVALID_TXN_STATE

@@ -1,0 +1,36 @@
+"""WriteTxnMarkers: the end markers of transactions, sent by a coordinator or a tool to the leaders (KIP-98, KIP-1228)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.broker import Broker
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.transaction.cluster import write_marker
+from pyconsumer.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["handle"]
+
+
+async def handle(broker: Broker, request: WriteTxnMarkersRequest, context: RequestContext) -> WriteTxnMarkersResponse:
+    """Answer when the replicas in sync have every marker."""
+    results = []
+    for marker, written in [(marker, write_marker(broker, marker)) for marker in request.markers]:
+        errors = await wait_for(written)
+        topics = [
+            WritableTxnMarkerTopicResult(
+                topic.name,
+                [
+                    WritableTxnMarkerPartitionResult(index, errors[TopicPartition(topic.name, index)])
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in marker.topics
+        ]
+        results.append(WritableTxnMarkerResult(marker.producer_id, topics))
+    return WriteTxnMarkersResponse(markers=results)

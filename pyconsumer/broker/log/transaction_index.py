@@ -1,0 +1,110 @@
+"""The transaction index of a segment: the aborted transactions whose end markers are in it, in Kafka's file format.
+
+An entry has 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (of the marker),
+i64 last stable offset of the log right after the marker was appended. Entries are in the order of the markers. A
+``read_committed`` fetch gets those that overlap with what it reads (KIP-98).
+
+The file is there only if there is an entry. It is written when the segment is closed or flushed; after a crash the
+entries are found again in the batches, together with the state of the producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from pyconsumer.broker.log.storage import Storage
+
+__all__ = ["AbortedTransaction", "TransactionIndex"]
+
+_ENTRY: Final = Struct(">hqqqq")
+_VERSION: Final = 0
+
+
+class AbortedTransaction(NamedTuple):
+    """One aborted transaction of a partition; ``last_offset`` is that of its marker.
+
+    Nothing before ``last_stable_offset`` belonged to an open transaction once the marker was there.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The entries of one segment.
+
+    Args:
+        name: the file, which is loaded if it is there.
+
+    Attributes:
+        damaged: the file could not be understood, so that the entries must be found in the batches again.
+    """
+
+    __slots__ = ("_entries", "_name", "_storage", "_unwritten", "damaged")
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self._name = name
+        self._entries: list[AbortedTransaction] = []
+        self._unwritten = False
+        self.damaged = False
+        content = storage.read_small(name) if storage.durable else None
+        if content:
+            self._load(content)
+
+    def _load(self, content: bytes) -> None:
+        last = -1
+        for version, *fields in _ENTRY.iter_unpack(content[: len(content) // _ENTRY.size * _ENTRY.size]):
+            entry = AbortedTransaction(*fields)
+            if version != _VERSION or entry.last_offset <= last or entry.first_offset > entry.last_offset:
+                self.damaged = True
+                return
+            last = entry.last_offset
+            self._entries.append(entry)
+        self.damaged = len(content) % _ENTRY.size != 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> list[AbortedTransaction]:
+        """All entries, oldest marker first."""
+        return list(self._entries)
+
+    def append(self, entries: Iterable[AbortedTransaction]) -> None:
+        """Add entries whose markers were appended to the segment."""
+        for entry in entries:
+            self._entries.append(entry)
+            self._unwritten = True
+
+    def truncate(self, offset: int) -> None:
+        """Forget transactions whose markers are at ``offset`` or behind it."""
+        kept = [entry for entry in self._entries if entry.last_offset < offset]
+        if len(kept) != len(self._entries) or self.damaged:
+            self._entries, self._unwritten, self.damaged = kept, True, False
+
+    def write(self, *, sync: bool = False) -> None:
+        """Write the file if it is behind. ``OSError`` if that fails: it is tried again the next time."""
+        if not self._unwritten or not self._storage.durable:
+            return
+        if self._entries:
+            content = b"".join(_ENTRY.pack(_VERSION, *entry) for entry in self._entries)
+            self._storage.write_small(self._name, content, sync=sync)
+        else:
+            self._storage.remove(self._name)
+        self._unwritten = False
+
+    def rename(self, name: str) -> None:
+        """Give the file another name."""
+        if self._storage.durable and self._entries:
+            self.write()
+            self._storage.rename(self._name, name)
+        self._name = name
+
+    def remove(self) -> None:
+        """Remove the file if it is there."""
+        self._storage.remove(self._name)

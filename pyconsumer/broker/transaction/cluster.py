@@ -1,0 +1,181 @@
+"""The cluster as transactions see it: markers and checks go to the broker that leads or coordinates, in this process.
+
+As in replication, brokers of a cluster call each other directly: there is no socket between them, and so nothing that
+could be lost on the way. A broker that is not alive is not among the peers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.elections import NO_LEADER
+from pyconsumer.broker.group.coordinator import GroupCoordinator
+from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
+from pyconsumer.broker.timer import Timer
+from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
+from pyconsumer.clock import Clock
+from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors
+from pyconsumer.protocol.messages.write_txn_markers import WritableTxnMarker
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["TRANSACTION_VERSION", "BrokerCluster", "TransactionBroker", "write_marker"]
+
+_log = logging.getLogger(__name__)
+
+#: The feature that decides how transactions go (KIP-890).
+TRANSACTION_VERSION = "transaction.version"
+
+#: Transaction version of those who add partitions by producing to them.
+_IMPLICIT = 2
+
+
+class TransactionBroker(Protocol):
+    """A broker, as far as transactions need it."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def timer(self) -> Timer: ...
+    @property
+    def config(self) -> BrokerConfig: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def call_soon(self) -> Callable[[Callable[[], None]], None]: ...
+    @property
+    def group_coordinator(self) -> GroupCoordinator: ...
+    @property
+    def transaction_coordinator(self) -> TransactionCoordinator: ...
+    def partition(self, topic: str, index: int) -> Partition: ...
+    def next_producer_id(self) -> int: ...
+
+
+def write_marker(broker: TransactionBroker, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
+    """Write the end marker of a transaction into partitions that a broker leads.
+
+    Where a partition is one of ``__consumer_offsets``, its group coordinator makes the offsets of the transaction
+    visible, or drops them, as soon as the marker is in the log of all replicas in sync.
+
+    Returns:
+        an error code for each partition; the wait for replicas is limited by ``request.timeout.ms``.
+    """
+    errors: dict[TopicPartition, int] = {}
+    waiting: list[tuple[TopicPartition, AppendProgress]] = []
+    for topic in marker.topics:
+        for index in topic.partition_indexes:
+            tp = TopicPartition(topic.name, index)
+            try:
+                partition = broker.partition(topic.name, index)
+                result = partition.append_marker(
+                    marker.producer_id,
+                    marker.producer_epoch,
+                    commit=marker.transaction_result,
+                    coordinator_epoch=marker.coordinator_epoch,
+                    transaction_version=marker.transaction_version,
+                )
+            except BrokerResponseError as error:
+                errors[tp] = error.errno
+            except OSError as error:
+                _log.error("cannot append the marker of producer %d to %s: %s", marker.producer_id, tp, error)
+                errors[tp] = Errors.KAFKA_STORAGE_ERROR
+            else:
+                waiting.append((tp, AppendProgress(partition, result.last_offset + 1, partition.leader_epoch)))
+    answer: Deferred[Mapping[TopicPartition, int]] = Deferred()
+
+    def on_replicated(outcomes: Iterable[int]) -> None:
+        errors.update(zip((tp for tp, _ in waiting), outcomes, strict=True))
+        offsets = [tp.partition for tp, code in errors.items() if tp.topic == OFFSETS_TOPIC and code == Errors.NONE]
+        if offsets:
+            broker.group_coordinator.on_transaction_completed(
+                marker.producer_id, offsets, commit=marker.transaction_result
+            )
+        answer.set(errors)
+
+    outcomes = [append.outcome for _, append in waiting]
+    if None not in outcomes:
+        on_replicated([code for code in outcomes if code is not None])
+    else:
+        until = broker.clock.now() + broker.config.integer("request.timeout.ms") / 1000
+        appends = [append for _, append in waiting]
+        DelayedProduce(broker.timer, broker.call_soon, until, appends).deferred.on_done(on_replicated)
+    return answer
+
+
+class BrokerCluster:
+    """The cluster from one of its brokers.
+
+    Args:
+        peers: all brokers that are alive, by node id, this one too.
+    """
+
+    def __init__(self, broker: TransactionBroker, peers: Mapping[int, TransactionBroker]) -> None:
+        self._broker = broker
+        self._peers = peers
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized feature ``transaction.version``."""
+        return self._broker.controller.features.get(TRANSACTION_VERSION, 0)
+
+    def next_producer_id(self) -> int:
+        """A producer id that no producer has had."""
+        return self._broker.next_producer_id()
+
+    def leader_of(self, tp: TopicPartition) -> int | None:
+        """The node that leads a partition, -1 if nobody does; None if there is no such partition."""
+        topic = self._broker.controller.topics.get(tp.topic)
+        if topic is None or not 0 <= tp.partition < len(topic.partitions):
+            return None
+        return topic.partitions[tp.partition].leader
+
+    def write_markers(self, node: int, marker: WritableTxnMarker) -> Deferred[Mapping[TopicPartition, int]]:
+        """Let a node write a marker, see :func:`write_marker`."""
+        peer = self._peers.get(node)
+        if peer is None:
+            partitions = (TopicPartition(topic.name, one) for topic in marker.topics for one in topic.partition_indexes)
+            return Deferred.of(dict.fromkeys(partitions, Errors.NOT_LEADER_OR_FOLLOWER))
+        return write_marker(peer, marker)
+
+    def check_transaction(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        add: bool,
+    ) -> Deferred[Mapping[TopicPartition, int]]:
+        """Ask the coordinator of a transactional id whether partitions belong to its open transaction (KIP-890).
+
+        Args:
+            add: they are brought into the transaction, as producers of version 2 want it.
+
+        Returns:
+            an error code for each.
+        """
+        wanted = list(partitions)
+        try:
+            coordinator = self._coordinator(transactional_id)
+        except CoordinatorNotAvailableError as error:
+            return Deferred.of(dict.fromkeys(wanted, error.errno))
+        if not add:
+            return Deferred.of(coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, wanted))
+        answer: Deferred[Mapping[TopicPartition, int]] = Deferred()
+        coordinator.add_partitions(
+            transactional_id, producer_id, producer_epoch, wanted, client_version=_IMPLICIT
+        ).on_done(lambda code: answer.set(dict.fromkeys(wanted, code)))
+        return answer
+
+    def _coordinator(self, transactional_id: str) -> TransactionCoordinator:
+        number = self._broker.transaction_coordinator.partition_for(transactional_id)
+        leader = self.leader_of(TopicPartition(TRANSACTION_TOPIC, number))
+        peer = None if leader in (None, NO_LEADER) else self._peers.get(leader)
+        if peer is None:
+            raise CoordinatorNotAvailableError(f"the transactional id {transactional_id!r} has no coordinator now")
+        return peer.transaction_coordinator

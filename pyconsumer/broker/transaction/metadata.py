@@ -1,0 +1,278 @@
+"""The state of one transactional id at its coordinator, and the legal moves between states.
+
+Rules:
+
+1. A move is prepared, written to ``__transaction_state``, and takes effect when the record is in the log of all replicas
+   in sync. In between it is pending, and no other move may be prepared.
+2. A state may only follow those of :data:`PREDECESSORS`.
+3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. It is pending while the open transaction of a producer
+   that is to be fenced is aborted, and that abort carries the raised epoch. If the abort cannot be written, the epoch is
+   not raised a second time by the next attempt.
+4. Under transaction version 2 every end of a transaction raises the epoch; the last epoch of a producer id is never
+   given to a client, who gets a new id with epoch 0 when the transaction is complete.
+
+Names are those of Java's ``TransactionMetadata``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from pyconsumer.errors import IllegalStateError, ProducerFencedError
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["NO_EPOCH", "NO_PRODUCER_ID", "PREDECESSORS", "TransactionMetadata", "TransactionRecord", "TransactionState"]
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+#: Clients get epochs below this one, so that the coordinator can always fence them.
+_MAX_EPOCH: Final = 2**15 - 1
+_EPOCH_BUMP: Final = 2  # the first transaction version whose ends raise the epoch
+
+
+class TransactionState(IntEnum):
+    """States, with the numbers that ``__transaction_state`` has for them."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """The name in requests and tools, such as ``CompleteCommit``."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+_S = TransactionState
+_IDLE: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+
+#: The states that each state may follow.
+PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
+    _S.EMPTY: _IDLE,
+    _S.ONGOING: _IDLE | {_S.ONGOING},
+    _S.PREPARE_COMMIT: frozenset({_S.ONGOING}),
+    _S.PREPARE_ABORT: _IDLE | {_S.ONGOING, _S.PREPARE_EPOCH_FENCE},
+    _S.COMPLETE_COMMIT: frozenset({_S.PREPARE_COMMIT}),
+    _S.COMPLETE_ABORT: frozenset({_S.PREPARE_ABORT}),
+    _S.DEAD: _IDLE,
+    _S.PREPARE_EPOCH_FENCE: frozenset({_S.ONGOING}),
+}
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Return whether a client may have no greater epoch than this one."""
+    return epoch >= _MAX_EPOCH - 1
+
+
+class TransactionRecord(NamedTuple):
+    """What is written of a transactional id.
+
+    Attributes:
+        producer_id, producer_epoch: of its producer. ``last_producer_epoch``: the epoch before, as the client knows it,
+            -1 if none; it is not written, so that it is unknown after the coordinator has moved.
+        previous_producer_id: before the last move. ``next_producer_id``: the one to be given when the transaction is
+            complete, -1 if it stays the same.
+        timeout_ms: longest life of a transaction. ``start_ms``: when the present one began, -1 without one.
+        partitions: those that belong to the transaction.
+        last_update_ms: when this was prepared. Times are ms since the epoch.
+        client_version: transaction version of the client that made the move.
+    """
+
+    producer_id: int
+    producer_epoch: int = NO_EPOCH
+    last_producer_epoch: int = NO_EPOCH
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    timeout_ms: int = 0
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_ms: int = -1
+    last_update_ms: int = -1
+    client_version: int = 0
+
+
+class TransactionMetadata:
+    """One transactional id.
+
+    Attributes:
+        record: the state in effect.
+        pending_state: that of a move which is being written, None without one.
+        has_failed_fence: a raised epoch may not have been written (rule 3).
+    """
+
+    __slots__ = ("has_failed_fence", "pending_state", "record", "transactional_id")
+
+    def __init__(self, transactional_id: str, record: TransactionRecord) -> None:
+        self.transactional_id = transactional_id
+        self.record = record
+        self.pending_state: TransactionState | None = None
+        self.has_failed_fence = False
+
+    def __repr__(self) -> str:
+        return f"TransactionMetadata({self.transactional_id!r}, {self.record}, pending {self.pending_state})"
+
+    @property
+    def state(self) -> TransactionState:
+        return self.record.state
+
+    @property
+    def is_fencing(self) -> bool:
+        """Return whether its producer is being fenced (rule 3)."""
+        return self.pending_state is TransactionState.PREPARE_EPOCH_FENCE
+
+    # --- preparing moves
+
+    def _prepare(self, record: TransactionRecord) -> TransactionRecord:
+        if self.pending_state is not None:
+            raise IllegalStateError(f"{self!r} cannot move to {record.state.name} before its pending move has ended")
+        if self.state not in PREDECESSORS[record.state]:
+            raise IllegalStateError(f"{self!r} cannot move to {record.state.name}")
+        self.pending_state = record.state
+        return record._replace(previous_producer_id=self.record.producer_id)
+
+    def prepare_increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionRecord:
+        """InitProducerId: raise the epoch, or repeat the answer to a request that was sent twice (KIP-360).
+
+        Args:
+            expected_epoch: the epoch that the client says it has, None from a client that begins.
+
+        Raises:
+            ProducerFencedError: the client's epoch is neither the present one nor the one before.
+        """
+        known = self.record
+        epoch, last = known.producer_epoch + 1, NO_EPOCH
+        if expected_epoch is not None:
+            if expected_epoch == known.producer_epoch or known.producer_epoch == NO_EPOCH:
+                last = known.producer_epoch
+            elif expected_epoch == known.last_producer_epoch:
+                epoch, last = known.producer_epoch, known.last_producer_epoch
+            else:
+                raise ProducerFencedError(
+                    f"the producer with transactional id {self.transactional_id!r} has epoch {expected_epoch}, and"
+                    f" {known.producer_epoch} is the latest"
+                )
+        return self._begin_anew(known.producer_id, epoch, last, timeout_ms, now_ms)
+
+    def prepare_new_producer_id(
+        self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
+    ) -> TransactionRecord:
+        """InitProducerId when the epochs are exhausted: another id, from epoch 0 on."""
+        last = self.record.producer_epoch if keep_last_epoch else NO_EPOCH
+        return self._begin_anew(producer_id, 0, last, timeout_ms, now_ms)
+
+    def _begin_anew(self, producer_id: int, epoch: int, last: int, timeout_ms: int, now_ms: int) -> TransactionRecord:
+        return self._prepare(
+            self.record._replace(
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                last_producer_epoch=last,
+                timeout_ms=timeout_ms,
+                state=TransactionState.EMPTY,
+                partitions=frozenset(),
+                start_ms=-1,
+                last_update_ms=now_ms,
+            )
+        )
+
+    def prepare_fence(self) -> int:
+        """Begin to fence the producer of the open transaction; return the raised epoch (rule 3)."""
+        self._prepare(self.record._replace(state=TransactionState.PREPARE_EPOCH_FENCE))
+        return self.record.producer_epoch if self.has_failed_fence else self.record.producer_epoch + 1
+
+    def prepare_add_partitions(
+        self, partitions: frozenset[TopicPartition], now_ms: int, client_version: int
+    ) -> TransactionRecord:
+        """Begin a transaction with partitions, or add them to the open one."""
+        known = self.record
+        return self._prepare(
+            known._replace(
+                state=TransactionState.ONGOING,
+                partitions=known.partitions | partitions,
+                start_ms=now_ms if known.state in _IDLE else known.start_ms,
+                last_update_ms=now_ms,
+                client_version=client_version,
+            )
+        )
+
+    def prepare_end(
+        self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int, *, is_empty: bool
+    ) -> TransactionRecord:
+        """Commit or abort.
+
+        Args:
+            state: PREPARE_COMMIT or PREPARE_ABORT.
+            client_version: from 2 on the epoch is raised (rule 4).
+            next_producer_id: to be given when it is complete, -1 for the same.
+            is_empty: there is no open transaction: an abort under version 2 may still raise the epoch.
+        """
+        known = self.record
+        epoch, last = known.producer_epoch, known.last_producer_epoch
+        if client_version >= _EPOCH_BUMP and epoch < _MAX_EPOCH:
+            epoch, last = epoch + 1, epoch
+        return self._prepare(
+            known._replace(
+                producer_epoch=epoch,
+                last_producer_epoch=last,
+                next_producer_id=next_producer_id,
+                state=state,
+                start_ms=now_ms if is_empty else known.start_ms,
+                last_update_ms=now_ms,
+                client_version=client_version,
+            )
+        )
+
+    def prepare_fenced_abort(self, fenced_epoch: int, client_version: int, now_ms: int) -> TransactionRecord:
+        """Abort the open transaction of a producer that is being fenced, see :meth:`prepare_fence`."""
+        self.pending_state = None
+        self.record = self.record._replace(producer_epoch=fenced_epoch, last_producer_epoch=NO_EPOCH)
+        return self.prepare_end(TransactionState.PREPARE_ABORT, client_version, NO_PRODUCER_ID, now_ms, is_empty=False)
+
+    def prepare_complete(self, now_ms: int) -> TransactionRecord:
+        """End the transaction: its markers are written."""
+        self.has_failed_fence = False
+        known = self.record
+        committed = known.state is TransactionState.PREPARE_COMMIT
+        record = known._replace(
+            state=TransactionState.COMPLETE_COMMIT if committed else TransactionState.COMPLETE_ABORT,
+            next_producer_id=NO_PRODUCER_ID,
+            partitions=frozenset(),
+            last_update_ms=now_ms,
+        )
+        if known.client_version >= _EPOCH_BUMP and known.next_producer_id != NO_PRODUCER_ID:
+            record = record._replace(producer_id=known.next_producer_id, producer_epoch=0)
+        return self._prepare(record)
+
+    def prepare_dead(self) -> None:
+        """Begin to forget the id: it has not been used for too long."""
+        self._prepare(self.record._replace(state=TransactionState.DEAD))
+
+    # --- ending moves
+
+    def complete(self, record: TransactionRecord) -> None:
+        """Let a move take effect: its record is in the log.
+
+        Raises:
+            IllegalStateError: it is not the pending one.
+        """
+        if self.pending_state is not record.state:
+            raise IllegalStateError(f"{self!r} cannot complete a move to {record.state.name}")
+        self.record = record
+        self.pending_state = None
+
+    def cancel(self) -> None:
+        """Forget the pending move: its record could not be written."""
+        self.pending_state = None
+
+    def cancel_fence(self) -> None:
+        """Note that the abort of a producer that was fenced could not be written (rule 3)."""
+        self.has_failed_fence = True
+
+    def marker_written(self, partition: TopicPartition) -> None:
+        """Note that the end marker of the transaction is in a partition."""
+        self.record = self.record._replace(partitions=self.record.partitions - {partition})

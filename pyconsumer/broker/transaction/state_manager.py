@@ -1,0 +1,275 @@
+"""All transactional ids that one broker coordinates: loading, unloading, writing, expiry.
+
+A transactional id belongs to a partition of ``__transaction_state``; the leader of that partition is its coordinator,
+and the partition's leader epoch is the coordinator epoch. A partition is loading, served, or not ours. Nothing is
+answered for an id while its partition is loading. A move that was prepared under one coordinator epoch never takes
+effect under another.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.records import partition_for
+from pyconsumer.broker.group.storage import GroupStorage, StoreResult, from_append
+from pyconsumer.broker.timer import Timer, TimerHandle
+from pyconsumer.broker.transaction.config import TransactionConfig
+from pyconsumer.broker.transaction.metadata import TransactionMetadata, TransactionRecord, TransactionState
+from pyconsumer.broker.transaction.records import metadata_from_value, state_record, tombstone
+from pyconsumer.clock import Clock
+from pyconsumer.errors import Errors, ProtocolError, error_name
+from pyconsumer.protocol.records import iter_records, scan
+from pyconsumer.protocol.transaction_topic import decode_key
+
+__all__ = ["Found", "TransactionStateManager"]
+
+_log = logging.getLogger(__name__)
+
+#: Between two steps of a load others get their turn.
+_LOAD_PAUSE_S = 0.001
+
+_IDLE = (TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+class Found(NamedTuple):
+    """The outcome of a look-up: an error code, else the coordinator epoch and the state, None for an unknown id."""
+
+    error_code: int
+    coordinator_epoch: int = -1
+    metadata: TransactionMetadata | None = None
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition of ``__transaction_state`` that this broker leads."""
+
+    epoch: int
+    pieces: Iterator[bytes | memoryview] | None = None
+    ids: dict[str, TransactionMetadata] = field(default_factory=dict)
+    task: TimerHandle | None = None
+    failed: bool = False
+
+
+class TransactionStateManager:
+    """The states of this broker's transactional ids.
+
+    Args:
+        storage: the internal topic.
+        version: returns the cluster's transaction version, which decides the format of records.
+    """
+
+    def __init__(
+        self, config: TransactionConfig, storage: GroupStorage, timer: Timer, clock: Clock, version: Callable[[], int]
+    ) -> None:
+        self.config = config
+        self._storage = storage
+        self._timer = timer
+        self._clock = clock
+        self._version = version
+        self._partitions: dict[int, _Partition] = {}
+        self._partition_count = 0
+
+    # --- which ids are ours
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of ``__transaction_state`` that an id belongs to; the topic is created if it is not there.
+
+        Raises:
+            CoordinatorNotAvailableError: it cannot be created, since too few brokers are alive.
+        """
+        if self._partition_count == 0:
+            self._partition_count = self._storage.partition_count()
+        return partition_for(transactional_id, self._partition_count)
+
+    def find(self, transactional_id: str) -> Found:
+        """Look an id up: NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS where this broker cannot say."""
+        partition = self._partitions.get(self.partition_for(transactional_id))
+        if partition is None or partition.failed:
+            return Found(Errors.NOT_COORDINATOR)
+        if partition.pieces is not None:
+            return Found(Errors.COORDINATOR_LOAD_IN_PROGRESS)
+        return Found(Errors.NONE, partition.epoch, partition.ids.get(transactional_id))
+
+    def add(self, metadata: TransactionMetadata) -> None:
+        """Take in an id that :meth:`find` did not know."""
+        self._partitions[self.partition_for(metadata.transactional_id)].ids[metadata.transactional_id] = metadata
+
+    def all(self) -> tuple[int, list[TransactionMetadata]]:
+        """Every id that is known; COORDINATOR_LOAD_IN_PROGRESS while any partition is loading."""
+        if any(partition.pieces is not None for partition in self._partitions.values()):
+            return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
+        return Errors.NONE, [one for partition in self._partitions.values() for one in partition.ids.values()]
+
+    # --- loading and unloading
+
+    def load(self, number: int, epoch: int, on_loaded: Callable[[int, list[TransactionMetadata]], None]) -> None:
+        """This broker leads a partition: read it, and then serve its ids.
+
+        Args:
+            epoch: of the leadership, which becomes the coordinator epoch.
+            on_loaded: called with it and the ids, before any request is served.
+        """
+        known = self._partitions.get(number)
+        if known is not None:
+            if epoch < known.epoch:
+                return
+            if known.task is not None:
+                known.task.cancel()
+        partition = self._partitions[number] = _Partition(epoch, self._storage.read(number))
+        _log.info("Loading __transaction_state-%d at epoch %d", number, epoch)
+        partition.task = self._timer.schedule(self._clock.now(), lambda: self._load(number, partition, on_loaded))
+
+    def _load(
+        self, number: int, partition: _Partition, on_loaded: Callable[[int, list[TransactionMetadata]], None]
+    ) -> None:
+        if partition.pieces is None or self._partitions.get(number) is not partition:
+            return
+        try:
+            if self._read(number, partition, partition.pieces):
+                partition.task = self._timer.schedule(
+                    self._clock.now() + _LOAD_PAUSE_S, lambda: self._load(number, partition, on_loaded)
+                )
+                return
+        except Exception:
+            _log.exception(
+                "Loading __transaction_state-%d failed; its ids have no coordinator until the leader changes", number
+            )
+            partition.pieces, partition.failed = None, True
+            return
+        partition.pieces = None
+        _log.info("Loaded __transaction_state-%d: %d transactional ids", number, len(partition.ids))
+        on_loaded(partition.epoch, list(partition.ids.values()))
+
+    def _read(self, number: int, partition: _Partition, pieces: Iterator[bytes | memoryview]) -> bool:
+        """Read on for one step; whether there may be more."""
+        size = 0
+        while size < self.config.transaction_state_log_load_buffer_size:
+            piece = next(pieces, None)
+            if piece is None or len(piece) == 0:
+                return False
+            size += len(piece)
+            view = memoryview(piece)
+            for info in scan(view):
+                if info.is_control:
+                    continue
+                for record in iter_records(view[info.position : info.end_position]):
+                    transactional_id = decode_key(record.key or b"")
+                    if transactional_id is None:
+                        _log.warning("__transaction_state-%d: skipped an unknown record at %d", number, record.offset)
+                    elif record.value is None:
+                        partition.ids.pop(transactional_id, None)
+                    else:
+                        try:
+                            partition.ids[transactional_id] = metadata_from_value(transactional_id, record.value)
+                        except ProtocolError as error:
+                            where = f"__transaction_state-{number} at offset {record.offset}"
+                            raise ProtocolError(f"{where}: {error}") from error
+        return True
+
+    def unload(self, number: int, epoch: int | None) -> list[TransactionMetadata]:
+        """This broker no longer leads a partition: forget its ids, and return them.
+
+        Args:
+            epoch: of the new leadership; ignored if a newer one is known. None means whatever is known.
+        """
+        partition = self._partitions.get(number)
+        if partition is None or (epoch is not None and epoch < partition.epoch):
+            return []
+        del self._partitions[number]
+        if partition.task is not None:
+            partition.task.cancel()
+        _log.info("Unloaded __transaction_state-%d: %d transactional ids", number, len(partition.ids))
+        return list(partition.ids.values())
+
+    def shutdown(self) -> None:
+        """Stop running loads and serve nothing more."""
+        for number in list(self._partitions):
+            self.unload(number, None)
+
+    # --- writing
+
+    def is_current(self, transactional_id: str, epoch: int, metadata: TransactionMetadata) -> bool:
+        """Return whether an id is still served under the same coordinator epoch."""
+        found = self.find(transactional_id)
+        return found.coordinator_epoch == epoch and found.metadata is metadata
+
+    def write(self, metadata: TransactionMetadata, epoch: int, record: TransactionRecord) -> Deferred[int]:
+        """Write a move that was prepared; it takes effect when it is in the log of all replicas in sync.
+
+        Args:
+            epoch: the coordinator epoch under which it was prepared.
+
+        Returns:
+            an error code for the client. After an error the move is cancelled.
+        """
+        transactional_id = metadata.transactional_id
+        if not self.is_current(transactional_id, epoch, metadata):
+            metadata.cancel()
+            return Deferred.of(Errors.NOT_COORDINATOR)
+        written: Deferred[int] = Deferred()
+
+        def on_appended(result: StoreResult) -> None:
+            error_code = from_append(result.error_code)
+            if not self.is_current(transactional_id, epoch, metadata):
+                error_code = Errors.NOT_COORDINATOR
+            if error_code == Errors.NONE:
+                metadata.complete(record)
+            else:
+                _log.info("%r: %s was not written: %s", metadata, record.state.name, error_name(error_code))
+                metadata.cancel()
+            written.set(error_code)
+
+        entry = state_record(transactional_id, record, self._version())
+        number = self.partition_for(transactional_id)
+        self._storage.append(number, [entry], self._clock.wall_ms()).on_done(on_appended)
+        return written
+
+    # --- time
+
+    def timed_out(self) -> list[tuple[int, TransactionMetadata]]:
+        """Open transactions that have lived longer than their timeout, each with its coordinator epoch."""
+        now_ms = self._clock.wall_ms()
+        return [
+            (partition.epoch, one)
+            for partition in self._served()
+            for one in partition.ids.values()
+            if one.state is TransactionState.ONGOING
+            and one.pending_state is None
+            and one.record.start_ms + one.record.timeout_ms < now_ms
+        ]
+
+    def expire(self) -> None:
+        """Forget ids that were not used for ``transactional.id.expiration.ms``: their tombstones are written."""
+        limit = self._clock.wall_ms() - self.config.transactional_id_expiration_ms
+        for number, partition in list(self._partitions.items()):
+            if partition.pieces is not None or partition.failed:
+                continue
+            idle = [
+                one
+                for one in partition.ids.values()
+                if one.state in _IDLE and one.pending_state is None and one.record.last_update_ms <= limit
+            ]
+            for start in range(0, len(idle), 1000):
+                self._remove(number, partition, idle[start : start + 1000])
+
+    def _remove(self, number: int, partition: _Partition, idle: list[TransactionMetadata]) -> None:
+        for one in idle:
+            one.prepare_dead()
+
+        def on_appended(result: StoreResult) -> None:
+            current = self._partitions.get(number) is partition
+            for one in idle:
+                if result.error_code == Errors.NONE and current:
+                    partition.ids.pop(one.transactional_id, None)
+                else:
+                    one.cancel()
+
+        records = [tombstone(one.transactional_id) for one in idle]
+        self._storage.append(number, records, self._clock.wall_ms()).on_done(on_appended)
+
+    def _served(self) -> Iterable[_Partition]:
+        return [partition for partition in self._partitions.values() if partition.pieces is None]
