@@ -354,10 +354,6 @@ class Broker:
         found = self.controller.topics.get(topic)
         return None if found is None else len(found.partitions)
 
-    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """The broker that leads a partition of ``__consumer_offsets``, as the client can reach it; None without one."""
-        return self.coordinator_node(OFFSETS_TOPIC, partition, context)
-
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """The broker that leads a partition of an internal topic, as the client can reach it; None without one."""
         topic = self.controller.ensure_internal(topic_name)

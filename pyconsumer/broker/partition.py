@@ -420,7 +420,7 @@ class Partition:
         self.begin_at(self.high_watermark)
 
     def begin_at(self, high_watermark: int) -> None:
-        """Set the high watermark, within the log, where nobody has been told of another: at the start, after a cut."""
+        """Set the high watermark, within the log, while nobody knows of another: at the start, after a cut."""
         self.high_watermark = min(max(high_watermark, self.log.log_start_offset), self.log.log_end_offset)
         self.log.producers.on_high_watermark(self.high_watermark)
 

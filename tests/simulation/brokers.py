@@ -155,7 +155,7 @@ class Broker:
     def partition_count(self, topic: str) -> int | None:
         return len(self.world.partitions) if topic == TOPIC else None
 
-    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
+    def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         known = self.brokers.known_leader(self)
         return None if known is None else known.metadata
 

@@ -69,8 +69,8 @@ class GroupBroker(Protocol):
     def partition_count(self, topic: str) -> int | None:
         """The number of partitions of a topic; None if there is no such topic."""
 
-    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """The leader of a partition of ``__consumer_offsets`` under the address that the client's listener has.
+    def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        """The leader of a partition of an internal topic under the address that the client's listener has.
 
         None while the partition has no leader.
         """

@@ -31,7 +31,7 @@ _ALL = [ApiVersion(int(key), _LEAST.get(key, API[key].min_version), API[key].max
 
 
 async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-    """Answer with the APIs that are served and the features; INVALID_REQUEST for a client that names itself in a wrong way."""
+    """Answer with the APIs that are served and the features; INVALID_REQUEST for a client with a wrong name."""
     if context.api_version >= 3:
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):

@@ -32,9 +32,9 @@ _LEADERSHIP_ERRORS = frozenset({Errors.NOT_LEADER_OR_FOLLOWER, Errors.FENCED_LEA
 
 
 class _Read:
-    """One pass over the partitions of a request."""
+    """One look at the partitions of a request."""
 
-    __slots__ = ("answers", "complete", "partitions", "size_bytes")
+    __slots__ = ("answers", "complete", "partitions", "size_bytes", "stable_offsets")
 
     def __init__(self) -> None:
         self.answers: list[tuple[PartitionKey, PartitionData]] = []

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.controller import TRANSACTION_TOPIC
+from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
 from pyconsumer.errors import BrokerResponseError, Errors, InvalidRequestError
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["handle"]
 
@@ -24,9 +23,6 @@ class CoordinatingBroker(GroupBroker, Protocol):
 
     @property
     def transaction_coordinator(self) -> TransactionCoordinator: ...
-
-    def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        """The leader of a partition of an internal topic, as :meth:`group_coordinator_node`."""
 
 
 async def handle(
@@ -53,9 +49,11 @@ def _find(broker: CoordinatingBroker, key: str, key_type: int, context: RequestC
     try:
         if key_type == _TRANSACTION:
             number = broker.transaction_coordinator.partition_for(key)
-            node = broker.coordinator_node(TRANSACTION_TOPIC, number, context)
+            topic = TRANSACTION_TOPIC
         else:
-            node = broker.group_coordinator_node(broker.group_coordinator.partition_for(key), context)
+            number = broker.group_coordinator.partition_for(key)
+            topic = OFFSETS_TOPIC
+        node = broker.coordinator_node(topic, number, context)
     except (BrokerResponseError, OSError) as error:  # the internal topic could not be created
         return _error(key, Errors.COORDINATOR_NOT_AVAILABLE, code_and_text(error)[1])
     if node is None:

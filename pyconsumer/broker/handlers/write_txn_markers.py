@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: the end markers of transactions, sent by a coordinator or a tool to the leaders (KIP-98, KIP-1228)."""
+"""WriteTxnMarkers: end markers of transactions, sent by a coordinator or a tool to leaders (KIP-98, KIP-1228)."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -85,16 +86,19 @@ class BatchMetadata(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+@dataclass(slots=True, eq=False)
 class VerificationGuard:
-    """Permission to open a transaction in a partition, which counts as long as the partition remembers it (rule 6)."""
+    """Permission to open a transaction in a partition, which counts as long as the partition remembers it (rule 6).
 
-    __slots__ = ("epoch", "is_strict", "lowest_sequence", "timestamp_ms")
+    Args:
+        lowest_sequence: of the batches that wait for it.
+        is_strict: the producer's first sequence must be 0 (rule 5).
+    """
 
-    def __init__(self, epoch: int, sequence: int, timestamp_ms: int, *, is_strict: bool) -> None:
-        self.epoch = epoch
-        self.lowest_sequence = sequence
-        self.timestamp_ms = timestamp_ms
-        self.is_strict = is_strict  # the producer's first sequence must be 0 (rule 5)
+    epoch: int
+    lowest_sequence: int
+    timestamp_ms: int
+    is_strict: bool
 
     def lower(self, sequence: int) -> None:
         """Note another batch that waits for the same permission."""
@@ -262,7 +266,7 @@ class ProducerState:
         """Give out the guard with which the producer may open a transaction, if the coordinator agrees (rule 6)."""
         guard = self._guards.get(producer_id)
         if guard is None or guard.epoch < epoch:
-            guard = VerificationGuard(epoch, sequence, now_ms, is_strict=is_strict)
+            guard = VerificationGuard(epoch, sequence, now_ms, is_strict)
             self._guards[producer_id] = guard
         else:
             guard.lower(sequence)

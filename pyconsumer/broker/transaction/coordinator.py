@@ -8,7 +8,7 @@ Rules and error codes are those of Apache Kafka 4.3 (KIP-98, KIP-360, KIP-664, K
 
 1. A move that is being written, or markers that are, make everything else wait: CONCURRENT_TRANSACTIONS.
 2. InitProducerId ends what an earlier producer has left open: that one is fenced by a raised epoch, its transaction is
-   aborted, and the new one is told to ask again.
+   aborted, and the new one has to ask again.
 3. EndTxn is answered as soon as its decision is in the log. The markers come later.
 4. Under version 2 an EndTxn with the epoch before the present one repeats one that was carried out: it succeeds, if the
    outcome is the same. An abort without an open transaction raises the epoch.
@@ -59,7 +59,7 @@ class InitResult(NamedTuple):
 
 
 class EndResult(NamedTuple):
-    """The answer to EndTxn. Under version 2 the client goes on with this id and epoch."""
+    """The answer to EndTxn. Under version 2 the client continues with this id and epoch."""
 
     error_code: int
     producer_id: int = NO_PRODUCER_ID
@@ -67,7 +67,7 @@ class EndResult(NamedTuple):
 
 
 class TransactionCluster(MarkerChannel, Protocol):
-    """What a coordinator needs of its cluster."""
+    """The cluster, as far as a coordinator needs it."""
 
     @property
     def transaction_version(self) -> int:
@@ -156,7 +156,7 @@ class TransactionCoordinator:
 
         Args:
             timeout_ms: longest life of its transactions.
-            producer_id, producer_epoch: what a client has that goes on after an error; -1 from one that begins.
+            producer_id, producer_epoch: what a client has that recovers from an error; -1 from one that begins.
         """
         if not transactional_id:
             return Deferred.of(InitResult(Errors.INVALID_REQUEST))

@@ -6,8 +6,8 @@ Rules:
    written in the log of all replicas in sync, whatever leaders do in the meantime.
 2. A partition that was deleted needs no marker.
 3. When every partition has its marker, the completed state is written; that too is tried again until it succeeds.
-4. All that ends as soon as this broker is not the coordinator any more, or in another epoch: whoever is it begins again.
-   So a marker may be written twice, which changes nothing.
+4. All that ends as soon as this broker is not the coordinator any more, or in another epoch: the next one begins
+   again. So a marker may be written twice, which changes nothing.
 5. A leader that knows a newer epoch of the producer or of the coordinator refuses: then somebody else has ended the
    transaction, and nothing more is sent.
 """

@@ -2,12 +2,12 @@
 
 Rules:
 
-1. A move is prepared, written to ``__transaction_state``, and takes effect when the record is in the log of all replicas
-   in sync. In between it is pending, and no other move may be prepared.
+1. A move is prepared, written to ``__transaction_state``, and takes effect when the record is in the log of all
+   replicas in sync. In between it is pending, and no other move may be prepared.
 2. A state may only follow those of :data:`PREDECESSORS`.
-3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. It is pending while the open transaction of a producer
-   that is to be fenced is aborted, and that abort carries the raised epoch. If the abort cannot be written, the epoch is
-   not raised a second time by the next attempt.
+3. Fencing is the exception: PREPARE_EPOCH_FENCE is never written. It is pending while the open transaction of a
+   producer that is to be fenced is aborted, and that abort carries the raised epoch. If the abort cannot be written,
+   the next attempt does not raise the epoch a second time.
 4. Under transaction version 2 every end of a transaction raises the epoch; the last epoch of a producer id is never
    given to a client, who gets a new id with epoch 0 when the transaction is complete.
 
@@ -71,7 +71,7 @@ def is_exhausted(epoch: int) -> bool:
 
 
 class TransactionRecord(NamedTuple):
-    """What is written of a transactional id.
+    """The state of a transactional id, as it is written.
 
     Attributes:
         producer_id, producer_epoch: of its producer. ``last_producer_epoch``: the epoch before, as the client knows it,

@@ -28,6 +28,13 @@ def state_record(transactional_id: str, record: TransactionRecord, transaction_v
     for topic, partition in sorted(record.partitions):
         topics[topic].append(partition)
     schemas = [PartitionsSchema(topic, partitions) for topic, partitions in topics.items()]
+    version_1: dict[str, int] = {}
+    if transaction_version >= 1:
+        version_1 = {
+            "previous_producer_id": record.previous_producer_id,
+            "next_producer_id": record.next_producer_id,
+            "client_transaction_version": record.client_version,
+        }
     value = TransactionLogValue(
         producer_id=record.producer_id,
         producer_epoch=record.producer_epoch,
@@ -36,11 +43,8 @@ def state_record(transactional_id: str, record: TransactionRecord, transaction_v
         transaction_partitions=None if record.state is TransactionState.EMPTY else schemas,
         transaction_last_update_timestamp_ms=record.last_update_ms,
         transaction_start_timestamp_ms=record.start_ms,
+        **version_1,
     )
-    if transaction_version >= 1:
-        value.previous_producer_id = record.previous_producer_id
-        value.next_producer_id = record.next_producer_id
-        value.client_transaction_version = record.client_version
     return encode_key(transactional_id), value.encode_with_version(min(transaction_version, 1))
 
 

@@ -48,10 +48,24 @@ class _Partition:
     """A partition of ``__transaction_state`` that this broker leads."""
 
     epoch: int
+    #: The rest of its log while it is loading.
     pieces: Iterator[bytes | memoryview] | None = None
     ids: dict[str, TransactionMetadata] = field(default_factory=dict)
     task: TimerHandle | None = None
     failed: bool = False
+
+    def run(self, task: TimerHandle) -> None:
+        """Note the next step of the load."""
+        self.task = task
+
+    def end_load(self, *, failed: bool = False) -> None:
+        """Serve the ids, or refuse to."""
+        self.pieces, self.failed = None, failed
+
+    def cancel(self) -> None:
+        """Stop loading."""
+        if self.task is not None:
+            self.task.cancel()
 
 
 class TransactionStateManager:
@@ -117,11 +131,10 @@ class TransactionStateManager:
         if known is not None:
             if epoch < known.epoch:
                 return
-            if known.task is not None:
-                known.task.cancel()
+            known.cancel()
         partition = self._partitions[number] = _Partition(epoch, self._storage.read(number))
         _log.info("Loading __transaction_state-%d at epoch %d", number, epoch)
-        partition.task = self._timer.schedule(self._clock.now(), lambda: self._load(number, partition, on_loaded))
+        partition.run(self._timer.schedule(self._clock.now(), lambda: self._load(number, partition, on_loaded)))
 
     def _load(
         self, number: int, partition: _Partition, on_loaded: Callable[[int, list[TransactionMetadata]], None]
@@ -130,17 +143,16 @@ class TransactionStateManager:
             return
         try:
             if self._read(number, partition, partition.pieces):
-                partition.task = self._timer.schedule(
-                    self._clock.now() + _LOAD_PAUSE_S, lambda: self._load(number, partition, on_loaded)
-                )
+                at = self._clock.now() + _LOAD_PAUSE_S
+                partition.run(self._timer.schedule(at, lambda: self._load(number, partition, on_loaded)))
                 return
         except Exception:
             _log.exception(
                 "Loading __transaction_state-%d failed; its ids have no coordinator until the leader changes", number
             )
-            partition.pieces, partition.failed = None, True
+            partition.end_load(failed=True)
             return
-        partition.pieces = None
+        partition.end_load()
         _log.info("Loaded __transaction_state-%d: %d transactional ids", number, len(partition.ids))
         on_loaded(partition.epoch, list(partition.ids.values()))
 
@@ -180,8 +192,7 @@ class TransactionStateManager:
         if partition is None or (epoch is not None and epoch < partition.epoch):
             return []
         del self._partitions[number]
-        if partition.task is not None:
-            partition.task.cancel()
+        partition.cancel()
         _log.info("Unloaded __transaction_state-%d: %d transactional ids", number, len(partition.ids))
         return list(partition.ids.values())
 

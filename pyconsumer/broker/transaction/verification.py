@@ -35,7 +35,7 @@ _RETRIABLE: Final = frozenset(
 
 
 class Producer(NamedTuple):
-    """Who asks.
+    """The producer that asks.
 
     Attributes:
         adds: it leaves it to brokers to add partitions (rule 2).

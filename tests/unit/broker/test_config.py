@@ -19,6 +19,7 @@ from pyconsumer.broker.config import (
 from pyconsumer.broker.config import resolve_topic as resolve
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.settings import ConfigSource, ConfigType, format_value, parse_value
+from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.errors import ConfigurationError
 
 
@@ -61,7 +62,11 @@ def test_illegal_values_are_refused_by_name(name: str, text: object) -> None:
 
 def test_a_setting_that_is_said_to_have_an_effect_is_read_somewhere() -> None:
     by_topics = {name for synonyms in _SYNONYMS.values() for name, _ in synonyms}
-    by_groups = {item.name.replace("_", ".") for item in dataclasses.fields(GroupConfig)}
+    by_groups = {
+        item.name.replace("_", ".")
+        for config in (GroupConfig, TransactionConfig)
+        for item in dataclasses.fields(config)
+    }
     folder = Path(pyconsumer.broker.__file__).parent
     code = "".join(path.read_text("utf-8") for path in folder.rglob("*.py") if path != folder / "config.py")
     for setting in BROKER_SETTINGS.values():

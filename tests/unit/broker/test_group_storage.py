@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.broker.group.storage import StoreResult
+from pyconsumer.broker.internal_topic import InternalTopicLog
 from pyconsumer.errors import CoordinatorNotAvailableError
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.records import iter_records, scan

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from pyconsumer.broker.context import RequestContext, run_handler
+from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
@@ -375,6 +377,7 @@ class FakeBroker:
     def __init__(self, world: World) -> None:
         self.world = world
         self.group_coordinator = world.coordinator
+        self.transaction_coordinator = SimpleNamespace(partition_for=len)
         self.topics = {"t": (TOPIC_ID, 2)}
         self.has_leader = True
 
@@ -389,8 +392,9 @@ class FakeBroker:
         found = self.topics.get(topic)
         return found[1] if found else None
 
-    def group_coordinator_node(self, partition: int, context: RequestContext) -> BrokerMetadata | None:
-        return BrokerMetadata(partition + 10, "here", 9092) if self.has_leader else None
+    def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
+        first = 10 if topic_name == OFFSETS_TOPIC else 20
+        return BrokerMetadata(partition + first, "here", 9092) if self.has_leader else None
 
 
 def handled(

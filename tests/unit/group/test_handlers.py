@@ -75,7 +75,9 @@ def test_find_many_coordinators(broker: FakeBroker, version: int) -> None:
     assert [(one.key, one.node_id) for one in answer.coordinators] == [
         (key, 10 + broker.world.partition(key)) for key in ("a", "b", "")
     ]
-    for key_type in (1, 2, 9):
+    answer = ask(broker, FindCoordinatorRequest(key_type=1, coordinator_keys=["id", "an id"]), version)
+    assert [(one.key, one.node_id) for one in answer.coordinators] == [("id", 22), ("an id", 25)]
+    for key_type in (2, 9):
         answer = ask(broker, FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a"]), version)
         assert answer.coordinators[0].error_code == 42
         assert answer.coordinators[0].error_message

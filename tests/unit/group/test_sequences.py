@@ -97,7 +97,7 @@ def owner(alive: dict[str, list[BrokerMetadata]], leader: int, listener: str) ->
     broker = SimpleNamespace(
         controller=SimpleNamespace(ensure_internal=lambda name: topic), endpoints=lambda listener: alive[listener]
     )
-    return Broker.group_coordinator_node(broker, 0, SimpleNamespace(listener=listener))  # type: ignore[arg-type]
+    return Broker.coordinator_node(broker, OFFSETS_TOPIC, 0, SimpleNamespace(listener=listener))  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("client:FC-05", "client:FC-07")
