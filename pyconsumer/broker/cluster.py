@@ -33,6 +33,7 @@ class EmbeddedCluster:
             files, and replicate to each other.
         data_dir: where data is kept. None: a temporary folder that :meth:`stop` removes. ``":memory:"``: no files.
         config: broker settings by Kafka's names, such as ``{"num.partitions": 3}``.
+        features: versions of features, such as ``{"transaction.version": 1}``; the newest by default.
         host: address to listen on.
         port: of the first listener of the first broker, and the next ones of the other brokers; 0 picks free ones.
         listeners: any of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL; the first one is that of ``bootstrap_servers``.
@@ -58,6 +59,7 @@ class EmbeddedCluster:
         ssl_keyfile: str | os.PathLike[str] | None = None,
         ssl_client_cafile: str | os.PathLike[str] | None = None,
         sasl_users: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
         in_thread: bool = False,
     ) -> None:
         self._memory = data_dir == ":memory:"
@@ -67,6 +69,7 @@ class EmbeddedCluster:
             brokers=brokers,
             data_dir=self._folder,
             config=dict(config or {}),
+            features=dict(features or {}),
             host=host,
             ports=[{listeners[0]: port + node} for node in range(brokers)] if port and listeners else [],
             listeners=tuple(listeners),

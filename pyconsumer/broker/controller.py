@@ -52,6 +52,7 @@ __all__ = [
     "IsrChange",
     "PartitionState",
     "TopicState",
+    "check_feature",
     "check_topic_name",
 ]
 
@@ -67,6 +68,14 @@ SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"transaction.version": 
 #: Producer ids handed to a broker at a time.
 PRODUCER_ID_BLOCK: Final = 1000
 _MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+
+
+def check_feature(name: str, level: int) -> None:
+    """Raise ``InvalidUpdateVersionError`` if a feature is not known, or has no such version."""
+    least, most = SUPPORTED_FEATURES.get(name, (0, -1))
+    if not least <= level <= most:
+        known = f"has the versions {least} to {most}" if name in SUPPORTED_FEATURES else "is not known"
+        raise InvalidUpdateVersionError(f"{name} cannot be set to {level}: this feature {known} here")
 
 
 class IsrChange(NamedTuple):
@@ -372,10 +381,7 @@ class Controller:
             InvalidUpdateVersionError: a feature is not known, or has no such version; nothing was changed.
         """
         for name, level in levels.items():
-            least, most = SUPPORTED_FEATURES.get(name, (0, -1))
-            if not least <= level <= most:
-                known = f"has the versions {least} to {most}" if name in SUPPORTED_FEATURES else "is not known"
-                raise InvalidUpdateVersionError(f"{name} cannot be set to {level}: this feature {known} here")
+            check_feature(name, level)
         if validate_only or not levels:
             return
         before = self.features, self.features_epoch

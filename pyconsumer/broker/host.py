@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, Controller, check_feature
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.group.records import partition_for
 from pyconsumer.broker.ports import HeldPorts
@@ -26,7 +26,7 @@ from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import SystemClock
-from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError
+from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError, InvalidUpdateVersionError
 from pyconsumer.structs import Address, BrokerMetadata
 
 __all__ = ["ClusterHost", "ClusterOptions"]
@@ -45,6 +45,7 @@ class ClusterOptions:
     Attributes:
         data_dir: folder of all data; None: memory.
         config: broker settings by Kafka's names.
+        features: finalized versions of features, set at the start; others stay as the cluster has them (KIP-584).
         host: address to listen on; ``advertised_host``: the address for clients, if that is another.
         ports: per broker, the port of each listener by its name; missing or 0: a free one.
         listeners: names from ``security.LISTENERS``.
@@ -55,6 +56,7 @@ class ClusterOptions:
     brokers: int = 1
     data_dir: Path | None = None
     config: Mapping[str, object] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
     host: str = "127.0.0.1"
     advertised_host: str | None = None
     ports: Sequence[Mapping[str, int]] = ()
@@ -75,6 +77,11 @@ class ClusterOptions:
                         f"there is no port {port}: {self.brokers} brokers need ports of their own up to {_LAST_PORT};"
                         " begin with a lower one, or with 0 for free ones"
                     )
+        for name, level in self.features.items():
+            try:
+                check_feature(name, level)
+            except InvalidUpdateVersionError as error:
+                raise ConfigurationError(str(error.args[0])) from None
         self.security.check(self.listeners)
         BrokerConfig(self.config)
 
@@ -148,6 +155,8 @@ class ClusterHost:
     def _start_brokers(self) -> None:
         options = self.options
         self.controller = Controller(options.data_dir, BrokerConfig(options.config))
+        if options.features:
+            self.controller.update_features(options.features)
         for node_id in range(options.brokers):
             self._open(node_id)
         self.controller.register(list(self.brokers))

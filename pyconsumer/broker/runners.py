@@ -258,6 +258,7 @@ def _options_to_json(options: ClusterOptions) -> dict[str, Any]:
         "brokers": options.brokers,
         "data_dir": None if options.data_dir is None else os.path.abspath(options.data_dir),
         "config": options.config,
+        "features": dict(options.features),
         "host": options.host,
         "advertised_host": options.advertised_host,
         "ports": [dict(ports) for ports in options.ports],

@@ -126,10 +126,9 @@ class TestApiVersions:
         answer = client.request(ApiVersionsRequest("test", "1.0"), version)
         assert answer.error_code == 0
         keys = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
-        transactional = {24, 25, 26, 27, 28}
         of_newer_groups = {ApiKey.CONSUMER_GROUP_DESCRIBE}
         if cluster.embedded:
-            assert set(keys) == set(map(int, API)) - transactional - of_newer_groups
+            assert set(keys) == set(map(int, API)) - of_newer_groups
         for key in set(keys) & set(map(int, API)):
             least = 0 if key == ApiKey.PRODUCE else API[ApiKey(key)].min_version  # KAFKA-18659
             assert keys[key] == (least, API[ApiKey(key)].max_version)
@@ -606,14 +605,6 @@ class TestOthers:
         answers = [client.request(request, version) for _ in range(3)]
         assert len({answer.producer_id for answer in answers}) == 3
         assert [(answer.error_code, answer.producer_epoch) for answer in answers] == [(0, 0)] * 3
-
-    @pytest.mark.embedded_only("Apache Kafka has transactions")
-    def test_transactions_are_refused(self, cluster: Cluster, client: RawClient, new_topic: str) -> None:
-        data = [PartitionProduceData(0, built(b"a"))]
-        topics = [TopicProduceData(new_topic, partition_data=data)]
-        answer = client.request(ProduceRequest("tx", -1, topic_data=topics), 9).responses[0].partition_responses[0]
-        assert (answer.error_code, answer.error_message) == (35, "this broker has no transactions yet")
-        assert client.request(InitProducerIdRequest("tx")).error_code == 35
 
     @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FOR_LEADER_EPOCH))
     def test_the_end_of_a_leader_epoch(self, client: RawClient, new_topic: str, version: int) -> None:

@@ -175,6 +175,7 @@ def start_cluster(
     *,
     brokers: int = 1,
     config: Mapping[str, object] | None = None,
+    features: Mapping[str, int] | None = None,
     data_dir: str | Path | None = None,
     server_pem: Path | None = None,
     brief: bool = False,
@@ -185,6 +186,7 @@ def start_cluster(
         certificates: for the TLS listeners and the clients.
         brokers: how many. Of several, each is a process of its own with Apache Kafka, and topics have 3 replicas.
         config: Kafka's broker settings, stronger than :data:`COMMON_CONFIG`.
+        features: versions of features, on the embedded broker.
         data_dir: where data goes; a temporary folder by default.
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
         brief: it will not live for long, so a fast start counts more than speed later.
@@ -197,6 +199,7 @@ def start_cluster(
             brokers=brokers,
             data_dir=data_dir,
             config=settings,
+            features=features,
             listeners=LISTENERS,
             ssl_certfile=server_pem or certificates.server_pem,
             sasl_users={user.username: user.password},
