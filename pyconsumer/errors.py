@@ -23,6 +23,7 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = [
     "BY_CODE",
+    "ApplicationRecoverableError",
     "AuthenticationError",
     "BrokerIdNotRegisteredError",
     "BrokerNotAvailableError",
@@ -72,6 +73,7 @@ __all__ = [
     "IneligibleReplicaError",
     "InvalidCommitOffsetSizeError",
     "InvalidConfigError",
+    "InvalidConfigurationError",
     "InvalidFetchSessionEpochError",
     "InvalidFetchSizeError",
     "InvalidGroupIdError",
@@ -139,6 +141,7 @@ __all__ = [
     "RecordDeserializationError",
     "RecordListTooLargeError",
     "RecordTooLargeError",
+    "RefreshRetriableError",
     "ReplicaNotAvailableError",
     "RequestCancelledError",
     "RequestTimedOutError",
@@ -163,6 +166,7 @@ __all__ = [
     "TopicAuthorizationFailedError",
     "TopicDeletionDisabledError",
     "TransactionAbortableError",
+    "TransactionAbortedError",
     "TransactionCoordinatorFencedError",
     "TransactionalIdAuthorizationFailedError",
     "TransactionalIdNotFoundError",
@@ -209,10 +213,22 @@ class RetriableError(KafkaError):
     retriable: ClassVar[bool] = True
 
 
-class InvalidMetadataError(RetriableError):
+class RefreshRetriableError(RetriableError):
+    """Mixin: find out again who leads or coordinates, then try again; clients do both by themselves (KIP-1050)."""
+
+
+class InvalidMetadataError(RefreshRetriableError):
     """Mixin: refresh metadata, then try again."""
 
     invalid_metadata: ClassVar[bool] = True
+
+
+class ApplicationRecoverableError(KafkaError):
+    """Mixin: this client cannot continue, a new one can: close it, make another, and repeat the work (KIP-1050)."""
+
+
+class InvalidConfigurationError(KafkaError):
+    """Mixin: somebody has to change a setting, a permission or the data first (KIP-1050)."""
 
 
 class BrokerResponseError(KafkaError):
@@ -257,6 +273,10 @@ class KafkaTimeoutError(RetriableError, TimeoutError):
     """A call did not finish within its ``timeout_ms``. The message has the cause; try again, or allow more time."""
 
 
+class TransactionAbortedError(KafkaError):
+    """The record was not sent, since its transaction was aborted first."""
+
+
 class RequestCancelledError(RetriableError):
     """The client cancelled a request before its response arrived, because it closed or no longer needed it."""
 
@@ -279,7 +299,7 @@ class KafkaConnectionError(InvalidMetadataError):
         return (_rebuild, (type(self), self.args, {"stage": self.stage, "address": self.address}))
 
 
-class AuthenticationError(KafkaConnectionError):
+class AuthenticationError(KafkaConnectionError, InvalidConfigurationError):
     """TLS or SASL refused the connection: correct the credentials or certificates; a retry alone does not help."""
 
     retriable = False
@@ -558,7 +578,7 @@ class CoordinatorLoadInProgressError(BrokerResponseError, RetriableError):
     retriable = True
 
 
-class CoordinatorNotAvailableError(BrokerResponseError, RetriableError):
+class CoordinatorNotAvailableError(BrokerResponseError, RefreshRetriableError):
     """The coordinator is not available, for instance because it is moving to another broker; try again."""
 
     errno = 15
@@ -566,7 +586,7 @@ class CoordinatorNotAvailableError(BrokerResponseError, RetriableError):
     retriable = True
 
 
-class NotCoordinatorError(BrokerResponseError, RetriableError):
+class NotCoordinatorError(BrokerResponseError, RefreshRetriableError):
     """The broker does not coordinate this group or transactional id; look up the coordinator and try again."""
 
     errno = 16
@@ -574,14 +594,14 @@ class NotCoordinatorError(BrokerResponseError, RetriableError):
     retriable = True
 
 
-class InvalidTopicError(BrokerResponseError):
+class InvalidTopicError(BrokerResponseError, InvalidConfigurationError):
     """The topic name is illegal or reserved: use 1 to 249 ASCII letters, digits, '.', '_' and '-'."""
 
     errno = 17
     code_name = "INVALID_TOPIC_EXCEPTION"
 
 
-class RecordListTooLargeError(BrokerResponseError):
+class RecordListTooLargeError(BrokerResponseError, InvalidConfigurationError):
     """The record batch is larger than the topic's segment.bytes; send smaller batches, or raise that limit."""
 
     errno = 18
@@ -606,14 +626,14 @@ class NotEnoughReplicasAfterAppendError(BrokerResponseError, RetriableError):
     retriable = True
 
 
-class InvalidRequiredAcksError(BrokerResponseError):
+class InvalidRequiredAcksError(BrokerResponseError, InvalidConfigurationError):
     """The request has an illegal value for acks; use 0, 1 or all."""
 
     errno = 21
     code_name = "INVALID_REQUIRED_ACKS"
 
 
-class IllegalGenerationError(BrokerResponseError):
+class IllegalGenerationError(BrokerResponseError, ApplicationRecoverableError):
     """The generation in the request is not the group's current one: the group has rebalanced; join it again."""
 
     errno = 22
@@ -635,7 +655,7 @@ class InvalidGroupIdError(BrokerResponseError):
     code_name = "INVALID_GROUP_ID"
 
 
-class UnknownMemberIdError(BrokerResponseError):
+class UnknownMemberIdError(BrokerResponseError, ApplicationRecoverableError):
     """The coordinator does not know this member: it was removed, has left or never joined; join the group again."""
 
     errno = 25
@@ -664,21 +684,21 @@ class InvalidCommitOffsetSizeError(BrokerResponseError):
     code_name = "INVALID_COMMIT_OFFSET_SIZE"
 
 
-class TopicAuthorizationFailedError(BrokerResponseError):
+class TopicAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
     """The principal is not authorized for this operation on the topic; grant it an ACL that allows the operation."""
 
     errno = 29
     code_name = "TOPIC_AUTHORIZATION_FAILED"
 
 
-class GroupAuthorizationFailedError(BrokerResponseError):
+class GroupAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
     """The principal is not authorized to use this group; grant it an ACL that allows the operation."""
 
     errno = 30
     code_name = "GROUP_AUTHORIZATION_FAILED"
 
 
-class ClusterAuthorizationFailedError(BrokerResponseError):
+class ClusterAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
     """The principal is not authorized for this operation on the cluster; grant it an ACL that allows the operation."""
 
     errno = 31
@@ -693,21 +713,21 @@ class InvalidTimestampError(BrokerResponseError):
     code_name = "INVALID_TIMESTAMP"
 
 
-class UnsupportedSaslMechanismError(BrokerResponseError):
+class UnsupportedSaslMechanismError(BrokerResponseError, InvalidConfigurationError):
     """The broker does not offer this SASL mechanism; set sasl_mechanism to one that it has enabled."""
 
     errno = 33
     code_name = "UNSUPPORTED_SASL_MECHANISM"
 
 
-class IllegalSaslStateError(BrokerResponseError):
+class IllegalSaslStateError(BrokerResponseError, InvalidConfigurationError):
     """The request is not allowed in the current state of the SASL exchange."""
 
     errno = 34
     code_name = "ILLEGAL_SASL_STATE"
 
 
-class UnsupportedVersionError(BrokerResponseError):
+class UnsupportedVersionError(BrokerResponseError, InvalidConfigurationError):
     """The broker does not support this API, or not this version of it; upgrade the broker, or avoid the feature."""
 
     errno = 35
@@ -728,7 +748,7 @@ class InvalidPartitionsError(BrokerResponseError):
     code_name = "INVALID_PARTITIONS"
 
 
-class InvalidReplicationFactorError(BrokerResponseError):
+class InvalidReplicationFactorError(BrokerResponseError, InvalidConfigurationError):
     """The replication factor is below 1 or above the number of available brokers; choose one in between."""
 
     errno = 38
@@ -742,7 +762,7 @@ class InvalidReplicaAssignmentError(BrokerResponseError):
     code_name = "INVALID_REPLICA_ASSIGNMENT"
 
 
-class InvalidConfigError(BrokerResponseError):
+class InvalidConfigError(BrokerResponseError, InvalidConfigurationError):
     """The configuration is invalid; check the names and values of its settings."""
 
     errno = 40
@@ -764,7 +784,7 @@ class InvalidRequestError(BrokerResponseError):
     code_name = "INVALID_REQUEST"
 
 
-class UnsupportedForMessageFormatError(BrokerResponseError):
+class UnsupportedForMessageFormatError(BrokerResponseError, InvalidConfigurationError):
     """The message format on the broker does not support the request; upgrade the broker."""
 
     errno = 43
@@ -792,7 +812,7 @@ class DuplicateSequenceNumberError(BrokerResponseError):
     code_name = "DUPLICATE_SEQUENCE_NUMBER"
 
 
-class InvalidProducerEpochError(BrokerResponseError):
+class InvalidProducerEpochError(BrokerResponseError, ApplicationRecoverableError):
     """The producer's epoch is older than the one the broker knows; abort the transaction, or create a new producer."""
 
     errno = 47
@@ -806,7 +826,7 @@ class InvalidTxnStateError(BrokerResponseError):
     code_name = "INVALID_TXN_STATE"
 
 
-class InvalidProducerIdMappingError(BrokerResponseError):
+class InvalidProducerIdMappingError(BrokerResponseError, ApplicationRecoverableError):
     """The producer id is not the one assigned to this transactional id; create a new producer."""
 
     errno = 49
@@ -835,7 +855,7 @@ class TransactionCoordinatorFencedError(BrokerResponseError):
     code_name = "TRANSACTION_COORDINATOR_FENCED"
 
 
-class TransactionalIdAuthorizationFailedError(BrokerResponseError):
+class TransactionalIdAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
     """The principal is not authorized to use this transactional id; grant it an ACL that allows the operation."""
 
     errno = 53
@@ -872,7 +892,7 @@ class LogDirNotFoundError(BrokerResponseError):
     code_name = "LOG_DIR_NOT_FOUND"
 
 
-class SaslAuthenticationFailedError(BrokerResponseError):
+class SaslAuthenticationFailedError(BrokerResponseError, InvalidConfigurationError):
     """The broker rejected the SASL credentials; check the user name, password or token."""
 
     errno = 58
@@ -921,7 +941,7 @@ class DelegationTokenRequestNotAllowedError(BrokerResponseError):
     code_name = "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
 
 
-class DelegationTokenAuthorizationFailedError(BrokerResponseError):
+class DelegationTokenAuthorizationFailedError(BrokerResponseError, InvalidConfigurationError):
     """The principal is not authorized for this operation on the delegation token."""
 
     errno = 65
@@ -1050,7 +1070,7 @@ class GroupMaxSizeReachedError(BrokerResponseError):
     code_name = "GROUP_MAX_SIZE_REACHED"
 
 
-class FencedInstanceIdError(BrokerResponseError):
+class FencedInstanceIdError(BrokerResponseError, ApplicationRecoverableError):
     """Another consumer has joined with the same group_instance_id ; close this one, or give it its own id (KIP-345)."""
 
     errno = 82
@@ -1089,7 +1109,7 @@ class GroupSubscribedToTopicError(BrokerResponseError):
     code_name = "GROUP_SUBSCRIBED_TO_TOPIC"
 
 
-class InvalidRecordError(BrokerResponseError):
+class InvalidRecordError(BrokerResponseError, InvalidConfigurationError):
     """The broker rejected a record that failed validation, such as one without a key in a compacted topic; correct the
     record."""
 
@@ -1113,7 +1133,7 @@ class ThrottlingQuotaExceededError(BrokerResponseError, RetriableError):
     retriable = True
 
 
-class ProducerFencedError(BrokerResponseError):
+class ProducerFencedError(BrokerResponseError, ApplicationRecoverableError):
     """A newer producer with the same transactional id has fenced this one; close this producer."""
 
     errno = 90

@@ -422,6 +422,18 @@ class NetworkClient:
         channel = node.link if node is not None else None
         return channel.connection.versions if channel is not None and channel.connection is not None else None
 
+    def finalized_feature(self, name: str) -> tuple[int, int]:
+        """Return the epoch of the cluster's finalized features, and the version of one of them, 0 if it has none.
+
+        That is what the connected broker says that knows the newest; the epoch is -1 while none is connected.
+        """
+        newest, level = -1, 0
+        for node in self._pool.peers.values():
+            connection = node.link.connection if node.link is not None else None
+            if connection is not None and connection.features_epoch > newest:
+                newest, level = connection.features_epoch, connection.features.get(name, 0)
+        return newest, level
+
     def close(self) -> None:
         """Close all connections at once; all requests fail with RequestCancelledError. A second call does nothing."""
         if self._closed:

@@ -137,7 +137,9 @@ class Connection:
         self.state = State.CONNECTING
         self.in_flight: deque[InFlight] = deque()
         self.versions: BrokerVersions | None = None
-        self.features: dict[str, tuple[int, int]] = {}
+        #: Finalized features, and the epoch that grows with each change of them; -1 without (KIP-584).
+        self.features: dict[str, int] = {}
+        self.features_epoch = -1
         self.reauthenticate_at = float("inf")
         self.peer_closed = False
         self._client_id = client_id
@@ -431,7 +433,8 @@ class Connection:
             )
         message: Any = self._decode(request, frame)
         self.versions = BrokerVersions.of((k.api_key, k.min_version, k.max_version) for k in message.api_keys)
-        self.features = {f.name: (f.min_version_level, f.max_version_level) for f in message.finalized_features}
+        self.features = {feature.name: feature.max_version_level for feature in message.finalized_features}
+        self.features_epoch = message.finalized_features_epoch
         if self._sasl is None:
             self._become_ready()
         else:

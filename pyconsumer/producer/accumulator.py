@@ -221,11 +221,14 @@ class RecordAccumulator:
         earliest += [batch.created_at for batch in self._in_flight if not batch.expired]
         return min(earliest) + self._delivery_timeout if earliest else None
 
-    def take(self, tp: TopicPartition, producer: tuple[int, int] | None) -> ProducerBatch:
+    def take(
+        self, tp: TopicPartition, producer: tuple[int, int] | None, *, transactional: bool = False
+    ) -> ProducerBatch:
         """Close the first batch of a partition and count it as in flight; the partition is muted.
 
         Args:
             producer: ``(id, epoch)`` for idempotence, None without.
+            transactional: the batch is part of a transaction.
         """
         queue = self._queues[tp]
         batch = queue.batches.popleft()
@@ -244,7 +247,10 @@ class RecordAccumulator:
             batch.data = None
         if batch.data is None:
             batch.data = batch.builder.build(
-                producer_id=batch.producer[0], producer_epoch=batch.producer[1], base_sequence=batch.base_sequence
+                producer_id=batch.producer[0],
+                producer_epoch=batch.producer[1],
+                base_sequence=batch.base_sequence,
+                is_transactional=transactional,
             )
             if self._codec != "none":
                 ratio = batch.builder.compression_ratio
@@ -324,14 +330,21 @@ class RecordAccumulator:
                 found.append(batch)
         return found
 
-    def drop_waiting(self) -> list[ProducerBatch]:
-        """Take out everything that is not in flight."""
+    def drop_waiting(self, *, sent_ones: bool = True) -> list[ProducerBatch]:
+        """Take out everything that is not in flight.
+
+        Args:
+            sent_ones: also batches that were sent before and are to be sent again.
+        """
         found: list[ProducerBatch] = []
-        for tp in self._busy:
+        for tp in list(self._busy):
             batches = self._queues[tp].batches
-            found += batches
+            kept = [] if sent_ones else [batch for batch in batches if batch.attempts]
+            found += [batch for batch in batches if sent_ones or not batch.attempts]
             batches.clear()
-        self._busy.clear()
+            batches.extend(kept)
+            if not batches:
+                self._busy.discard(tp)
         for batch in found:
             self.memory_used -= batch.memory
             batch.memory = 0

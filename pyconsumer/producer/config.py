@@ -17,6 +17,7 @@ from pyconsumer.config import (
     ListOf,
     Setting,
     Settings,
+    Text,
 )
 from pyconsumer.errors import ConfigurationError
 
@@ -53,6 +54,8 @@ class ProducerConfig(ClientConfig):
     partitioner: Any
     partitioner_ignore_keys: bool
     retries: int
+    transaction_timeout_ms: int
+    transactional_id: str | None
     value_serializer: Any
 
     @classmethod
@@ -78,6 +81,14 @@ class ProducerConfig(ClientConfig):
             )
             if wrong
         ]
+        if values["transactional_id"] is not None:
+            if not values["enable_idempotence"]:
+                raise ConfigurationError("transactional_id needs enable_idempotence, which is switched off")
+            if conflicts:
+                raise ConfigurationError(
+                    "transactional_id needs acks='all', retries above 0 and at most 5 requests in flight; got "
+                    f"{', '.join(conflicts)}"
+                )
         if conflicts and values["enable_idempotence"]:
             if "enable_idempotence" in given:
                 raise ConfigurationError(
@@ -117,6 +128,20 @@ PRODUCER_SETTINGS: Final = Settings(
             Flag(),
             "Let the broker drop duplicates that retries cause (KIP-98). Off by default if the given `acks`, "
             "`retries` or `max_in_flight_requests_per_connection` do not allow it.",
+        ),
+        Setting(
+            "transactional_id",
+            None,
+            Text(nullable=True),
+            "The name of this producer across restarts, which makes transactions possible (KIP-98). A producer that "
+            "starts with it fences the one before. Each producer that runs at the same time needs its own.",
+        ),
+        Setting(
+            "transaction_timeout_ms",
+            60_000,
+            Duration(1),
+            "Longest time for which a transaction may be open; then the broker aborts it. At most the broker's "
+            "`transaction.max.timeout.ms`.",
         ),
         Setting(
             "compression_type",
@@ -188,8 +213,6 @@ PRODUCER_SETTINGS: Final = Settings(
     ProducerConfig,
     hints={
         **CLIENT_HINTS,
-        "transactional_id": "transactions are not built yet; idempotence is on by default",
-        "transaction_timeout_ms": "transactions are not built yet",
         "max_in_flight": "it is max_in_flight_requests_per_connection",
     },
 )

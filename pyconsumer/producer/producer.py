@@ -1,11 +1,13 @@
 """``KafkaProducer``: the facade that applications call.
 
 ``send`` serializes, chooses a partition and appends to a batch in the calling thread; one background thread sends
-(:mod:`pyconsumer.producer.sender`). A producer may be used by several threads at a time.
+(:mod:`pyconsumer.producer.sender`). A producer may be used by several threads at a time; its transactions concern all
+of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import operator
 import os
@@ -13,7 +15,7 @@ import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -27,6 +29,7 @@ from pyconsumer.errors import (
     RecordTooLargeError,
     SerializationError,
 )
+from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
@@ -35,8 +38,15 @@ from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.future import FutureRecordMetadata
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.sender import Sender
+from pyconsumer.producer.transaction_manager import TransactionManager, TransactionResult
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
-from pyconsumer.structs import PartitionMetadata, RecordMetadata, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    PartitionMetadata,
+    RecordMetadata,
+    TopicPartition,
+)
 
 __all__ = ["KafkaProducer"]
 
@@ -45,6 +55,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_ABORT_MS = 5_000  # longest time for an abort after an exception
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -80,7 +91,8 @@ class KafkaProducer:
         self.config: ProducerConfig = PRODUCER_SETTINGS.build({**(configs or {}), **kwargs})
         config = self.config
         if not config.client_id:
-            config = self.config = config.replace(client_id=f"pyconsumer-producer-{os.getpid()}-{id(self) & 0xFFFF:x}")
+            name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"
+            config = self.config = config.replace(client_id=f"pyconsumer-producer-{name}")
         self._clock = _clock or SystemClock()
         self._mutex = threading.Lock()
         self._lock = threading.Condition(self._mutex)  # the same lock; the bare one is quicker to take
@@ -101,6 +113,10 @@ class KafkaProducer:
         self._refused: KafkaError | None = None
         self._pid = os.getpid()
         self._records = 0
+        self._transactions: TransactionManager | None = None
+        if config.transactional_id is not None:
+            pauses = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
+            self._transactions = TransactionManager(config.transactional_id, pauses.delay)
         self._sender = Sender(
             config,
             self._client,
@@ -108,6 +124,7 @@ class KafkaProducer:
             self._accumulator,
             self._lock,
             self._clock,
+            transactions=self._transactions,
             on_metadata=_weakly(self._on_metadata, lambda: None),
         )
         self._thread = threading.Thread(
@@ -149,13 +166,21 @@ class KafkaProducer:
             KafkaTimeoutError: no metadata within ``max_block_ms``.
             BufferExhaustedError: the buffer stayed full for ``max_block_ms``.
             RecordTooLargeError: the record is larger than ``max_request_size`` or ``buffer_memory``.
-            IllegalStateError: the producer is closed, or was made by another process.
+            IllegalStateError: the producer is closed, or was made by another process; or it has a transactional id,
+                and no transaction is open.
+            TransactionAbortableError: something in this transaction has failed: abort it, then repeat it.
+            ApplicationRecoverableError: another producer with this transactional id has taken over, or the like: close
+                this one.
 
         In a callback of a record, ``send`` never waits: where it would have to, it raises at once.
         """
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
+        transactions = self._transactions
+        if transactions is not None:
+            with self._mutex:
+                transactions.check_send()
         if timestamp_ms is None:
             timestamp_ms = self._clock.wall_ms()
         else:
@@ -197,6 +222,8 @@ class KafkaProducer:
                     self._wait_for_room(size, deadline)
                 if partition is None:
                     partition = self._choose(topic, key_bytes, known, size)
+                if transactions is not None:
+                    transactions.add_partition(TopicPartition(topic, partition))
                 now = self._last_use[topic] = self._clock.now()
                 appended = self._accumulator.append(
                     TopicPartition(topic, partition),
@@ -253,6 +280,142 @@ class KafkaProducer:
             with self._lock:
                 self._accumulator.flushing -= 1
 
+    # ------------------------------------------------------------ transactions
+
+    def init_transactions(self, timeout_ms: int | None = None) -> None:
+        """Get ready for transactions: once, before the first one (KIP-98).
+
+        An earlier producer with the same transactional id is fenced, and what it left open is finished.
+
+        Args:
+            timeout_ms: longest wait; ``max_block_ms`` by default.
+
+        Raises:
+            KafkaTimeoutError: not done in time; it is still tried, and may be called again.
+            IllegalStateError: there is no ``transactional_id``, or it was called before.
+            TransactionalIdAuthorizationFailedError: not allowed. InvalidTransactionTimeoutError:
+                ``transaction_timeout_ms`` is more than the broker allows.
+        """
+        self._await(lambda transactions: transactions.initialize(), timeout_ms)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from now on becomes visible at once, by the commit, or never.
+
+        Raises:
+            IllegalStateError: a transaction is open already, or :meth:`init_transactions` was not called.
+            ApplicationRecoverableError: this producer was fenced; close it.
+        """
+        self._check_open()
+        transactions = self._require_transactions()
+        with self._lock:
+            transactions.begin()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: ConsumerGroupMetadata | str,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit the positions of a consumer as part of the transaction (KIP-447).
+
+        Args:
+            offsets: the next offset to read of each partition.
+            group_metadata: of the consumer, from its ``group_metadata()``; so a consumer that has lost its partitions
+                is refused. The name of the group alone gives up that protection.
+            timeout_ms: longest wait; ``max_block_ms`` by default.
+
+        Raises:
+            TransactionAbortableError: abort the transaction, then repeat it. Its cause is a
+                :class:`CommitFailedError` if the consumer is not a member of the group any more.
+            KafkaTimeoutError: not done in time; call it again, or abort.
+            IllegalStateError: no transaction is open.
+        """
+        group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
+        if not group.group_id:
+            raise ValueError("group_metadata names no group: the consumer needs a group_id")
+        checked = {tp: _checked_offset(tp, offset) for tp, offset in offsets.items()}
+        if not checked:
+            transactions = self._require_transactions()
+            with self._lock:
+                transactions.check_send()
+            return
+        self._await(lambda transactions: transactions.add_offsets(checked, group), timeout_ms)
+
+    def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Send what is left and commit: all records and offsets of the transaction become visible together.
+
+        Args:
+            timeout_ms: longest wait; ``max_block_ms`` by default.
+
+        Raises:
+            TransactionAbortableError: something could not be delivered: abort, then repeat the transaction.
+            ApplicationRecoverableError: this producer was fenced, and its transaction aborted; close it.
+            KafkaTimeoutError: not done in time, and still being done: only ``commit_transaction`` may be called next.
+            IllegalStateError: no transaction is open.
+        """
+        self._await(lambda transactions: transactions.commit(), timeout_ms)
+
+    def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Give up the transaction: what was sent in it becomes visible to nobody who reads what is committed.
+
+        Records that wait are not sent, and fail with ``TransactionAbortedError``.
+
+        Args:
+            timeout_ms: longest wait; ``max_block_ms`` by default.
+
+        Raises:
+            ApplicationRecoverableError: this producer was fenced; the broker has aborted for it. Close it.
+            KafkaTimeoutError: not done in time, and still being done: only ``abort_transaction`` may be called next.
+            IllegalStateError: no transaction is open.
+        """
+        self._await(lambda transactions: transactions.abort(), timeout_ms)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Run a block as a transaction: commit at its end, abort if it raises, or if the commit cannot be done.
+
+        Raises:
+            TransactionAbortableError: the transaction failed and was aborted; the block may be repeated.
+            ApplicationRecoverableError: this producer was fenced; close it, make another one and repeat the block.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            transactions = self._require_transactions()
+            with self._lock:
+                abort = transactions.may_abort
+            if abort and not self._closed:
+                try:
+                    self.abort_transaction()
+                except KafkaError as error:
+                    log.warning("the transaction of %r could not be aborted: %s", transactions.transactional_id, error)
+            raise
+
+    def _require_transactions(self) -> TransactionManager:
+        if self._transactions is None:
+            raise IllegalStateError("this producer has no transactions: give it a transactional_id")
+        return self._transactions
+
+    def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
+        """Begin something that the sender's thread does, and wait for its outcome."""
+        self._check_open()
+        transactions = self._require_transactions()
+        if threading.current_thread() is self._thread:
+            raise IllegalStateError("a callback of a record cannot wait for its own thread; do this in another one")
+        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
+        with self._lock:
+            result = begin(transactions)
+        self._client.wakeup()
+        if not result.wait(limit / 1000):
+            reason = result.last_failure or f"connections: {self._client.failures()}"
+            raise KafkaTimeoutError(
+                f"{result.call}() was not done within {limit} ms; call it again to wait longer. The last error: {reason}"
+            )
+        if result.error is not None:
+            raise result.error
+
     def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
         self._check_open()
@@ -279,7 +442,7 @@ class KafkaProducer:
         }
 
     def close(self, timeout_ms: int | None = None) -> None:
-        """Send what is left and end the background thread.
+        """Send what is left and end the background thread. An open transaction is aborted.
 
         Args:
             timeout_ms: after this time the rest fails with ``RequestCancelledError``. None waits until everything is
@@ -330,8 +493,9 @@ class KafkaProducer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an exception waiting for deliveries would only hide it.
-        self.close(timeout_ms=None if kind is None else 0)
+        # After an exception waiting for deliveries would only hide it. But a transaction that stays open would hold up
+        # everybody who reads its partitions.
+        self.close(timeout_ms=None if kind is None else 0 if self._transactions is None else _ABORT_MS)
 
     # ------------------------------------------------------------ inside
 
@@ -515,6 +679,15 @@ def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None
         raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
 
     return serialize
+
+
+def _checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
+    if not isinstance(tp, TopicPartition):
+        raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
+    found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+    if type(found.offset) is not int or not 0 <= found.offset < 1 << 63:
+        raise ValueError(f"the offset of {tp} must be a number from 0 on, not {found.offset!r}")
+    return found
 
 
 def _checked_timestamp(timestamp_ms: Any) -> int:

@@ -20,6 +20,9 @@ INVALID_PRODUCER_EPOCH
 anything else                                          the batch fails with that error
 ====================================================  =======================================================
 
+With a transactional id a batch that fails makes the transaction one that can only be aborted, and the requests of the
+transaction go through the same loop (:mod:`.transaction_manager`); the rest here is about producers without one.
+
 A batch that fails leaves a gap in the sequence numbers of its partition. If it was certainly not written the next batch
 takes its number; otherwise the number would be a guess, and the producer takes a new id. (A new id, where Java raises
 the epoch: then batches of other partitions that are being repeated keep theirs, and stay recognisable.)
@@ -34,6 +37,7 @@ from typing import TYPE_CHECKING
 
 from pyconsumer.clock import Clock
 from pyconsumer.errors import (
+    ConcurrentTransactionsError,
     DuplicateSequenceNumberError,
     InvalidProducerEpochError,
     KafkaError,
@@ -53,6 +57,8 @@ from pyconsumer.errors import (
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.producer.accumulator import ProducerBatch, RecordAccumulator
 from pyconsumer.producer.future import mark_sender_thread
+from pyconsumer.producer.transaction_errors import RequestKind
+from pyconsumer.producer.transaction_requests import call_for, take_answer
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
@@ -72,6 +78,7 @@ if TYPE_CHECKING:
     from pyconsumer.network.futures import RequestFuture
     from pyconsumer.network.metadata import Metadata
     from pyconsumer.producer.config import ProducerConfig
+    from pyconsumer.producer.transaction_manager import PendingRequest, TransactionManager
 
 __all__ = ["Sender"]
 
@@ -81,6 +88,10 @@ _NEEDS_NEW_ID = (OutOfOrderSequenceNumberError, UnknownProducerIdError, InvalidP
 # After these answers, and after none, the batch may be in the log all the same.
 _UNCERTAIN = (RequestTimedOutError, NotEnoughReplicasAfterAppendError, UnknownServerError, KafkaStorageError)
 _LONGEST_SLEEP = 60.0
+#: The last version of Produce that does not bring its partitions into a transaction (KIP-890).
+_LAST_VERSION_THAT_ADDS_NOTHING = 11
+#: Longest pause of a batch that came before the end of the transaction before, seconds.
+_TRANSACTION_ENDS_S = 0.02
 
 
 class Sender:
@@ -93,6 +104,7 @@ class Sender:
         accumulator: guarded by ``lock``.
         lock: notified whenever memory is released or a batch has failed.
         clock: the clock of all deadlines.
+        transactions: the state of transactions, guarded by ``lock``; None without a transactional id.
         on_metadata: called in the sender's thread, without the lock, when metadata has arrived or was refused
             (``Metadata.fatal_error``).
 
@@ -110,6 +122,7 @@ class Sender:
         lock: threading.Condition,
         clock: Clock,
         *,
+        transactions: TransactionManager | None = None,
         on_metadata: Callable[[], None],
     ) -> None:
         self._config = config
@@ -118,6 +131,8 @@ class Sender:
         self._accumulator = accumulator
         self._lock = lock
         self._clock = clock
+        self._transactions = transactions
+        self._holds_flush = False  # while a transaction is being ended
         self._on_metadata = on_metadata
         self._seen_metadata: tuple[int, KafkaError | None] = (-1, None)
         self._backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -158,6 +173,8 @@ class Sender:
             with self._lock:
                 left = self._accumulator.drop_all()
                 self._accumulator.closing = True
+                if self._transactions is not None:
+                    self._transactions.close(reason)
                 self._lock.notify_all()
             for batch in left:
                 self._settle(batch, -1, -1, reason)
@@ -195,7 +212,15 @@ class Sender:
 
     def _finished(self) -> bool:
         with self._lock:
-            return self._force_close or (self._accumulator.closing and self._accumulator.is_empty)
+            if self._force_close or not self._accumulator.closing:
+                return self._force_close
+            transactions = self._transactions
+            if transactions is not None and transactions.has_open_transaction:
+                if not transactions.is_completing:
+                    log.info("%s: the open transaction is aborted, since the producer is closed", self.label)
+                    transactions.abandon()
+                return False
+            return self._accumulator.is_empty
 
     def _guarded_turn(self) -> None:
         """Make one turn; an exception costs a pause and not the thread, as every record of the producer needs it.
@@ -227,6 +252,8 @@ class Sender:
         for batch in expired:
             self._expire(batch)
         until = self._send_ready(now)
+        if self._transactions is not None:
+            until = min(until, self._transact(self._transactions, now))
         with self._lock:
             deadline = self._accumulator.next_deadline()
         if deadline is not None:
@@ -246,7 +273,11 @@ class Sender:
         until = now + _LONGEST_SLEEP
         with self._lock:
             busy = tuple(self._accumulator.busy_partitions())
-        if busy and self._config.enable_idempotence and not self._have_producer(now):
+        transactions = self._transactions
+        if transactions is not None:
+            with self._lock:
+                busy = tuple(tp for tp in busy if transactions.may_send(tp))
+        elif busy and self._config.enable_idempotence and not self._have_producer(now):
             self._explain(busy, self._producer_error)
             return max(now, min(until, self._producer_retry_at)) if self._producer_retry_at > now else until
         limit = self._config.max_in_flight_requests_per_connection
@@ -302,10 +333,16 @@ class Sender:
 
     def _send_to(self, node: int, partitions: list[TopicPartition]) -> None:
         """One Produce request with one batch of each partition, as many as fit."""
+        transactions = self._transactions
+        producer = self._producer if self._config.enable_idempotence else None
+        max_version = None
         batches: list[ProducerBatch] = []
         broken: list[tuple[ProducerBatch, Exception]] = []
         size = 0
         with self._lock:
+            if transactions is not None:
+                producer = transactions.producer
+                max_version = None if transactions.is_v2 else _LAST_VERSION_THAT_ADDS_NOTHING
             for tp in partitions:
                 if batches and size + self._config.batch_size > self._config.max_request_size:
                     break
@@ -314,7 +351,7 @@ class Sender:
                 batch = self._accumulator.first_waiting(tp)
                 assert batch is not None
                 try:
-                    self._accumulator.take(tp, self._producer if self._config.enable_idempotence else None)
+                    self._accumulator.take(tp, producer, transactional=transactions is not None)
                 except Exception as error:  # a fault of our own must not cost the partition, or the other batches
                     broken.append((batch, error))
                     continue
@@ -340,7 +377,10 @@ class Sender:
                         topic.name = tp.topic
                 topic.partition_data.append(PartitionProduceData(tp.partition, batch.data))
             return ProduceRequest(
-                acks=self._config.acks, timeout_ms=self._config.request_timeout_ms, topic_data=list(topics.values())
+                transactional_id=None if transactions is None else transactions.transactional_id,
+                acks=self._config.acks,
+                timeout_ms=self._config.request_timeout_ms,
+                topic_data=list(topics.values()),
             )
 
         known = all(self._metadata.topic_id(batch.topic_partition.topic) != ZERO_UUID for batch in batches)
@@ -350,7 +390,7 @@ class Sender:
             ApiKey.PRODUCE,
             build,
             timeout=self._config.request_timeout_ms / 1000,
-            max_version=None if known else FIRST_VERSION_WITH_TOPIC_IDS - 1,
+            max_version=max_version if known else min(max_version or 99, FIRST_VERSION_WITH_TOPIC_IDS - 1),
             expect_response=self._config.acks != 0,
         )
         self.sent_batches += len(batches)
@@ -436,7 +476,7 @@ class Sender:
             )
             self._split(batch)
             return
-        new_id = batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_ID)
+        new_id = self._transactions is None and batch.base_sequence >= 0 and isinstance(error, _NEEDS_NEW_ID)
         if (
             (error.retriable or new_id)
             and batch.attempts <= self._config.retries
@@ -450,8 +490,11 @@ class Sender:
                 with self._lock:
                     self._accumulator.renumber(batch)
             log.info("%s: attempt %d failed and is repeated: %s", batch.topic_partition, batch.attempts, error)
+            pause = self._backoff.delay(batch.attempts - 1)
+            if isinstance(error, ConcurrentTransactionsError):
+                pause = min(pause, _TRANSACTION_ENDS_S)
             with self._lock:
-                self._accumulator.put_back(batch, now + self._backoff.delay(batch.attempts - 1))
+                self._accumulator.put_back(batch, now + pause)
             return
         self._finish(batch, -1, -1, error)
 
@@ -494,7 +537,10 @@ class Sender:
             self._settle(batch, base_offset, log_append_time_ms, None)
 
     def _finish_result(self, batch: ProducerBatch, error: KafkaError) -> None:
-        if batch.uncertain and batch.base_sequence >= 0 and batch.producer == self._producer:
+        if self._transactions is not None:
+            with self._lock:
+                self._transactions.on_batch_failed(error, uncertain=batch.uncertain)
+        elif batch.uncertain and batch.base_sequence >= 0 and batch.producer == self._producer:
             self._need_new_id = True  # the broker may or may not have it: the next sequence number would be a guess
         if self._settle(batch, -1, -1, error):
             self.failed_records += batch.record_count
@@ -519,6 +565,68 @@ class Sender:
             self._lock.notify_all()
         for batch in dropped:
             self._finish_result(batch, error)
+
+    # ------------------------------------------------------------ transactions
+
+    def _transact(self, transactions: TransactionManager, now: float) -> float:
+        """Drop what an error or an abort has ended, and send the next request; return when to look again."""
+        accumulator = self._accumulator
+        features = self._client.finalized_feature("transaction.version")
+        with self._lock:
+            transactions.on_features(*features)
+            reason = transactions.drop_reason
+            dropped = [] if reason is None else accumulator.drop_waiting(sent_ones=reason[1])
+            if transactions.is_completing is not self._holds_flush:
+                self._holds_flush = transactions.is_completing
+                accumulator.flushing += 1 if self._holds_flush else -1
+                now_or_later = now  # batches that lingered are ready now
+            else:
+                now_or_later = now + _LONGEST_SLEEP
+            self._lock.notify_all()
+        for batch in dropped:
+            assert reason is not None
+            self._settle(batch, -1, -1, reason[0])
+        with self._lock:
+            request = transactions.next_request(now, has_incomplete=not accumulator.is_empty)
+            wake_at = transactions.wake_at()
+        if request is not None:
+            self._send_transactional(transactions, request)
+        return min(now_or_later, now + _LONGEST_SLEEP if wake_at is None else max(now, wake_at))
+
+    def _send_transactional(self, transactions: TransactionManager, request: PendingRequest) -> None:
+        call = call_for(transactions, request, self._config.transaction_timeout_ms)
+        timeout = self._config.request_timeout_ms / 1000
+        node = transactions.coordinator(request)
+        least, most = call.min_version, call.max_version
+        if request.kind is RequestKind.FIND_COORDINATOR or node is None:
+            future = self._client.send_any(call.api, call.build, timeout=timeout, min_version=least, max_version=most)
+        else:
+            future = self._client.send(node, call.api, call.build, timeout=timeout, min_version=least, max_version=most)
+        future.add_callback(lambda done: self._on_transactional(transactions, request, done))
+
+    def _on_transactional(
+        self, transactions: TransactionManager, request: PendingRequest, future: RequestFuture[ClientResponse]
+    ) -> None:
+        now = self._clock.now()
+        error = future.exception
+        features = self._client.finalized_feature("transaction.version")
+        with self._lock:
+            transactions.on_features(*features)
+            if error is None:
+                answer = future.value
+                try:
+                    take_answer(transactions, request, answer.message, answer.api_version, now)
+                except Exception as cause:
+                    log.exception("the answer of node %d to %s cannot be handled", answer.node_id, request.kind.value)
+                    failure = ProtocolError(f"the answer to {request.kind.value} cannot be handled: {cause!r}")
+                    failure.__cause__ = cause
+                    transactions.on_refused(request, failure)
+            elif error.retriable:
+                log.info("%s: %s is repeated: %s", self.label, request.kind.value, error)
+                self._last_failure = error
+                transactions.on_lost(request, error, now)
+            else:
+                transactions.on_refused(request, error)
 
     # ------------------------------------------------------------ producer id
 

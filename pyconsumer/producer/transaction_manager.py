@@ -1,0 +1,737 @@
+"""The transactions of one producer (KIP-98, KIP-360, KIP-890): a core without I/O, thread or clock.
+
+State: where the producer stands (:data:`PREDECESSORS`), its id and epoch, the partitions of the open transaction, and
+requests that wait. The caller holds the producer's lock round every call. Applications call what begins and ends
+transactions, the sender's thread takes requests and brings answers. Rules:
+
+1. One request is under way at a time. Those that wait leave in this order: look-ups of coordinators, InitProducerId,
+   what is added to the transaction, EndTxn, and last the InitProducerId that raises the epoch after an abort.
+2. EndTxn waits until every batch has been acknowledged or has failed.
+3. Up to version 1 a partition is added by AddPartitionsToTxn before its first batch leaves, and a group's offsets by
+   AddOffsetsToTxn. Under version 2 the brokers do that themselves, and each EndTxn gives the producer a new epoch.
+4. The version is the cluster's finalized feature ``transaction.version``. It is read when the producer is initialized
+   and when a transaction ends, never in between. A move to version 2 raises the epoch once.
+5. An error either lets a request be repeated, or makes the state ABORTABLE_ERROR, which only an abort leaves, or
+   FATAL_ERROR, which nothing leaves (:mod:`.transaction_errors`). While aborting, an abortable error changes nothing.
+6. If nothing was added to a transaction, its end needs no request.
+7. A call that ended by its timeout is still being carried out; until that is done only the same call is accepted.
+8. After a batch whose fate is not known, the epoch is raised before the next transaction, so that sequence numbers
+   begin again. A broker that cannot do that (before 2.5) leaves no way but a new producer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from pyconsumer.errors import (
+    ApplicationRecoverableError,
+    BrokerResponseError,
+    CommitFailedError,
+    Errors,
+    IllegalStateError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
+    ProducerFencedError,
+    ProtocolError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+    for_code,
+)
+from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
+from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["PREDECESSORS", "PendingRequest", "TransactionManager", "TransactionResult", "TransactionState"]
+
+log = logging.getLogger(__name__)
+
+_NO_PRODUCER: Final = (-1, -1)
+_TV2: Final = 2
+#: Pause where the transaction before is about to end, seconds.
+_SOON_S: Final = 0.02
+
+
+class TransactionState(Enum):
+    """Where a transactional producer stands; the names are Java's."""
+
+    UNINITIALIZED = "UNINITIALIZED"
+    INITIALIZING = "INITIALIZING"
+    READY = "READY"
+    IN_TRANSACTION = "IN_TRANSACTION"
+    COMMITTING_TRANSACTION = "COMMITTING_TRANSACTION"
+    ABORTING_TRANSACTION = "ABORTING_TRANSACTION"
+    ABORTABLE_ERROR = "ABORTABLE_ERROR"
+    FATAL_ERROR = "FATAL_ERROR"
+
+
+_S = TransactionState
+
+#: The states from which a state may be reached.
+PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
+    _S.UNINITIALIZED: frozenset({_S.READY, _S.ABORTABLE_ERROR}),
+    _S.INITIALIZING: frozenset({_S.UNINITIALIZED, _S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION}),
+    _S.READY: frozenset({_S.INITIALIZING, _S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION}),
+    _S.IN_TRANSACTION: frozenset({_S.READY}),
+    _S.COMMITTING_TRANSACTION: frozenset({_S.IN_TRANSACTION}),
+    _S.ABORTING_TRANSACTION: frozenset({_S.IN_TRANSACTION, _S.ABORTABLE_ERROR}),
+    _S.ABORTABLE_ERROR: frozenset({_S.INITIALIZING, _S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION, _S.ABORTABLE_ERROR}),
+    _S.FATAL_ERROR: frozenset(_S),
+}
+_IN_WORDS: Final = {
+    _S.UNINITIALIZED: "init_transactions() was not called",
+    _S.INITIALIZING: "init_transactions() has not finished",
+    _S.READY: "no transaction is open; call begin_transaction() first",
+    _S.IN_TRANSACTION: "a transaction is open; commit or abort it first",
+    _S.COMMITTING_TRANSACTION: "a transaction is being committed",
+    _S.ABORTING_TRANSACTION: "a transaction is being aborted",
+}
+
+
+class TransactionResult:
+    """The outcome of a call, which comes later.
+
+    Attributes:
+        error: the reason why it failed.
+        last_failure: the last thing that went wrong, for those who do not wait any longer.
+        taken: somebody has waited for the outcome and seen it.
+    """
+
+    __slots__ = ("_done", "call", "error", "last_failure", "taken")
+
+    def __init__(self, call: str) -> None:
+        self.call = call
+        self.error: KafkaError | None = None
+        self.last_failure: KafkaError | None = None
+        self.taken = False
+        self._done = threading.Event()
+
+    @property
+    def done(self) -> bool:
+        """Whether the outcome is there."""
+        return self._done.is_set()
+
+    def succeed(self) -> None:
+        """Set success, unless there is an outcome."""
+        self._done.set()
+
+    def note(self, error: KafkaError) -> None:
+        """Note why the outcome is not there yet."""
+        self.last_failure = error
+
+    def fail(self, error: KafkaError) -> None:
+        """Set the reason of a failure, unless there is an outcome."""
+        if not self.done:
+            self.error = error
+            self._done.set()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the outcome, so many seconds at most; whether it is there, and thereby taken."""
+        self.taken = self._done.wait(min(timeout, threading.TIMEOUT_MAX))
+        return self.taken
+
+
+class PendingRequest:
+    """A request that waits for its turn, or for its answer.
+
+    Attributes:
+        key: what FindCoordinator looks up: a transactional id or a group.
+        details: what the sender puts into the message, by kind of request.
+        max_version: newest version that may be used.
+        retry_at: not to be sent before, monotonic seconds.
+    """
+
+    __slots__ = ("attempts", "details", "is_bump", "key", "kind", "max_version", "order", "result", "retry_at")
+
+    def __init__(
+        self,
+        kind: RequestKind,
+        result: TransactionResult,
+        details: Any = None,
+        *,
+        key: str = "",
+        is_bump: bool = False,
+        max_version: int | None = None,
+    ) -> None:
+        self.kind = kind
+        self.result = result
+        self.details = details
+        self.key = key
+        self.is_bump = is_bump
+        self.max_version = max_version
+        self.order = 4 if is_bump else _ORDER[kind]
+        self.attempts = 0
+        self.retry_at = 0.0
+
+    @property
+    def of_group(self) -> bool:
+        """Whether it goes to the coordinator of a group."""
+        return self.kind is RequestKind.COMMIT_OFFSETS
+
+    def follow(self, result: TransactionResult) -> None:
+        """Give the outcome to another result."""
+        self.result = result
+
+    def repeat_at(self, moment: float) -> None:
+        """Count an attempt that failed; the next one is not made before this moment."""
+        self.attempts += 1
+        self.retry_at = moment
+
+
+_ORDER: Final = {
+    RequestKind.FIND_COORDINATOR: 0,
+    RequestKind.INIT_PRODUCER_ID: 1,
+    RequestKind.ADD_PARTITIONS: 2,
+    RequestKind.ADD_OFFSETS: 2,
+    RequestKind.COMMIT_OFFSETS: 2,
+    RequestKind.END: 3,
+}
+
+
+class _Offsets(NamedTuple):
+    """What ``send_offsets_to_transaction`` was given; ``left`` shrinks as partitions succeed."""
+
+    group: ConsumerGroupMetadata
+    left: dict[TopicPartition, OffsetAndMetadata]
+
+
+class TransactionManager:
+    """See the module's text.
+
+    Args:
+        transactional_id: the identity that outlives the producer.
+        delay: the pause before an attempt that follows ``n`` failures, seconds.
+
+    Attributes:
+        state: where the producer stands.
+        producer: its id and epoch, -1 and -1 before they are known.
+        is_v2: the flow of transaction version 2 is used.
+        last_error: why it is in an error state.
+    """
+
+    def __init__(self, transactional_id: str, delay: Callable[[int], float]) -> None:
+        self.transactional_id = transactional_id
+        self.state = TransactionState.UNINITIALIZED
+        self.producer = _NO_PRODUCER
+        self.is_v2 = False
+        self.last_error: KafkaError | None = None
+        self.supports_bump = False
+        self._delay = delay
+        self._features = (-1, 0)  # epoch and transaction.version, as last seen
+        self._used_features = -1
+        self._needs_bump = False
+        self._started = False
+        self._new: set[TopicPartition] = set()
+        self._adding: set[TopicPartition] = set()
+        self._partitions: set[TopicPartition] = set()
+        self._waiting: list[PendingRequest] = []
+        self._in_flight: PendingRequest | None = None
+        self._pending: TransactionResult | None = None
+        self._coordinators: dict[bool, tuple[str, BrokerMetadata] | None] = {False: None, True: None}
+
+    def __repr__(self) -> str:
+        return f"<TransactionManager {self.transactional_id!r} {self.state.name} {self.producer}>"
+
+    # --- what applications call
+
+    def initialize(self) -> TransactionResult:
+        """``init_transactions``: ask for a producer id, which also ends what an earlier producer has left open."""
+
+        def begin(result: TransactionResult) -> None:
+            self._raise_error()
+            self._check_state("init_transactions", _S.UNINITIALIZED)
+            self._move(_S.INITIALIZING)
+            self._enqueue(PendingRequest(RequestKind.INIT_PRODUCER_ID, result, _NO_PRODUCER))
+
+        return self._call("init_transactions", begin)
+
+    def begin(self) -> None:
+        """``begin_transaction``: nothing is sent (TXR-04)."""
+        self._check_pending("begin_transaction")
+        self._raise_error()
+        self._check_state("begin_transaction", _S.READY)
+        self._move(_S.IN_TRANSACTION)
+
+    def add_partition(self, tp: TopicPartition) -> None:
+        """Add a partition for a record that is to be sent; legal only in an open transaction."""
+        if self.state is not _S.IN_TRANSACTION:
+            self.check_send()
+        if tp in self._partitions or tp in self._new or tp in self._adding:
+            return
+        if self.is_v2:
+            self._partitions.add(tp)
+            self._started = True
+        else:
+            self._new.add(tp)
+
+    def check_send(self) -> None:
+        """Raise an error unless a record may be sent now."""
+        if self.state is not _S.IN_TRANSACTION:
+            self._check_pending("send")
+            self._raise_error()
+            self._check_state("send", _S.IN_TRANSACTION)
+
+    def add_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: ConsumerGroupMetadata
+    ) -> TransactionResult:
+        """``send_offsets_to_transaction``."""
+
+        def begin(result: TransactionResult) -> None:
+            self._raise_error()
+            self._check_state("send_offsets_to_transaction", _S.IN_TRANSACTION)
+            details = _Offsets(group, dict(offsets))
+            kind = RequestKind.COMMIT_OFFSETS if self.is_v2 else RequestKind.ADD_OFFSETS
+            if self.is_v2:
+                self._started = True
+            self._enqueue(PendingRequest(kind, result, details, key=group.group_id))
+
+        return self._call("send_offsets_to_transaction", begin)
+
+    def commit(self) -> TransactionResult:
+        """``commit_transaction``."""
+
+        def begin(result: TransactionResult) -> None:
+            self._raise_error()
+            self._check_state("commit_transaction", _S.IN_TRANSACTION)
+            self._move(_S.COMMITTING_TRANSACTION)
+            self._end(result, commit=True)
+
+        return self._call("commit_transaction", begin)
+
+    def abort(self) -> TransactionResult:
+        """``abort_transaction``; legal also after an abortable error."""
+
+        def begin(result: TransactionResult) -> None:
+            if self.state is not _S.ABORTABLE_ERROR:
+                self._raise_error()
+                self._check_state("abort_transaction", _S.IN_TRANSACTION)
+            if self.producer == _NO_PRODUCER:  # init_transactions has failed in a way that may be tried again
+                self._move(_S.UNINITIALIZED)
+                result.succeed()
+                return
+            self._move(_S.ABORTING_TRANSACTION)
+            self._new.clear()
+            self._end(result, commit=False)
+
+        return self._call("abort_transaction", begin)
+
+    def _end(self, result: TransactionResult, *, commit: bool) -> None:
+        end = PendingRequest(RequestKind.END, result, commit, max_version=None if self.is_v2 else 4)
+        self._use_features(initial=False)
+        self._enqueue(end)
+        if self._needs_bump:  # the call ends when the epoch has been raised
+            end.follow(TransactionResult("EndTxn"))
+            self._enqueue(PendingRequest(RequestKind.INIT_PRODUCER_ID, result, self.producer, is_bump=True))
+
+    def _call(self, call: str, begin: Callable[[TransactionResult], None]) -> TransactionResult:
+        if self._pending is not None and self._pending.call == call and not self._pending.taken:
+            return self._pending  # rule 7
+        self._check_pending(call)
+        result = TransactionResult(call)
+        begin(result)
+        self._pending = result
+        return result
+
+    def _check_pending(self, call: str) -> None:
+        if self._pending is not None and self._pending.taken:
+            self._pending = None
+        if self._pending is not None:
+            raise IllegalStateError(
+                f"{call}() is not possible: {self._pending.call}() has not finished; call {self._pending.call}() again "
+                "to wait for it"
+            )
+
+    def _check_state(self, call: str, wanted: TransactionState) -> None:
+        if self.state is not wanted:
+            if wanted is _S.UNINITIALIZED:
+                raise IllegalStateError(f"{call}() was called before; it is called once for each producer")
+            raise IllegalStateError(f"{call}() is not possible: {_IN_WORDS[self.state]}")
+
+    def _raise_error(self) -> None:
+        if self.state is _S.ABORTABLE_ERROR:
+            raise TransactionAbortableError(
+                f"the transaction of {self.transactional_id!r} has failed: call abort_transaction(), then repeat it; "
+                f"the reason: {self.last_error}"
+            ) from self.last_error
+        if self.state is _S.FATAL_ERROR:
+            raise self.final_error() from self.last_error
+
+    def final_error(self) -> KafkaError:
+        """The error that everything raises in FATAL_ERROR."""
+        cause = self.last_error
+        reason = cause.args[0] if cause is not None and cause.args else " ".join((type(cause).__doc__ or "").split())
+        text = f"the producer with transactional id {self.transactional_id!r} cannot be used any more: {reason}"
+        if isinstance(cause, ApplicationRecoverableError):
+            text += "; close it, make a new one and repeat the transaction"
+        if isinstance(cause, BrokerResponseError):
+            return type(cause)(text)
+        return KafkaError(text)
+
+    # --- what the sender asks
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether a transaction is being ended."""
+        return self.state in (_S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION)
+
+    @property
+    def may_abort(self) -> bool:
+        """Whether ``abort_transaction`` is possible now."""
+        return self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether there is a transaction that a close has to end."""
+        return self.is_completing or self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
+
+    @property
+    def drop_reason(self) -> tuple[KafkaError, bool] | None:
+        """Why batches that wait are not to be sent: the error, and whether repeated ones are meant too; or None."""
+        if self.state is _S.FATAL_ERROR:
+            return self.final_error(), True
+        if self.state is _S.ABORTABLE_ERROR:
+            assert self.last_error is not None
+            return self.last_error, False
+        if self.state is _S.ABORTING_TRANSACTION:
+            return TransactionAbortedError("the record was not sent: its transaction was aborted first"), False
+        return None
+
+    def may_send(self, tp: TopicPartition) -> bool:
+        """Return whether batches of a partition may leave: it is part of the transaction."""
+        return tp in self._partitions and self.state is not _S.FATAL_ERROR
+
+    def next_request(self, now: float, *, has_incomplete: bool) -> PendingRequest | None:
+        """Return the request that is to be sent now; it then counts as under way.
+
+        Args:
+            now: monotonic seconds.
+            has_incomplete: there are batches that are neither acknowledged nor failed (rule 2).
+        """
+        if self._in_flight is not None:
+            return None
+        if self._new and self.state is not _S.FATAL_ERROR:
+            self._enqueue(PendingRequest(RequestKind.ADD_PARTITIONS, TransactionResult("send"), frozenset(self._new)))
+            self._adding |= self._new
+            self._new.clear()
+        while self._waiting:
+            first = self._waiting[0]
+            if first.kind is RequestKind.END and has_incomplete:
+                return None
+            if self._is_refused(first):
+                self._waiting.pop(0)
+                continue
+            if first.kind is RequestKind.END and not self._started:  # rule 6
+                self._waiting.pop(0)
+                self._reset()
+                first.result.succeed()
+                continue
+            if first.kind is not RequestKind.FIND_COORDINATOR and self.coordinator(first) is None:
+                self._look_up(first)
+                continue
+            if first.retry_at > now:
+                return None
+            self._in_flight = self._waiting.pop(0)
+            return self._in_flight
+        return None
+
+    def wake_at(self) -> float | None:
+        """When the first request that waits may be sent, monotonic seconds; None if none waits for time."""
+        if self._in_flight is not None or not self._waiting:
+            return None
+        return self._waiting[0].retry_at or None
+
+    def coordinator(self, request: PendingRequest) -> BrokerMetadata | None:
+        """Return the node that a request goes to, None if that is not known."""
+        found = self._coordinators[request.of_group]
+        key = request.key if request.of_group else self.transactional_id
+        return found[1] if found is not None and found[0] == key else None
+
+    def _is_refused(self, request: PendingRequest) -> bool:
+        """In an error state a request fails with the reason, save that a coordinator may be looked up for the abort."""
+        if self.state is _S.ABORTABLE_ERROR:
+            if request.kind is RequestKind.FIND_COORDINATOR:
+                return False
+            self._fail_request(request)
+            return True
+        if self.state is _S.FATAL_ERROR:
+            self._fail_request(request)
+            return True
+        return False
+
+    def _fail_request(self, request: PendingRequest) -> None:
+        error = self.last_error
+        if self.state is _S.FATAL_ERROR:
+            error = self.final_error()
+        elif not isinstance(error, TransactionAbortableError):
+            error = TransactionAbortableError(
+                f"{request.result.call}() failed: call abort_transaction(), then repeat the transaction; the reason: "
+                f"{self.last_error}"
+            )
+            error.__cause__ = self.last_error
+        assert error is not None
+        request.result.fail(error)
+
+    # --- answers
+
+    def on_features(self, epoch: int, version: int) -> None:
+        """Note the cluster's finalized ``transaction.version``, and the epoch of its features."""
+        if epoch > self._features[0]:
+            self._features = (epoch, version)
+
+    def on_lost(self, request: PendingRequest, error: KafkaError, now: float) -> None:
+        """The node of a request was lost, or did not answer: look it up, and send the request again."""
+        self._in_flight = None
+        request.result.note(error)
+        self._repeat(request, now, look_up=request.kind is not RequestKind.FIND_COORDINATOR)
+
+    def on_refused(self, request: PendingRequest, error: KafkaError) -> None:
+        """A request cannot be made at all: the broker is too old, or refuses us."""
+        self._in_flight = None
+        self._fatal(error)
+        self._fail_request(request)
+
+    def on_coordinator(self, request: PendingRequest, node: BrokerMetadata) -> None:
+        """FindCoordinator has named a node."""
+        self._in_flight = None
+        self._coordinators[request.details] = (request.key, node)
+        request.result.succeed()
+
+    def on_producer(self, request: PendingRequest, producer: tuple[int, int], *, supports_bump: bool) -> None:
+        """InitProducerId has given an id and an epoch.
+
+        Args:
+            supports_bump: the broker can raise the epoch of a producer that asks for it (KIP-360).
+        """
+        self._in_flight = None
+        self._use_features(initial=True)
+        self.supports_bump = supports_bump
+        self.producer = producer
+        self._needs_bump = False
+        self.last_error = None
+        log.info("transactional id %s: producer id %d, epoch %d", self.transactional_id, *producer)
+        if self.is_completing:
+            self._reset()
+        elif self.state is _S.INITIALIZING:
+            self._move(_S.READY)
+        request.result.succeed()
+
+    def on_partitions_added(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
+        """AddPartitionsToTxn was answered, which adds all of them or none."""
+        failed = {tp: code for tp, code in errors.items() if code != Errors.NONE}
+        causes = {tp: code for tp, code in failed.items() if code != Errors.OPERATION_NOT_ATTEMPTED} or failed
+        if causes:
+            worst = max(causes.values(), key=lambda code: self._severity(request, code))
+            names = ", ".join(sorted(str(tp) for tp, code in causes.items() if code == worst))
+            self.on_error(request, worst, now, for_code(worst, f"cannot add {names} to the transaction"))
+            return
+        if not request.details <= errors.keys():
+            self.on_refused(request, ProtocolError("the answer to AddPartitionsToTxn leaves out partitions"))
+            return
+        self._in_flight = None
+        self._adding -= request.details
+        self._partitions |= request.details
+        self._started = True
+        request.result.succeed()
+
+    def on_offsets_added(self, request: PendingRequest) -> None:
+        """AddOffsetsToTxn has succeeded: now the offsets themselves are sent to the group's coordinator."""
+        self._in_flight = None
+        self._started = True
+        self._enqueue(PendingRequest(RequestKind.COMMIT_OFFSETS, request.result, request.details, key=request.key))
+
+    def on_offsets_committed(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
+        """TxnOffsetCommit was answered; what is to be repeated is sent again, for the partitions that need it."""
+        left = request.details.left
+        worst: int = Errors.NONE
+        for tp in list(left):
+            code = errors.get(tp)
+            if code is None:
+                self.on_refused(request, ProtocolError(f"the answer to TxnOffsetCommit leaves out {tp}"))
+                return
+            if code == Errors.NONE:
+                del left[tp]
+            elif worst == Errors.NONE or self._severity(request, code) > self._severity(request, worst):
+                worst = code
+        if worst == Errors.NONE:
+            self._in_flight = None
+            request.result.succeed()
+        else:
+            self.on_error(request, worst, now)
+
+    def on_ended(self, request: PendingRequest, producer: tuple[int, int]) -> None:
+        """EndTxn has succeeded.
+
+        Args:
+            producer: id and epoch for the next transaction; -1 and -1 up to version 4.
+        """
+        self._in_flight = None
+        if producer[0] >= 0:
+            self.producer = producer
+        self._reset()
+        request.result.succeed()
+
+    def on_error(self, request: PendingRequest, error_code: int, now: float, error: KafkaError | None = None) -> None:
+        """A request was answered with an error code.
+
+        Args:
+            error: with a message that says more than the code alone.
+        """
+        self._in_flight = None
+        reaction = self._reaction(request, error_code)
+        error = error or for_code(error_code)
+        log.log(
+            logging.DEBUG if reaction.name.startswith(("REPEAT", "LOOK")) else logging.INFO,
+            "transactional id %s: %s failed: %s; %s",
+            self.transactional_id,
+            request.kind.value,
+            error,
+            reaction.value,
+        )
+        if reaction in (Reaction.REPEAT, Reaction.REPEAT_SOON, Reaction.LOOK_UP):
+            request.result.note(error)
+            soon = reaction is Reaction.REPEAT_SOON and not self._partitions
+            self._repeat(request, now, look_up=reaction is Reaction.LOOK_UP, pause=_SOON_S if soon else None)
+            return
+        if request.kind is RequestKind.ADD_PARTITIONS:
+            self._adding -= request.details
+        if error_code in (Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED):
+            error = ProducerFencedError(
+                "a newer producer with this id has taken over, or the broker has ended the transaction because it took "
+                "longer than transaction_timeout_ms"
+            )
+        elif request.kind is RequestKind.COMMIT_OFFSETS and error_code in (
+            Errors.UNKNOWN_MEMBER_ID,
+            Errors.ILLEGAL_GENERATION,
+        ):
+            error = CommitFailedError(
+                "the consumer is not a member of the group any more, or of an older generation: its partitions may "
+                f"belong to another member ({error})"
+            )
+        if reaction is Reaction.FAIL:
+            self._fatal(error)
+        else:
+            if reaction is Reaction.RAISE_EPOCH:
+                if not self.is_v2 and not self.supports_bump:
+                    self._fatal(error)
+                self._needs_bump = self._needs_bump or not self.is_v2
+            self._abortable(error)
+        self._fail_request(request)
+
+    def on_batch_failed(self, error: KafkaError, *, uncertain: bool) -> None:
+        """A batch of the transaction has failed.
+
+        Args:
+            uncertain: it may be in the log all the same (rule 8).
+        """
+        if self.state in (_S.FATAL_ERROR, _S.READY, _S.UNINITIALIZED, _S.INITIALIZING):
+            return
+        if ends_producer(error):
+            self._fatal(error)
+            return
+        if uncertain and not self.is_v2 and not self.supports_bump:
+            self._fatal(error)
+            return
+        if isinstance(error, InvalidProducerEpochError):
+            error = InvalidProducerEpochError(
+                "the broker has ended the transaction, because it took longer than transaction_timeout_ms, or a newer "
+                "producer with this id has taken over"
+            )
+        elif error.retriable or isinstance(error, InvalidTxnStateError):
+            cause, error = error, TransactionAbortableError(f"records could not be delivered in time: {error}")
+            error.__cause__ = cause
+        if self.supports_bump and not self.is_v2 and (uncertain or not self.is_completing):
+            self._needs_bump = True
+        self._abortable(error)
+
+    def abandon(self) -> None:
+        """Abort the open transaction, whoever waits for what: the producer is being closed."""
+        self._pending = None
+        self.abort()
+
+    def close(self, error: KafkaError) -> None:
+        """Fail everything that waits: the producer ends."""
+        requests = [*self._waiting, *([self._in_flight] if self._in_flight is not None else [])]
+        self._waiting.clear()
+        for request in requests:
+            request.result.fail(error)
+        if self._pending is not None:
+            self._pending.fail(error)
+        self._fatal(error)
+
+    # --- inside
+
+    def _reaction(self, request: PendingRequest, error_code: int) -> Reaction:
+        return reaction_to(request.kind, error_code, aborting=self.state is _S.ABORTING_TRANSACTION)
+
+    def _severity(self, request: PendingRequest, error_code: int) -> int:
+        return _SEVERITY[self._reaction(request, error_code)]
+
+    def _move(self, state: TransactionState) -> None:
+        if self.state not in PREDECESSORS[state]:
+            raise IllegalStateError(
+                f"transactional id {self.transactional_id!r}: {self.state.name} cannot become {state.name}"
+            )
+        log.debug("transactional id %s: %s -> %s", self.transactional_id, self.state.name, state.name)
+        self.state = state
+
+    def _abortable(self, error: KafkaError) -> None:
+        if self.state in (_S.ABORTING_TRANSACTION, _S.FATAL_ERROR):
+            return
+        if self.state is not _S.ABORTABLE_ERROR:  # the first reason is the one to name
+            self.last_error = error
+        self._move(_S.ABORTABLE_ERROR)
+
+    def _fatal(self, error: KafkaError) -> None:
+        if self.state is not _S.FATAL_ERROR:
+            self.last_error = error
+            self._move(_S.FATAL_ERROR)
+
+    def _reset(self) -> None:
+        """The transaction has ended."""
+        self._move(_S.INITIALIZING if self._needs_bump else _S.READY)
+        self.last_error = None
+        self._started = False
+        self._new.clear()
+        self._adding.clear()
+        self._partitions.clear()
+
+    def _use_features(self, *, initial: bool) -> None:
+        """Take over the version that was seen last (rule 4)."""
+        epoch, version = self._features
+        if epoch <= self._used_features:
+            return
+        before, self.is_v2 = self.is_v2, version >= _TV2
+        self._used_features = epoch
+        if self.is_v2 and not before and not initial:
+            self._needs_bump = True
+
+    def _enqueue(self, request: PendingRequest) -> None:
+        self._waiting.append(request)
+        self._waiting.sort(key=lambda one: one.order)  # stable: equal ones stay in their order
+
+    def _look_up(self, request: PendingRequest) -> None:
+        """Put a look-up of a request's coordinator before it, unless there is one."""
+        key = request.key if request.of_group else self.transactional_id
+        if not any(one.kind is RequestKind.FIND_COORDINATOR and one.key == key for one in self._waiting):
+            result = TransactionResult("FindCoordinator")
+            find = PendingRequest(RequestKind.FIND_COORDINATOR, result, request.of_group, key=key)
+            self._enqueue(find)
+
+    def _repeat(self, request: PendingRequest, now: float, *, look_up: bool, pause: float | None = None) -> None:
+        request.repeat_at(now + (self._delay(request.attempts) if pause is None else pause))
+        if look_up:
+            self._coordinators[request.of_group] = None
+        self._enqueue(request)
+
+
+_SEVERITY: Final = {
+    Reaction.REPEAT: 0,
+    Reaction.REPEAT_SOON: 0,
+    Reaction.LOOK_UP: 1,
+    Reaction.ABORT: 2,
+    Reaction.RAISE_EPOCH: 2,
+    Reaction.FAIL: 3,
+}

@@ -1,0 +1,166 @@
+"""Messages of the requests of a transaction, and what their answers say to the :class:`TransactionManager`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyconsumer.errors import Errors, ProtocolError, for_code
+from pyconsumer.producer.transaction_errors import RequestKind
+from pyconsumer.protocol.api_keys import ApiKey
+from pyconsumer.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pyconsumer.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from pyconsumer.protocol.messages.end_txn import EndTxnRequest
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
+from pyconsumer.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pyconsumer.structs import BrokerMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.producer.transaction_manager import PendingRequest, TransactionManager
+    from pyconsumer.protocol.schema import Message
+
+__all__ = ["Call", "call_for", "take_answer"]
+
+_TRANSACTION = 1
+_MANY = 4  # the version from which FindCoordinator has many keys
+_KNOWS_MEMBERS = 3  # the version of TxnOffsetCommit from which a member is checked (KIP-447)
+_KNOWS_BUMP = 3  # the version of InitProducerId from which a producer can ask for a new epoch (KIP-360)
+
+
+class Call(NamedTuple):
+    """A request as the network client takes it."""
+
+    api: ApiKey
+    build: Callable[[int], Message]
+    min_version: int = 0
+    max_version: int | None = None
+
+
+def call_for(manager: TransactionManager, request: PendingRequest, timeout_ms: int) -> Call:
+    """Return the call that carries a request out.
+
+    Args:
+        timeout_ms: the longest life of transactions.
+    """
+    kind, details = request.kind, request.details
+    transactional_id = manager.transactional_id
+    producer_id, epoch = manager.producer
+    if kind is RequestKind.FIND_COORDINATOR:
+        return Call(
+            ApiKey.FIND_COORDINATOR,
+            lambda version: _find(request.key, of_group=details, version=version),
+            0 if details else 1,
+        )
+    if kind is RequestKind.INIT_PRODUCER_ID:
+        asked = InitProducerIdRequest(transactional_id, timeout_ms, *details)
+        return Call(ApiKey.INIT_PRODUCER_ID, lambda _: asked, _KNOWS_BUMP if request.is_bump else 0)
+    if kind is RequestKind.ADD_PARTITIONS:
+        topics: dict[str, list[int]] = defaultdict(list)
+        for tp in sorted(details):
+            topics[tp.topic].append(tp.partition)
+        added = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name, indexes) for name, indexes in topics.items()],
+        )
+        return Call(ApiKey.ADD_PARTITIONS_TO_TXN, lambda _: added, 0, 3)
+    if kind is RequestKind.ADD_OFFSETS:
+        group = AddOffsetsToTxnRequest(transactional_id, producer_id, epoch, details.group.group_id)
+        return Call(ApiKey.ADD_OFFSETS_TO_TXN, lambda _: group)
+    if kind is RequestKind.COMMIT_OFFSETS:
+        return _commit_offsets(manager, request)
+    end = EndTxnRequest(transactional_id, producer_id, epoch, details)
+    return Call(ApiKey.END_TXN, lambda _: end, 0, request.max_version)
+
+
+def _find(key: str, *, of_group: bool, version: int) -> FindCoordinatorRequest:
+    key_type = 0 if of_group else _TRANSACTION
+    if version >= _MANY:
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    return FindCoordinatorRequest(key=key, key_type=key_type)
+
+
+def _commit_offsets(manager: TransactionManager, request: PendingRequest) -> Call:
+    group, left = request.details
+    topics: dict[str, list[TxnOffsetCommitRequestPartition]] = defaultdict(list)
+    for tp, offset in sorted(left.items()):
+        topics[tp.topic].append(
+            TxnOffsetCommitRequestPartition(tp.partition, offset.offset, offset.leader_epoch, offset.metadata)
+        )
+    message = TxnOffsetCommitRequest(
+        manager.transactional_id,
+        group.group_id,
+        *manager.producer,
+        generation_id=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=[TxnOffsetCommitRequestTopic(name, partitions) for name, partitions in topics.items()],
+    )
+    # A broker that cannot check the member must not be asked to: another one may own the partitions by now.
+    is_member = group.generation_id >= 0 or group.member_id or group.group_instance_id is not None
+    return Call(
+        ApiKey.TXN_OFFSET_COMMIT,
+        lambda _: message,
+        _KNOWS_MEMBERS if is_member else 0,
+        None if manager.is_v2 else 4,
+    )
+
+
+def take_answer(manager: TransactionManager, request: PendingRequest, message: Any, version: int, now: float) -> None:
+    """Tell the manager what the answer to a request says.
+
+    Args:
+        version: of the answer.
+        now: monotonic seconds.
+    """
+    kind = request.kind
+    if kind is RequestKind.FIND_COORDINATOR:
+        _take_coordinator(manager, request, message, now)
+    elif kind is RequestKind.ADD_PARTITIONS:
+        errors = {
+            TopicPartition(topic.name, one.partition_index): one.partition_error_code
+            for topic in message.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        }
+        manager.on_partitions_added(request, errors, now)
+    elif kind is RequestKind.COMMIT_OFFSETS:
+        errors = {
+            TopicPartition(topic.name, one.partition_index): one.error_code
+            for topic in message.topics
+            for one in topic.partitions
+        }
+        manager.on_offsets_committed(request, errors, now)
+    elif message.error_code != Errors.NONE:
+        manager.on_error(request, message.error_code, now)
+    elif kind is RequestKind.INIT_PRODUCER_ID:
+        producer = (message.producer_id, message.producer_epoch)
+        if min(producer) < 0:
+            text = f"the answer to InitProducerId names producer id {producer[0]}, epoch {producer[1]}"
+            manager.on_refused(request, ProtocolError(f"{text}; both must be 0 or more"))
+        else:
+            manager.on_producer(request, producer, supports_bump=version >= _KNOWS_BUMP)
+    elif kind is RequestKind.ADD_OFFSETS:
+        manager.on_offsets_added(request)
+    else:
+        manager.on_ended(request, (message.producer_id, message.producer_epoch))
+
+
+def _take_coordinator(manager: TransactionManager, request: PendingRequest, message: Any, now: float) -> None:
+    found = message
+    if message.coordinators:
+        found = message.coordinators[0]
+        if len(message.coordinators) != 1 or found.key != request.key:
+            manager.on_refused(request, ProtocolError("the answer to FindCoordinator is about something else"))
+            return
+    if found.error_code != Errors.NONE:
+        error = for_code(found.error_code, found.error_message or None)
+        manager.on_error(request, found.error_code, now, error)
+    else:
+        manager.on_coordinator(request, BrokerMetadata(found.node_id, found.host, found.port))
