@@ -274,7 +274,7 @@ class KafkaTimeoutError(RetriableError, TimeoutError):
 
 
 class TransactionAbortedError(KafkaError):
-    """The record was not sent, since its transaction was aborted first."""
+    """The call had no effect: its transaction was aborted before the record or the offsets were sent."""
 
 
 class RequestCancelledError(RetriableError):

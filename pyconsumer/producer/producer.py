@@ -327,7 +327,7 @@ class KafkaProducer:
         Raises:
             TransactionAbortableError: abort the transaction, then repeat it. Its cause is a
                 :class:`CommitFailedError` if the consumer is not a member of the group any more.
-            KafkaTimeoutError: not done in time; call it again, or abort.
+            KafkaTimeoutError: not done in time: abort the transaction, or call it again.
             IllegalStateError: no transaction is open.
         """
         group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
@@ -411,7 +411,8 @@ class KafkaProducer:
         if not result.wait(limit / 1000):
             reason = result.last_failure or f"connections: {self._client.failures()}"
             raise KafkaTimeoutError(
-                f"{result.call}() was not done within {limit} ms; call it again to wait longer. The last error: {reason}"
+                f"{result.call}() was not done within {limit} ms; call it again to wait longer. The last error: "
+                f"{reason}"
             )
         if result.error is not None:
             raise result.error

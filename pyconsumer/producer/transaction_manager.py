@@ -13,7 +13,8 @@ transactions, the sender's thread takes requests and brings answers. Rules:
    and when a transaction ends, never in between. A move to version 2 raises the epoch once.
 5. An error either lets a request be repeated, or makes the state ABORTABLE_ERROR, which only an abort leaves, or
    FATAL_ERROR, which nothing leaves (:mod:`.transaction_errors`). While aborting, an abortable error changes nothing.
-6. If nothing was added to a transaction, its end needs no request.
+6. If nothing was added to a transaction, its end needs no request, and gets none: while the end of the transaction
+   before is still being carried out, a broker could take it for that of a producer that was fenced.
 7. A call that ended by its timeout is still being carried out; until that is done only the same call is accepted.
 8. After a batch whose fate is not known, the epoch is raised before the next transaction, so that sequence numbers
    begin again. A broker that cannot do that (before 2.5) leaves no way but a new producer.
@@ -181,12 +182,14 @@ class PendingRequest:
         self.retry_at = moment
 
 
+#: The order of what adds to a transaction.
+_ADDS: Final = 2
 _ORDER: Final = {
     RequestKind.FIND_COORDINATOR: 0,
     RequestKind.INIT_PRODUCER_ID: 1,
-    RequestKind.ADD_PARTITIONS: 2,
-    RequestKind.ADD_OFFSETS: 2,
-    RequestKind.COMMIT_OFFSETS: 2,
+    RequestKind.ADD_PARTITIONS: _ADDS,
+    RequestKind.ADD_OFFSETS: _ADDS,
+    RequestKind.COMMIT_OFFSETS: _ADDS,
     RequestKind.END: 3,
 }
 
@@ -263,7 +266,6 @@ class TransactionManager:
             return
         if self.is_v2:
             self._partitions.add(tp)
-            self._started = True
         else:
             self._new.add(tp)
 
@@ -279,16 +281,14 @@ class TransactionManager:
     ) -> TransactionResult:
         """``send_offsets_to_transaction``."""
 
-        def begin(result: TransactionResult) -> None:
-            self._raise_error()
-            self._check_state("send_offsets_to_transaction", _S.IN_TRANSACTION)
-            details = _Offsets(group, dict(offsets))
-            kind = RequestKind.COMMIT_OFFSETS if self.is_v2 else RequestKind.ADD_OFFSETS
-            if self.is_v2:
-                self._started = True
-            self._enqueue(PendingRequest(kind, result, details, key=group.group_id))
-
-        return self._call("send_offsets_to_transaction", begin)
+        call = "send_offsets_to_transaction"
+        self._check_pending(call)
+        self._raise_error()
+        self._check_state(call, _S.IN_TRANSACTION)
+        result = TransactionResult(call)
+        kind = RequestKind.COMMIT_OFFSETS if self.is_v2 else RequestKind.ADD_OFFSETS
+        self._enqueue(PendingRequest(kind, result, _Offsets(group, dict(offsets)), key=group.group_id))
+        return result
 
     def commit(self) -> TransactionResult:
         """``commit_transaction``."""
@@ -314,6 +314,8 @@ class TransactionManager:
                 return
             self._move(_S.ABORTING_TRANSACTION)
             self._new.clear()
+            for request in [one for one in self._waiting if one.order == _ADDS]:
+                self._give_up(request)
             self._end(result, commit=False)
 
         return self._call("abort_transaction", begin)
@@ -396,7 +398,7 @@ class TransactionManager:
             assert self.last_error is not None
             return self.last_error, False
         if self.state is _S.ABORTING_TRANSACTION:
-            return TransactionAbortedError("the record was not sent: its transaction was aborted first"), False
+            return _aborted("send"), False
         return None
 
     def may_send(self, tp: TopicPartition) -> bool:
@@ -436,6 +438,10 @@ class TransactionManager:
             self._in_flight = self._waiting.pop(0)
             return self._in_flight
         return None
+
+    def on_sent(self) -> None:
+        """A batch has left: the broker may have opened the transaction."""
+        self._started = True
 
     def wake_at(self) -> float | None:
         """When the first request that waits may be sent, monotonic seconds; None if none waits for time."""
@@ -485,6 +491,7 @@ class TransactionManager:
         """The node of a request was lost, or did not answer: look it up, and send the request again."""
         self._in_flight = None
         request.result.note(error)
+        self._started = self._started or request.kind is RequestKind.COMMIT_OFFSETS
         self._repeat(request, now, look_up=request.kind is not RequestKind.FIND_COORDINATOR)
 
     def on_refused(self, request: PendingRequest, error: KafkaError) -> None:
@@ -545,6 +552,8 @@ class TransactionManager:
     def on_offsets_committed(self, request: PendingRequest, errors: Mapping[TopicPartition, int], now: float) -> None:
         """TxnOffsetCommit was answered; what is to be repeated is sent again, for the partitions that need it."""
         left = request.details.left
+        if any(code != Errors.CONCURRENT_TRANSACTIONS for code in errors.values()):
+            self._started = True
         worst: int = Errors.NONE
         for tp in list(left):
             code = errors.get(tp)
@@ -712,6 +721,10 @@ class TransactionManager:
         self._waiting.append(request)
         self._waiting.sort(key=lambda one: one.order)  # stable: equal ones stay in their order
 
+    def _give_up(self, request: PendingRequest) -> None:
+        self._waiting.remove(request)
+        request.result.fail(_aborted(request.result.call))
+
     def _look_up(self, request: PendingRequest) -> None:
         """Put a look-up of a request's coordinator before it, unless there is one."""
         key = request.key if request.of_group else self.transactional_id
@@ -721,10 +734,17 @@ class TransactionManager:
             self._enqueue(find)
 
     def _repeat(self, request: PendingRequest, now: float, *, look_up: bool, pause: float | None = None) -> None:
+        if self.state is _S.ABORTING_TRANSACTION and request.order == _ADDS:  # it would only hold up the end
+            request.result.fail(_aborted(request.result.call))
+            return
         request.repeat_at(now + (self._delay(request.attempts) if pause is None else pause))
         if look_up:
             self._coordinators[request.of_group] = None
         self._enqueue(request)
+
+
+def _aborted(call: str) -> TransactionAbortedError:
+    return TransactionAbortedError(f"{call}() was not carried out: the transaction was aborted first")
 
 
 _SEVERITY: Final = {

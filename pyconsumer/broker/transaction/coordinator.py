@@ -320,8 +320,6 @@ class TransactionCoordinator:
             return EndResult(Errors.INVALID_PRODUCER_ID_MAPPING)
         if state in (TransactionState.ONGOING, TransactionState.EMPTY):
             is_valid = producer_epoch == known.producer_epoch
-        elif state in _PREPARED:
-            is_valid = is_repeated
         else:
             is_valid = is_repeated or is_overflown or producer_epoch == known.producer_epoch
         if not is_valid:
@@ -332,6 +330,8 @@ class TransactionCoordinator:
             return None
         committed = state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
         if state in _PREPARED:
+            if producer_epoch == known.producer_epoch:  # it ends the next transaction, and has to wait for this one
+                return EndResult(Errors.CONCURRENT_TRANSACTIONS)
             same = committed is commit
             return EndResult(Errors.CONCURRENT_TRANSACTIONS if same else Errors.INVALID_TXN_STATE)
         if state is not TransactionState.EMPTY and (is_repeated or is_overflown):
