@@ -357,10 +357,10 @@ class Sender:
                     continue
                 batches.append(batch)
                 size += len(batch.data or b"")
-        for batch, cause in broken:
-            self._fail_broken(batch, cause)
             if batches and transactions is not None:
                 transactions.on_sent()
+        for batch, cause in broken:
+            self._fail_broken(batch, cause)
         if not batches:
             return
         names: dict[bytes, str] = {}  # as asked: metadata may say something else when the answer comes

@@ -82,6 +82,10 @@ PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.ABORTABLE_ERROR: frozenset({_S.INITIALIZING, _S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION, _S.ABORTABLE_ERROR}),
     _S.FATAL_ERROR: frozenset(_S),
 }
+_FENCED: Final = (
+    "a newer producer with this id has taken over, or the broker has ended the transaction because it took longer than "
+    "transaction_timeout_ms"
+)
 _IN_WORDS: Final = {
     _S.UNINITIALIZED: "init_transactions() was not called",
     _S.INITIALIZING: "init_transactions() has not finished",
@@ -366,8 +370,8 @@ class TransactionManager:
         cause = self.last_error
         reason = cause.args[0] if cause is not None and cause.args else " ".join((type(cause).__doc__ or "").split())
         text = f"the producer with transactional id {self.transactional_id!r} cannot be used any more: {reason}"
-        if isinstance(cause, ApplicationRecoverableError):
-            text += "; close it, make a new one and repeat the transaction"
+        repeat = isinstance(cause, ApplicationRecoverableError | InvalidTxnStateError)
+        text += "; close it, make a new one and repeat the transaction" if repeat else "; close it"
         if isinstance(cause, BrokerResponseError):
             return type(cause)(text)
         return KafkaError(text)
@@ -607,9 +611,11 @@ class TransactionManager:
         if request.kind is RequestKind.ADD_PARTITIONS:
             self._adding -= request.details
         if error_code in (Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED):
-            error = ProducerFencedError(
-                "a newer producer with this id has taken over, or the broker has ended the transaction because it took "
-                "longer than transaction_timeout_ms"
+            error = ProducerFencedError(_FENCED)
+        elif request.kind is RequestKind.END and error_code == Errors.INVALID_TXN_STATE:
+            error = InvalidTxnStateError(
+                "the broker has ended the transaction already; as a rule because it took longer than "
+                "transaction_timeout_ms"
             )
         elif request.kind is RequestKind.COMMIT_OFFSETS and error_code in (
             Errors.UNKNOWN_MEMBER_ID,
@@ -638,16 +644,13 @@ class TransactionManager:
         if self.state in (_S.FATAL_ERROR, _S.READY, _S.UNINITIALIZED, _S.INITIALIZING):
             return
         if ends_producer(error):
-            self._fatal(error)
+            self._fatal(ProducerFencedError(_FENCED) if isinstance(error, ProducerFencedError) else error)
             return
         if uncertain and not self.is_v2 and not self.supports_bump:
             self._fatal(error)
             return
         if isinstance(error, InvalidProducerEpochError):
-            error = InvalidProducerEpochError(
-                "the broker has ended the transaction, because it took longer than transaction_timeout_ms, or a newer "
-                "producer with this id has taken over"
-            )
+            error = InvalidProducerEpochError(_FENCED)
         elif error.retriable or isinstance(error, InvalidTxnStateError):
             cause, error = error, TransactionAbortableError(f"records could not be delivered in time: {error}")
             error.__cause__ = cause
