@@ -1,7 +1,8 @@
-"""Topics, groups, offsets and settings: what operators and tests do with a cluster.
+"""Topics, groups, offsets, settings and transactions: what operators and tests do with a cluster.
 
-``client`` is the facade; ``topics``, ``groups`` and ``configs`` hold the steps of each operation as generators without
-I/O; ``calls`` sends one request to the right broker until it succeeds or time is up; ``types`` are the results.
+``client`` is the facade; ``topics``, ``groups``, ``configs`` and ``transactions`` hold the steps of each operation as
+generators without I/O; ``calls`` sends one request to the right broker until it succeeds or time is up; ``types`` are
+the results.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from pyconsumer.admin.types import (
     ConfigResourceType,
     GroupDescription,
     GroupListing,
+    HangingTransaction,
     MemberDescription,
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ProducerState,
     TopicDescription,
+    TransactionDescription,
+    TransactionListing,
 )
 
 __all__ = [
@@ -28,10 +33,14 @@ __all__ = [
     "ConfigResourceType",
     "GroupDescription",
     "GroupListing",
+    "HangingTransaction",
     "KafkaAdminClient",
     "MemberDescription",
     "NewPartitions",
     "NewTopic",
     "OffsetSpec",
+    "ProducerState",
     "TopicDescription",
+    "TransactionDescription",
+    "TransactionListing",
 ]

@@ -210,17 +210,23 @@ class Calls:
 
     def coordinator(self, group_id: str) -> Target:
         """Return a target that is the coordinator of a group."""
+        return self._coordinator(group_id, f"group {group_id!r}", of_transactions=False)
 
+    def transaction_coordinator(self, transactional_id: str) -> Target:
+        """Return a target that is the coordinator of a transactional id."""
+        return self._coordinator(transactional_id, f"transactional id {transactional_id!r}", of_transactions=True)
+
+    def _coordinator(self, key: str, what: str, *, of_transactions: bool) -> Target:
         sent_version = FindCoordinatorRequest.MIN_VERSION
 
         def build(version: int) -> FindCoordinatorRequest:
             nonlocal sent_version
             sent_version = version
-            return find_coordinator_request(group_id, version)
+            return find_coordinator_request(key, version, of_transactions=of_transactions)
 
         def check(response: FindCoordinatorResponse) -> KafkaError | None:
             try:
-                read_coordinator(group_id, sent_version, response)
+                read_coordinator(key, sent_version, response, what=what)
             except KafkaError as error:
                 return error
             return None
@@ -232,11 +238,12 @@ class Calls:
                 FindCoordinatorResponse,
                 deadline,
                 check=check,
-                what=f"finding the coordinator of group {group_id!r}",
+                min_version=1 if of_transactions else 0,
+                what=f"finding the coordinator of {what}",
             )
-            node = read_coordinator(group_id, sent_version, response).node_id
+            node = read_coordinator(key, sent_version, response, what=what).node_id
             if node < 0:
-                raise CoordinatorNotAvailableError(f"group {group_id!r} has no coordinator")
+                raise CoordinatorNotAvailableError(f"{what} has no coordinator")
             return (yield from self.node(node)(deadline))
 
         return choose

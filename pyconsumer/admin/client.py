@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pyconsumer.admin import configs, groups, topics
+from pyconsumer.admin import configs, groups, topics, transactions
 from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.types import (
@@ -18,10 +18,14 @@ from pyconsumer.admin.types import (
     ConfigResource,
     GroupDescription,
     GroupListing,
+    HangingTransaction,
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ProducerState,
     TopicDescription,
+    TransactionDescription,
+    TransactionListing,
 )
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
@@ -267,6 +271,115 @@ class KafkaAdminClient:
         """
         wanted = list(partitions)
         self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
+
+    # ------------------------------------------------------------ transactions
+
+    def list_transactions(
+        self,
+        *,
+        states: Iterable[str] = (),
+        producer_ids: Iterable[int] = (),
+        min_duration_ms: int | None = None,
+        pattern: str | None = None,
+        timeout_ms: int | None = None,
+    ) -> list[TransactionListing]:
+        """Return the transactional ids that brokers know (KIP-664).
+
+        Args:
+            states: only those, such as ``Ongoing``. producer_ids: only of these producers.
+            min_duration_ms: only transactions that have been open for longer (KIP-994).
+            pattern: a regular expression for whole ids (KIP-1152).
+        """
+        wanted_states, wanted_producers = list(states), list(producer_ids)
+        return self._run(
+            lambda until: transactions.list_all(
+                self._calls,
+                until,
+                states=wanted_states,
+                producer_ids=wanted_producers,
+                min_duration_ms=min_duration_ms,
+                pattern=pattern,
+            ),
+            timeout_ms,
+        )
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, TransactionDescription]:
+        """Return state, producer and partitions of transactions.
+
+        Raises:
+            TransactionalIdNotFoundError: no producer has used such an id lately.
+        """
+        wanted = _names(transactional_ids)
+
+        def steps(until: float) -> Steps[dict[str, TransactionDescription]]:
+            found = {}
+            for name in wanted:
+                found[name] = yield from transactions.describe(self._calls, name, until)
+            return found
+
+        return self._run(steps, timeout_ms)
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """Return the producers that the leaders of partitions know, with their open transactions."""
+        wanted = list(partitions)
+
+        def steps(until: float) -> Steps[dict[TopicPartition, list[ProducerState]]]:
+            found = {}
+            for tp in wanted:
+                found[tp] = yield from transactions.describe_producers_of(self._calls, tp, until)
+            return found
+
+        return self._run(steps, timeout_ms)
+
+    def find_hanging_transactions(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        max_transaction_timeout_ms: int = 900_000,
+        timeout_ms: int | None = None,
+    ) -> list[HangingTransaction]:
+        """Find transactions that hold up readers of partitions, and that no coordinator will ever end.
+
+        Args:
+            max_transaction_timeout_ms: ``transaction.max.timeout.ms`` of the brokers: younger ones may still be ended.
+        """
+        wanted = list(partitions)
+        return self._run(
+            lambda until: transactions.find_hanging(self._calls, wanted, max_transaction_timeout_ms, until), timeout_ms
+        )
+
+    def abort_transaction(self, partition: TopicPartition, start_offset: int, *, timeout_ms: int | None = None) -> None:
+        """Abort a hanging transaction in one partition. A transaction that has a coordinator ends by its timeout.
+
+        Args:
+            start_offset: of the transaction, as :meth:`describe_producers` names it.
+
+        Raises:
+            InvalidTxnStateError: no open transaction begins there.
+        """
+        self._run(lambda until: transactions.abort(self._calls, partition, start_offset, until), timeout_ms)
+
+    def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, tuple[int, int]]:
+        """Fence the producers that use these ids now: their open transactions are aborted (KIP-588).
+
+        Returns:
+            Producer id and new epoch of each.
+        """
+        wanted = _names(transactional_ids)
+
+        def steps(until: float) -> Steps[dict[str, tuple[int, int]]]:
+            found = {}
+            for name in wanted:
+                found[name] = yield from transactions.fence(self._calls, name, until)
+            return found
+
+        return self._run(steps, timeout_ms)
 
     # ------------------------------------------------------------ inside
 

@@ -175,3 +175,64 @@ class ConfigEntry:
     @property
     def is_default(self) -> bool:
         return self.source == 5
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id: ``state`` such as ``Ongoing`` or ``CompleteCommit``."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """The transaction of a transactional id.
+
+    Attributes:
+        start_ms: ms since the epoch; None if none is open.
+        partitions: those that it has written to, or whose offsets it commits, until they have their markers.
+    """
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """A producer, as the leader of a partition knows it.
+
+    Attributes:
+        last_timestamp_ms: of its last batch, ms since the epoch.
+        coordinator_epoch: of the last marker; -1 before the first one.
+        transaction_start_offset: of its open transaction, None without.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    transaction_start_offset: int | None
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it has a transaction open in the partition."""
+        return self.transaction_start_offset is not None
+
+
+@dataclass(frozen=True, slots=True)
+class HangingTransaction:
+    """A transaction that holds a partition back and will not end; ``transactional_id`` is None if nobody knows it."""
+
+    partition: TopicPartition
+    producer: ProducerState
+    transactional_id: str | None

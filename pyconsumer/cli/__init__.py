@@ -28,6 +28,7 @@ _COMMANDS = {
     "offsets": ("pyconsumer.cli.offsets", "Look into the topic of committed offsets."),
     "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
+    "transactions": ("pyconsumer.cli.transactions", "List, describe and end transactions; find hanging ones."),
     "topics": ("pyconsumer.cli.topics", "List, create, describe and delete topics."),
 }
 

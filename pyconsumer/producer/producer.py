@@ -37,8 +37,9 @@ from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.future import FutureRecordMetadata
 from pyconsumer.producer.partitioner import DefaultPartitioner
+from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
-from pyconsumer.producer.transaction_manager import TransactionManager, TransactionResult
+from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
     ConsumerGroupMetadata,

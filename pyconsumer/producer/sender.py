@@ -78,7 +78,8 @@ if TYPE_CHECKING:
     from pyconsumer.network.futures import RequestFuture
     from pyconsumer.network.metadata import Metadata
     from pyconsumer.producer.config import ProducerConfig
-    from pyconsumer.producer.transaction_manager import PendingRequest, TransactionManager
+    from pyconsumer.producer.pending_request import PendingRequest
+    from pyconsumer.producer.transaction_manager import TransactionManager
 
 __all__ = ["Sender"]
 

@@ -1,4 +1,4 @@
-"""What an error code means for a transaction: one table, by the request that it answers.
+"""The meaning of error codes for a transaction: one table, by the request that it answers.
 
 It is that of Java's ``TransactionManager`` 4.3; ``tests/vectors/transactions.tsv.gz`` holds what that one does.
 """
@@ -34,7 +34,7 @@ class RequestKind(Enum):
 
 
 class Reaction(Enum):
-    """What follows from an error."""
+    """The consequence of an error."""
 
     REPEAT = "the request is sent again after a pause"
     REPEAT_SOON = "the same after 20 ms: the transaction before is about to end"

@@ -23,10 +23,9 @@ transactions, the sender's thread takes requests and brings answers. Rules:
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.errors import (
     ApplicationRecoverableError,
@@ -43,10 +42,11 @@ from pyconsumer.errors import (
     TransactionAbortedError,
     for_code,
 )
+from pyconsumer.producer.pending_request import ADDS, PendingRequest, TransactionResult
 from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["PREDECESSORS", "PendingRequest", "TransactionManager", "TransactionResult", "TransactionState"]
+__all__ = ["PREDECESSORS", "TransactionManager", "TransactionState"]
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ _SOON_S: Final = 0.02
 
 
 class TransactionState(Enum):
-    """Where a transactional producer stands; the names are Java's."""
+    """The states of a transactional producer; the names are Java's."""
 
     UNINITIALIZED = "UNINITIALIZED"
     INITIALIZING = "INITIALIZING"
@@ -96,110 +96,8 @@ _IN_WORDS: Final = {
 }
 
 
-class TransactionResult:
-    """The outcome of a call, which comes later.
-
-    Attributes:
-        error: the reason why it failed.
-        last_failure: the last thing that went wrong, for those who do not wait any longer.
-        taken: somebody has waited for the outcome and seen it.
-    """
-
-    __slots__ = ("_done", "call", "error", "last_failure", "taken")
-
-    def __init__(self, call: str) -> None:
-        self.call = call
-        self.error: KafkaError | None = None
-        self.last_failure: KafkaError | None = None
-        self.taken = False
-        self._done = threading.Event()
-
-    @property
-    def done(self) -> bool:
-        """Whether the outcome is there."""
-        return self._done.is_set()
-
-    def succeed(self) -> None:
-        """Set success, unless there is an outcome."""
-        self._done.set()
-
-    def note(self, error: KafkaError) -> None:
-        """Note why the outcome is not there yet."""
-        self.last_failure = error
-
-    def fail(self, error: KafkaError) -> None:
-        """Set the reason of a failure, unless there is an outcome."""
-        if not self.done:
-            self.error = error
-            self._done.set()
-
-    def wait(self, timeout: float) -> bool:
-        """Wait for the outcome, so many seconds at most; whether it is there, and thereby taken."""
-        self.taken = self._done.wait(min(timeout, threading.TIMEOUT_MAX))
-        return self.taken
-
-
-class PendingRequest:
-    """A request that waits for its turn, or for its answer.
-
-    Attributes:
-        key: what FindCoordinator looks up: a transactional id or a group.
-        details: what the sender puts into the message, by kind of request.
-        max_version: newest version that may be used.
-        retry_at: not to be sent before, monotonic seconds.
-    """
-
-    __slots__ = ("attempts", "details", "is_bump", "key", "kind", "max_version", "order", "result", "retry_at")
-
-    def __init__(
-        self,
-        kind: RequestKind,
-        result: TransactionResult,
-        details: Any = None,
-        *,
-        key: str = "",
-        is_bump: bool = False,
-        max_version: int | None = None,
-    ) -> None:
-        self.kind = kind
-        self.result = result
-        self.details = details
-        self.key = key
-        self.is_bump = is_bump
-        self.max_version = max_version
-        self.order = 4 if is_bump else _ORDER[kind]
-        self.attempts = 0
-        self.retry_at = 0.0
-
-    @property
-    def of_group(self) -> bool:
-        """Whether it goes to the coordinator of a group."""
-        return self.kind is RequestKind.COMMIT_OFFSETS
-
-    def follow(self, result: TransactionResult) -> None:
-        """Give the outcome to another result."""
-        self.result = result
-
-    def repeat_at(self, moment: float) -> None:
-        """Count an attempt that failed; the next one is not made before this moment."""
-        self.attempts += 1
-        self.retry_at = moment
-
-
-#: The order of what adds to a transaction.
-_ADDS: Final = 2
-_ORDER: Final = {
-    RequestKind.FIND_COORDINATOR: 0,
-    RequestKind.INIT_PRODUCER_ID: 1,
-    RequestKind.ADD_PARTITIONS: _ADDS,
-    RequestKind.ADD_OFFSETS: _ADDS,
-    RequestKind.COMMIT_OFFSETS: _ADDS,
-    RequestKind.END: 3,
-}
-
-
 class _Offsets(NamedTuple):
-    """What ``send_offsets_to_transaction`` was given; ``left`` shrinks as partitions succeed."""
+    """The arguments of ``send_offsets_to_transaction``; ``left`` shrinks as partitions succeed."""
 
     group: ConsumerGroupMetadata
     left: dict[TopicPartition, OffsetAndMetadata]
@@ -318,7 +216,7 @@ class TransactionManager:
                 return
             self._move(_S.ABORTING_TRANSACTION)
             self._new.clear()
-            for request in [one for one in self._waiting if one.order == _ADDS]:
+            for request in [one for one in self._waiting if one.order == ADDS]:
                 self._give_up(request)
             self._end(result, commit=False)
 
@@ -380,17 +278,17 @@ class TransactionManager:
 
     @property
     def is_completing(self) -> bool:
-        """Whether a transaction is being ended."""
+        """Return whether a transaction is being ended."""
         return self.state in (_S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION)
 
     @property
     def may_abort(self) -> bool:
-        """Whether ``abort_transaction`` is possible now."""
+        """Return whether ``abort_transaction`` is possible now."""
         return self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
 
     @property
     def has_open_transaction(self) -> bool:
-        """Whether there is a transaction that a close has to end."""
+        """Return whether there is a transaction that a close has to end."""
         return self.is_completing or self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)
 
     @property
@@ -737,7 +635,7 @@ class TransactionManager:
             self._enqueue(find)
 
     def _repeat(self, request: PendingRequest, now: float, *, look_up: bool, pause: float | None = None) -> None:
-        if self.state is _S.ABORTING_TRANSACTION and request.order == _ADDS:  # it would only hold up the end
+        if self.state is _S.ABORTING_TRANSACTION and request.order == ADDS:  # it would only hold up the end
             request.result.fail(_aborted(request.result.call))
             return
         request.repeat_at(now + (self._delay(request.attempts) if pause is None else pause))

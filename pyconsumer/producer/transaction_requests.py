@@ -6,29 +6,28 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyconsumer.errors import Errors, ProtocolError, for_code
+from pyconsumer.errors import BrokerResponseError, Errors, ProtocolError
 from pyconsumer.producer.transaction_errors import RequestKind
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pyconsumer.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pyconsumer.protocol.messages.end_txn import EndTxnRequest
-from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
 from pyconsumer.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pyconsumer.structs import BrokerMetadata, TopicPartition
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
+from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.producer.transaction_manager import PendingRequest, TransactionManager
+    from pyconsumer.producer.pending_request import PendingRequest
+    from pyconsumer.producer.transaction_manager import TransactionManager
     from pyconsumer.protocol.schema import Message
 
 __all__ = ["Call", "call_for", "take_answer"]
 
-_TRANSACTION = 1
-_MANY = 4  # the version from which FindCoordinator has many keys
 _KNOWS_MEMBERS = 3  # the version of TxnOffsetCommit from which a member is checked (KIP-447)
 _KNOWS_BUMP = 3  # the version of InitProducerId from which a producer can ask for a new epoch (KIP-360)
 
@@ -54,7 +53,7 @@ def call_for(manager: TransactionManager, request: PendingRequest, timeout_ms: i
     if kind is RequestKind.FIND_COORDINATOR:
         return Call(
             ApiKey.FIND_COORDINATOR,
-            lambda version: _find(request.key, of_group=details, version=version),
+            lambda version: find_coordinator_request(request.key, version, of_transactions=not details),
             0 if details else 1,
         )
     if kind is RequestKind.INIT_PRODUCER_ID:
@@ -78,13 +77,6 @@ def call_for(manager: TransactionManager, request: PendingRequest, timeout_ms: i
         return _commit_offsets(manager, request)
     end = EndTxnRequest(transactional_id, producer_id, epoch, details)
     return Call(ApiKey.END_TXN, lambda _: end, 0, request.max_version)
-
-
-def _find(key: str, *, of_group: bool, version: int) -> FindCoordinatorRequest:
-    key_type = 0 if of_group else _TRANSACTION
-    if version >= _MANY:
-        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-    return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
 def _commit_offsets(manager: TransactionManager, request: PendingRequest) -> Call:
@@ -114,7 +106,7 @@ def _commit_offsets(manager: TransactionManager, request: PendingRequest) -> Cal
 
 
 def take_answer(manager: TransactionManager, request: PendingRequest, message: Any, version: int, now: float) -> None:
-    """Tell the manager what the answer to a request says.
+    """Give the manager the answer to a request.
 
     Args:
         version: of the answer.
@@ -122,7 +114,7 @@ def take_answer(manager: TransactionManager, request: PendingRequest, message: A
     """
     kind = request.kind
     if kind is RequestKind.FIND_COORDINATOR:
-        _take_coordinator(manager, request, message, now)
+        _take_coordinator(manager, request, message, version, now)
     elif kind is RequestKind.ADD_PARTITIONS:
         errors = {
             TopicPartition(topic.name, one.partition_index): one.partition_error_code
@@ -152,15 +144,13 @@ def take_answer(manager: TransactionManager, request: PendingRequest, message: A
         manager.on_ended(request, (message.producer_id, message.producer_epoch))
 
 
-def _take_coordinator(manager: TransactionManager, request: PendingRequest, message: Any, now: float) -> None:
-    found = message
-    if message.coordinators:
-        found = message.coordinators[0]
-        if len(message.coordinators) != 1 or found.key != request.key:
-            manager.on_refused(request, ProtocolError("the answer to FindCoordinator is about something else"))
-            return
-    if found.error_code != Errors.NONE:
-        error = for_code(found.error_code, found.error_message or None)
-        manager.on_error(request, found.error_code, now, error)
+def _take_coordinator(
+    manager: TransactionManager, request: PendingRequest, message: Any, version: int, now: float
+) -> None:
+    what = f"group {request.key!r}" if request.details else f"transactional id {request.key!r}"
+    try:
+        node = read_coordinator(request.key, version, message, what=what)
+    except BrokerResponseError as error:
+        manager.on_error(request, error.errno, now, error)
     else:
-        manager.on_coordinator(request, BrokerMetadata(found.node_id, found.host, found.port))
+        manager.on_coordinator(request, node)

@@ -291,8 +291,16 @@ def test_too_large_records_and_wrong_settings_are_told_at_once() -> None:
         KafkaProducer(bootstrap_servers="localhost:1", acks=1, enable_idempotence=True)
     with pytest.raises(ConfigurationError, match="delivery_timeout_ms"):
         KafkaProducer(bootstrap_servers="localhost:1", delivery_timeout_ms=10)
-    with pytest.raises(ConfigurationError, match="transactions are not built yet"):
-        KafkaProducer(bootstrap_servers="localhost:1", transactional_id="t")
+    for wrong in (
+        {"acks": 1},
+        {"retries": 0},
+        {"max_in_flight_requests_per_connection": 6},
+        {"enable_idempotence": False},
+    ):
+        with pytest.raises(ConfigurationError, match=f"transactional_id needs.*{next(iter(wrong))}|acks='all'"):
+            KafkaProducer(bootstrap_servers="localhost:1", transactional_id="t", **wrong)
+    with pytest.raises(ConfigurationError, match="transactional_id"):
+        KafkaProducer(bootstrap_servers="localhost:1", transactional_id="")
     producer = KafkaProducer(bootstrap_servers="localhost:1", max_request_size=1000)
     with pytest.raises(RecordTooLargeError, match="more than max_request_size"):
         producer.send("t", bytes(1000))

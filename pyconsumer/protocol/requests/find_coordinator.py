@@ -13,28 +13,35 @@ from pyconsumer.structs import BrokerMetadata
 __all__ = ["find_coordinator_request", "read_coordinator"]
 
 
-def find_coordinator_request(group_id: str, version: int) -> FindCoordinatorRequest:
-    """Return a FindCoordinator for a group."""
+def find_coordinator_request(key: str, version: int, *, of_transactions: bool = False) -> FindCoordinatorRequest:
+    """Return a FindCoordinator for a group, or for a transactional id."""
+    key_type = 1 if of_transactions else 0
     if version >= FIRST_VERSION_WITH_KEYS:
-        return FindCoordinatorRequest(coordinator_keys=[group_id])
-    return FindCoordinatorRequest(key=group_id)
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
-def read_coordinator(group_id: str, version: int, response: FindCoordinatorResponse) -> BrokerMetadata:
+def read_coordinator(
+    key: str, version: int, response: FindCoordinatorResponse, *, what: str | None = None
+) -> BrokerMetadata:
     """Return the coordinator that a response of this version names.
+
+    Args:
+        what: ``key`` in words, for messages; a group by default.
 
     Raises:
         KafkaError: the response is an error; it is retriable while the coordinator is not available yet.
     """
+    what = what or f"group {key}"
     if version >= FIRST_VERSION_WITH_KEYS:
-        found = next((entry for entry in response.coordinators if entry.key == group_id), None)
+        found = next((entry for entry in response.coordinators if entry.key == key), None)
         if found is None:
-            raise CoordinatorNotAvailableError(f"the response to FindCoordinator does not name group {group_id}")
+            raise CoordinatorNotAvailableError(f"the response to FindCoordinator does not name {what}")
         code, detail = found.error_code, found.error_message
         node = BrokerMetadata(found.node_id, found.host, found.port)
     else:
         code, detail = response.error_code, response.error_message
         node = BrokerMetadata(response.node_id, response.host, response.port)
     if code:
-        raise for_code(code, f"group {group_id}" + (f": {detail}" if detail else ""))
+        raise for_code(code, what + (f": {detail}" if detail else ""))
     return node

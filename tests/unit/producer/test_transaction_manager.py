@@ -19,14 +19,9 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from pyconsumer.producer.pending_request import PendingRequest, TransactionResult
 from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
-from pyconsumer.producer.transaction_manager import (
-    PREDECESSORS,
-    PendingRequest,
-    TransactionManager,
-    TransactionResult,
-    TransactionState,
-)
+from pyconsumer.producer.transaction_manager import PREDECESSORS, TransactionManager, TransactionState
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.java import tools
 from tests.vectors.make_transactions import VECTORS, expected, read_vectors
