@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.interface import Consumer as Consumer
     from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
+    from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
     from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
@@ -35,6 +36,7 @@ _HOMES = {
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
+    "process_exactly_once": "pyconsumer.exactly_once",
 }
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "TopicPartition",
     "errors",
+    "process_exactly_once",
 ]
 
 

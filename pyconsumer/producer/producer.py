@@ -384,15 +384,27 @@ class KafkaProducer:
             yield self
             self.commit_transaction()
         except BaseException:
-            transactions = self._require_transactions()
-            with self._lock:
-                abort = transactions.may_abort
-            if abort and not self._closed:
-                try:
-                    self.abort_transaction()
-                except KafkaError as error:
-                    log.warning("the transaction of %r could not be aborted: %s", transactions.transactional_id, error)
+            self.abort_if_open()
             raise
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
+        transactions = self._require_transactions()
+        with self._lock:
+            return transactions.producer[0] >= 0
+
+    def abort_if_open(self) -> None:
+        """Abort the transaction if one is open and this is possible; a failure is logged, since another error is on
+        its way."""
+        transactions = self._require_transactions()
+        with self._lock:
+            possible = transactions.may_abort and not self._closed
+        if possible:
+            try:
+                self.abort_transaction()
+            except KafkaError as error:
+                log.warning("the transaction of %r could not be aborted: %s", transactions.transactional_id, error)
 
     def _require_transactions(self) -> TransactionManager:
         if self._transactions is None:

@@ -29,6 +29,12 @@ _OUTPUT = {
         "1000 clicks counted",
         "committed offsets add up to 1000",
     ),
+    "exactly_once.py": (
+        "crashed in the middle of a batch",
+        "crashed in the middle of a batch",
+        "1000 orders billed",
+        "1000 invoices, 1000 of them different",
+    ),
     "custom_assignors.py": (
         r"one of two: member 0 has \[.*\], member 1 has \[.*\]",
         r"random: member 0 has \[.*\], member 1 has \[.*\]",

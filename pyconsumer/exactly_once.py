@@ -1,0 +1,154 @@
+"""Consume, transform, produce: each record read has its effect exactly once (KIP-98, KIP-447).
+
+Rules:
+
+1. One polled batch is one transaction: what is made of it and the positions behind it are committed together.
+2. No transaction is open while ``poll`` runs. Partitions are only given up and taken over in ``poll``, so whoever gets
+   them next finds either all of a batch or nothing of it. A consumer that has been expelled in the meantime is refused
+   by its group when it wants to commit.
+3. After an abort the consumer goes back to the beginning of the batch, in the partitions that it still has.
+4. A commit whose outcome is not known is repeated until it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from pyconsumer.errors import ConfigurationError, KafkaError, KafkaTimeoutError, TransactionAbortableError
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.consumer import KafkaConsumer
+    from pyconsumer.consumer.records import ConsumerRecords
+    from pyconsumer.producer import KafkaProducer
+
+__all__ = ["process_exactly_once"]
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 10.0
+
+
+def process_exactly_once(
+    consumer: KafkaConsumer,
+    producer: KafkaProducer,
+    transform: Callable[[ConsumerRecords], Iterable[tuple[Any, ...]]],
+    *,
+    stop: Callable[[], bool] = lambda: False,
+    idle_ms: int | None = None,
+    poll_timeout_ms: int = 1000,
+    retries: int = 5,
+) -> int:
+    """Read, transform and write until told to stop, so that each record read has its effect exactly once.
+
+    Args:
+        consumer: subscribed, with a ``group_id``, ``isolation_level="read_committed"`` and
+            ``enable_auto_commit=False``.
+        producer: with a ``transactional_id`` that no other producer uses at the same time and that this program has
+            again after a restart, such as ``"invoices-0"``. With a new one each time the readers of what it writes
+            have to wait for ``transaction_timeout_ms`` after a crash; 10,000 is a good value for that.
+        transform: called once for each polled batch; returns what to send, each the arguments of
+            :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. It may be called again
+            with the same records after a failure: other effects that it has are not undone.
+        stop: asked before each batch; True ends the loop.
+        idle_ms: end when no record has come for so long. None: never.
+        poll_timeout_ms: longest wait for a batch.
+        retries: how often one batch is repeated whose transaction had to be aborted, with growing pauses.
+
+    Returns:
+        How many records were processed.
+
+    Raises:
+        ConfigurationError: a setting of the consumer or the producer does not fit.
+        ApplicationRecoverableError: another producer with this id has taken over. Nothing of the batch is committed:
+            close both clients.
+        TransactionAbortableError: a batch failed more often than ``retries``; nothing of it is committed.
+        KafkaError, or what ``transform`` raises: the transaction was aborted, and the consumer has gone back.
+    """
+    _check(consumer, producer)
+    if not producer.is_initialized:
+        producer.init_transactions()
+    processed, failures = 0, 0
+    last_record = time.monotonic()
+    while not stop():
+        records = consumer.poll(timeout_ms=poll_timeout_ms)
+        if not records:
+            if idle_ms is not None and time.monotonic() - last_record > idle_ms / 1000:
+                break
+            continue
+        try:
+            _process(consumer, producer, transform, records)
+        except TransactionAbortableError as error:
+            failures += 1
+            if failures > retries:
+                raise
+            log.warning("the transaction of a batch was aborted and is repeated: %s", error)
+            time.sleep(min(_FIRST_PAUSE_S * 2 ** (failures - 1), _LONGEST_PAUSE_S))
+        else:
+            processed, failures = processed + records.count(), 0
+        last_record = time.monotonic()
+    return processed
+
+
+def _check(consumer: KafkaConsumer, producer: KafkaProducer) -> None:
+    config = consumer.config
+    if config.group_id is None:
+        raise ConfigurationError("exactly once needs a consumer with a group_id, for its positions")
+    if config.enable_auto_commit:
+        raise ConfigurationError(
+            "exactly once needs enable_auto_commit=False: positions are committed with the transactions"
+        )
+    if config.isolation_level != "read_committed":
+        raise ConfigurationError(
+            'exactly once needs isolation_level="read_committed", or the consumer reads what was aborted'
+        )
+    if producer.config.transactional_id is None:
+        raise ConfigurationError("exactly once needs a producer with a transactional_id")
+
+
+def _process(
+    consumer: KafkaConsumer,
+    producer: KafkaProducer,
+    transform: Callable[[ConsumerRecords], Iterable[tuple[Any, ...]]],
+    records: ConsumerRecords,
+) -> None:
+    """Process one batch in one transaction; after a failure go back."""
+    try:
+        producer.begin_transaction()
+        try:
+            for item in transform(records):
+                producer.send(*item)
+            producer.send_offsets_to_transaction(records.next_offsets(), consumer.group_metadata())
+        except BaseException:
+            producer.abort_if_open()
+            raise
+        _commit(producer)
+    except BaseException:
+        _go_back(consumer, records)
+        raise
+
+
+def _commit(producer: KafkaProducer) -> None:
+    """Commit; a commit that takes too long is waited for once more, and then given up together with its producer."""
+    try:
+        try:
+            producer.commit_transaction()
+        except KafkaTimeoutError as error:
+            log.warning("the outcome of a commit is not known yet: %s", error)
+            producer.commit_transaction()
+    except TransactionAbortableError:
+        producer.abort_if_open()
+        raise
+
+
+def _go_back(consumer: KafkaConsumer, records: ConsumerRecords) -> None:
+    owned = consumer.assignment()
+    for tp, found in records.items():
+        if tp in owned and found:
+            try:
+                consumer.seek(tp, found[0].offset)
+            except KafkaError as error:  # it was lost in this moment: whoever has it begins at what is committed
+                log.info("%s is not read again here: %s", tp, error)
