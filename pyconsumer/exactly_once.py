@@ -42,7 +42,7 @@ def process_exactly_once(
     poll_timeout_ms: int = 1000,
     retries: int = 5,
 ) -> int:
-    """Read, transform and write until told to stop, so that each record read has its effect exactly once.
+    """Read, transform and write until ``stop``, so that each record read has its effect exactly once.
 
     Args:
         consumer: subscribed, with a ``group_id``, ``isolation_level="read_committed"`` and
@@ -54,7 +54,7 @@ def process_exactly_once(
             :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. It may be called again
             with the same records after a failure: other effects that it has are not undone.
         stop: asked before each batch; True ends the loop.
-        idle_ms: end when no record has come for so long. None: never.
+        idle_ms: end when no record has come for this time. None: never.
         poll_timeout_ms: longest wait for a batch.
         retries: how often one batch is repeated whose transaction had to be aborted, with growing pauses.
 
@@ -123,7 +123,7 @@ def _process(
                 producer.send(*item)
             producer.send_offsets_to_transaction(records.next_offsets(), consumer.group_metadata())
         except BaseException:
-            producer.abort_if_open()
+            _abort(producer)
             raise
         _commit(producer)
     except BaseException:
@@ -140,8 +140,16 @@ def _commit(producer: KafkaProducer) -> None:
             log.warning("the outcome of a commit is not known yet: %s", error)
             producer.commit_transaction()
     except TransactionAbortableError:
-        producer.abort_if_open()
+        _abort(producer)
         raise
+
+
+def _abort(producer: KafkaProducer) -> None:
+    """Abort; a failure is logged, since the reason for the abort is the error to raise."""
+    try:
+        producer.abort_transaction()
+    except KafkaError as error:
+        log.info("the transaction could not be aborted by the producer: %s", error)
 
 
 def _go_back(consumer: KafkaConsumer, records: ConsumerRecords) -> None:

@@ -384,7 +384,7 @@ class KafkaProducer:
             yield self
             self.commit_transaction()
         except BaseException:
-            self.abort_if_open()
+            self._abort_if_open()
             raise
 
     @property
@@ -394,7 +394,7 @@ class KafkaProducer:
         with self._lock:
             return transactions.producer[0] >= 0
 
-    def abort_if_open(self) -> None:
+    def _abort_if_open(self) -> None:
         """Abort the transaction if one is open and this is possible; a failure is logged, since another error is on
         its way."""
         transactions = self._require_transactions()

@@ -161,7 +161,7 @@ def test_a_program_that_is_killed_again_and_again(cluster: Cluster, make_topic: 
     while before < COUNT and kills < 40:
         program = GuardedProcess(command)
         try:
-            wait_until(lambda known=before: len(sink_of(cluster, sink)) > known, 60, program.tail)  # type: ignore[misc]
+            wait_until(lambda known=before: len(sink_of(cluster, sink)) > known, 60, "progress")  # type: ignore[misc]
             time.sleep(moments.random() * 0.05)
         finally:
             program.kill()

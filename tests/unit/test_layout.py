@@ -24,7 +24,7 @@ _LAYERS = (
     {"protocol", "assignors"},
     {"network"},
     {"consumer", "producer", "admin", "broker"},
-    {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
+    {"pyconsumer", "exactly_once"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing"},
     {"cli", "__main__"},
 )

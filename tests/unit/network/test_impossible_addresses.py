@@ -158,7 +158,7 @@ def test_the_producer_survives_such_metadata_and_sends_when_they_are_right(name:
 @pytest.mark.concurrent
 def test_while_metadata_are_wrong_the_producer_names_the_reason(stack: ExitStack) -> None:
     broker = stack.enter_context(Liar("a\0b", 9092, metadata_lies=10**9))
-    settings: dict[str, Any] = {"request_timeout_ms": 100, "delivery_timeout_ms": 200, "linger_ms": 0}
+    settings: dict[str, Any] = {"request_timeout_ms": 300, "delivery_timeout_ms": 800, "linger_ms": 0}
     producer = KafkaProducer(bootstrap_servers=broker.address, **FAST, **settings)
     stack.callback(producer.close, 0)
     future = producer.send("t", b"v", partition=0)
