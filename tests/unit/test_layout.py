@@ -24,7 +24,8 @@ _LAYERS = (
     {"protocol", "assignors"},
     {"network"},
     {"consumer", "producer", "admin", "broker"},
-    {"pyconsumer", "exactly_once"},  # the public names, gathered in pyconsumer/__init__.py
+    {"exactly_once"},
+    {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing"},
     {"cli", "__main__"},
 )
