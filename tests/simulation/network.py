@@ -68,6 +68,10 @@ class Connection:
             self._arrival = max(self._arrival, self.client.reachable_at, now) + world.delay()
             world.timer.schedule(self._arrival, lambda: self._arrive(exchange))
 
+    def hold(self, seconds: float) -> None:
+        """Let what is sent from now on arrive later, and that of further messages with it."""
+        self._arrival = max(self._arrival, self._world.clock.now() + seconds)
+
     def _timed_out(self, exchange: Exchange) -> None:
         if exchange in self.under_way:
             self._world.note(self.client.name, f"gives up waiting for {exchange} at {self.broker.name}")
@@ -88,7 +92,10 @@ class Connection:
 
     def _serve(self) -> None:
         while self._queue and self._serving is None:
-            exchange = self._serving = self._queue.popleft()
+            exchange = self._queue.popleft()
+            if not self.open and self.client.loses_late(exchange):
+                continue
+            self._serving = exchange
             if not self.open:  # a late word of a connection that broke: the fault has consequences until now
                 self._world.quiet_since = self._world.clock.now()
             self.broker.serve(exchange, lambda response, exchange=exchange: self._answer(exchange, response))  # type: ignore[misc]
@@ -206,6 +213,10 @@ class SimulatedClient:
                 exchange.future.complete(ClientResponse(outcome, exchange.version, node_id, now, 0.0))
 
         self._deliver(run)
+
+    def loses_late(self, exchange: Exchange) -> bool:
+        """Return whether a request never arrives when its connection has broken before."""
+        return False
 
     def forget(self, connection: Connection) -> None:
         for key, link in list(self.connections.items()):

@@ -46,8 +46,8 @@ class WatchedClock(ManualClock):
 
     __slots__ = ("_asked",)
 
-    def __init__(self, now: float) -> None:
-        super().__init__(now)
+    def __init__(self, now: float, wall_ms: int | None = None) -> None:
+        super().__init__(now) if wall_ms is None else super().__init__(now, wall_ms=wall_ms)
         self._asked = 0
 
     def now(self) -> float:
@@ -313,7 +313,7 @@ class World:
             BrokenRule: with the trace.
         """
         try:
-            with _deterministic(self):
+            with deterministic(self.seed, self.fail):
                 self._play()
         except BrokenRule as error:
             raise BrokenRule(self.describe(str(error))) from None
@@ -416,23 +416,23 @@ _ASSIGNORS: dict[str, list[type[Assignor]]] = {
 class _Faults(logging.Handler):
     """An exception that somebody caught and logged is a failure all the same."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, fail: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
-        self._world = world
+        self._fail = fail
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info is not None:
-            self._world.fail(f"{record.getMessage()}: {record.exc_info[1]!r}")
+            self._fail(f"{record.getMessage()}: {record.exc_info[1]!r}")
 
 
 @contextmanager
-def _deterministic(world: World) -> Iterator[None]:
+def deterministic(seed: int, fail: Callable[[str], None]) -> Iterator[None]:
     """Seed the pauses between attempts too; keep logs quiet, but for exceptions."""
     state = random.getstate()
-    random.seed(world.seed)
+    random.seed(seed)
     logger = logging.getLogger("pyconsumer")
     before = logger.level, logger.propagate
-    handler = _Faults(world)
+    handler = _Faults(fail)
     logger.setLevel(logging.ERROR)
     logger.propagate = False
     logger.addHandler(handler)

@@ -31,13 +31,22 @@ class Brokers:
         alive: the brokers that run, by node id.
     """
 
-    def __init__(self, folder: Path | None, count: int = 3, *, forgetful: bool = False, **config: object) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        count: int = 3,
+        *,
+        forgetful: bool = False,
+        clock: ManualClock | None = None,
+        timer: Timer | None = None,
+        **config: object,
+    ) -> None:
         self._folder = folder
         self._config = {"offsets.topic.num.partitions": 3} | {
             name.replace("_", "."): value for name, value in config.items()
         }
-        self.clock = ManualClock(wall_ms=NOW_MS)
-        self.timer = Timer()
+        self.clock = ManualClock(wall_ms=NOW_MS) if clock is None else clock
+        self.timer = Timer() if timer is None else timer
         self._calls: list[Callable[[], None]] = []
         self.alive: dict[int, Broker] = {}
         self.controller = Controller(None if forgetful else folder, BrokerConfig(self._config))

@@ -1,0 +1,64 @@
+"""``python -m tests.simulation.transactions --version 2 --seed 17``: replay a schedule, or run many."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from tests.simulation.transactions.broken import RULES
+from tests.simulation.transactions.world import TransactionWorld
+from tests.simulation.world import BrokenRule
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run schedules; 1 if a rule was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.transactions", description=__doc__)
+    parser.add_argument("--version", type=int, choices=(0, 1, 2), action="append", help="transaction version; all")
+    parser.add_argument("--seed", type=int, default=0, help="the (first) schedule")
+    parser.add_argument("--count", type=int, default=1, help="how many schedules, from that seed on")
+    parser.add_argument("--break", dest="broken", choices=RULES, help="a rule to break on purpose")
+    parser.add_argument("--trace", action="store_true", help="print the trace also if nothing is wrong")
+    options = parser.parse_args(arguments)
+    failures = 0
+    for version in options.version or (0, 1, 2):
+        failures += _run(version, range(options.seed, options.seed + options.count), options)
+    return 1 if failures else 0
+
+
+def _run(version: int, seeds: Sequence[int], options: argparse.Namespace) -> int:
+    failed: list[int] = []
+    faults: Counter[str] = Counter()
+    fates: Counter[str] = Counter()
+    seconds = longest = 0.0
+    started = time.process_time()
+    for seed in seeds:
+        world = TransactionWorld(version, seed, broken=options.broken)
+        try:
+            world.play()
+        except BrokenRule as error:
+            failed.append(seed)
+            if len(failed) == 1:
+                print(error)
+        else:
+            longest = max(longest, world.settled_in)
+            if options.trace:
+                print(world.describe("nothing is wrong"))
+        faults.update(world.faults)
+        fates.update(world.ledger.fates)
+        seconds += world.clock.now() - 1000.0
+    used = time.process_time() - started
+    print(
+        f"transaction.version {version}: {len(seeds)} schedules from seed {seeds[0]}, {len(failed)} failed"
+        f" {failed or ''}; {seconds:.0f} s of life in {used:.1f} s of CPU, {len(seeds) / used:.1f} schedules/s;"
+        f" longest until settled {longest:.1f} s"
+    )
+    for title, counts in (("transactions", fates), ("faults", faults)):
+        print(f"  {title}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())), flush=True)
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
