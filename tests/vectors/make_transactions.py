@@ -1,7 +1,8 @@
 """Makes ``transactions.tsv.gz``: ``python -m tests.vectors.make_transactions`` (needs Java and, the first time, Maven).
 
-What Java's producer does with transactions: the legal moves between its states, and its reaction to each error code in
-the answer to each request, as ``TransactionVectors.java`` prints them.
+It holds the legal moves between the states of Java's producer, and its reaction to each error code in the answer to
+each request, as ``TransactionVectors.java`` prints them; then what Kafka's brokers write of transactions, as
+``TransactionLogVectors.java`` prints it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ VECTORS = Path(__file__).with_name("transactions.tsv.gz")
 
 
 def expected(tools: KafkaTools) -> str:
-    """What Java's transaction manager does."""
-    return tools.run_source(Path(__file__).with_name("TransactionVectors.java")).stdout
+    """Run both Java programs; return their lines."""
+    sources = ("TransactionVectors.java", "TransactionLogVectors.java")
+    return "".join(tools.run_source(Path(__file__).with_name(source)).stdout for source in sources)
 
 
 def read_vectors(kind: str) -> list[list[str]]:
-    """The fields of the lines of a kind: ``move`` or ``error``."""
+    """The fields of the lines of a kind, such as ``move``, ``error`` or ``state``."""
     lines = gzip.decompress(VECTORS.read_bytes()).decode().splitlines()
     return [fields[1:] for line in lines if (fields := line.split("\t"))[0] == kind]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.controller import INTERNAL_TOPICS
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -28,7 +29,7 @@ _KNOWS_FENCED = 2
 async def handle(
     broker: Broker, request: AddPartitionsToTxnRequest, context: RequestContext
 ) -> AddPartitionsToTxnResponse:
-    """Add the partitions of each transaction, if all of them exist."""
+    """Add the partitions of each transaction, if all of them exist. Clients may not add those of internal topics."""
     if context.api_version >= _MANY:
         results = [
             AddPartitionsToTxnResult(one.transactional_id, await _handle(broker, one, context.api_version))
@@ -50,12 +51,15 @@ async def _handle(
 ) -> list[AddPartitionsToTxnTopicResult]:
     wanted = [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
     unknown = [tp for tp in wanted if not 0 <= tp.partition < (broker.partition_count(tp.topic) or 0)]
+    internal = [tp for tp in wanted if tp.topic in INTERNAL_TOPICS] if version < _MANY else []
     coordinator = broker.transaction_coordinator
     producer = transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
     errors: Mapping[TopicPartition, int]
-    if unknown:
-        errors = dict.fromkeys(wanted, Errors.OPERATION_NOT_ATTEMPTED) | dict.fromkeys(
-            unknown, Errors.UNKNOWN_TOPIC_OR_PARTITION
+    if unknown or internal:
+        errors = (
+            dict.fromkeys(wanted, Errors.OPERATION_NOT_ATTEMPTED)
+            | dict.fromkeys(unknown, Errors.UNKNOWN_TOPIC_OR_PARTITION)
+            | dict.fromkeys(internal, Errors.TOPIC_AUTHORIZATION_FAILED)
         )
     elif transaction.verify_only:
         errors = coordinator.verify_partitions(*producer, wanted)

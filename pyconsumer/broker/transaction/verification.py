@@ -110,6 +110,8 @@ async def verify(
 def _for_client(code: int, producer: Producer) -> int:
     if code in _RETRIABLE or (code == Errors.CONCURRENT_TRANSACTIONS and not producer.adds):
         return Errors.NOT_ENOUGH_REPLICAS
+    if code == Errors.PRODUCER_FENCED:
+        return Errors.INVALID_PRODUCER_EPOCH  # what producers expect as the answer to a batch
     if code == Errors.TRANSACTION_ABORTABLE and not producer.knows_abortable:
         return Errors.INVALID_TXN_STATE
     return code
