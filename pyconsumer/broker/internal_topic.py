@@ -51,14 +51,19 @@ class InternalTopicLog:
         topic: one of the internal topics.
         codec: compression of its records; ``timeout_ms``: longest wait for the replicas.
         load_bytes: read at a time.
+        replicated: a load ends only when all that was read is in the log of all replicas in sync. Otherwise a leader
+            that is new could act on a record that the next one does not have.
     """
 
-    def __init__(self, broker: LocalBroker, topic: str, *, codec: int, timeout_ms: int, load_bytes: int) -> None:
+    def __init__(
+        self, broker: LocalBroker, topic: str, *, codec: int, timeout_ms: int, load_bytes: int, replicated: bool = False
+    ) -> None:
         self._broker = broker
         self._topic = topic
         self._codec = codec
         self._timeout_s = timeout_ms / 1000
         self._load_bytes = load_bytes
+        self._replicated = replicated
 
     @classmethod
     def of_offsets(cls, broker: LocalBroker) -> InternalTopicLog:
@@ -82,6 +87,7 @@ class InternalTopicLog:
             codec=0,
             timeout_ms=integer("request.timeout.ms"),
             load_bytes=integer("transaction.state.log.load.buffer.size"),
+            replicated=True,
         )
 
     def partition_count(self) -> int:
@@ -131,7 +137,7 @@ class InternalTopicLog:
         return answer
 
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
-        """Record batches from the log start to the log end.
+        """Record batches from the log start to the log end; see the protocol.
 
         Raises:
             NotLeaderOrFollowerError: this broker does not lead the partition, or not in the same epoch any more. What
@@ -141,8 +147,15 @@ class InternalTopicLog:
         epoch = found.leader_epoch
         for piece in found.log.raw(self._load_bytes):
             yield piece
-            if not found.is_leader or found.leader_epoch != epoch:
-                raise NotLeaderOrFollowerError(f"{found.tp} is in another leader epoch than when its load began")
+            self._check(found, epoch)
+        end = found.log.log_end_offset
+        while self._replicated and found.high_watermark < end:
+            yield b""
+            self._check(found, epoch)
+
+    def _check(self, partition: Partition, epoch: int) -> None:
+        if not partition.is_leader or partition.leader_epoch != epoch:
+            raise NotLeaderOrFollowerError(f"{partition.tp} is in another leader epoch than when its load began")
 
 
 def _result(error_code: int, base_offset: int) -> StoreResult:

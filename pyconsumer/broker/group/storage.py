@@ -61,6 +61,8 @@ class GroupStorage(Protocol):
     def read(self, partition: int) -> Iterator[bytes | memoryview]:
         """Record batches from the log start to the log end, in pieces of any size that hold whole batches.
 
+        An empty piece means that the rest cannot be read yet: the next piece is to be asked for later.
+
         Raises:
             NotLeaderOrFollowerError: while it is read, or before, this broker has ceased to lead the partition, or
                 leads it in another epoch. Half a log must not pass for all of it.

@@ -2,8 +2,9 @@
 
 A transactional id belongs to a partition of ``__transaction_state``; the leader of that partition is its coordinator,
 and the partition's leader epoch is the coordinator epoch. A partition is loading, served, or not ours. Nothing is
-answered for an id while its partition is loading. A move that was prepared under one coordinator epoch never takes
-effect under another.
+answered for an id while its partition is loading. A load ends when all that was read is in the log of all replicas in
+sync: what is done on the strength of a record must not outlive it. (Kafka serves what the leader's own log holds.) A
+move that was prepared under one coordinator epoch never takes effect under another.
 """
 
 from __future__ import annotations
@@ -161,8 +162,10 @@ class TransactionStateManager:
         size = 0
         while size < self.config.transaction_state_log_load_buffer_size:
             piece = next(pieces, None)
-            if piece is None or len(piece) == 0:
+            if piece is None:
                 return False
+            if len(piece) == 0:
+                return True
             size += len(piece)
             view = memoryview(piece)
             for info in scan(view):

@@ -461,6 +461,23 @@ class TestLoad:
         assert producer.end(commit=True) == Errors.NONE
         assert read(brokers).values == [b"x"]
 
+    def test_a_load_ends_when_all_replicas_have_what_was_read(self, make: Make) -> None:
+        """Else a partition could get records of a transaction that the next coordinator does not know of."""
+        brokers = make(2, 3)
+        producer = started(brokers)
+        first, second, third = brokers.state(TRANSACTION_TOPIC)[2]
+        brokers.alive[third].fetcher.pause()
+        brokers.request(first, _add_request(producer), 3)
+        brokers.run()
+        brokers.kill(first)
+        brokers.advance(0.5)
+        assert producer.coordinator == second
+        assert producer.add(SINK) == [Errors.COORDINATOR_LOAD_IN_PROGRESS]
+        brokers.alive[third].fetcher.resume()
+        brokers.advance(0.1)
+        assert producer.state == "Ongoing"
+        assert producer.add(SINK) == [Errors.NONE]
+
     @pytest.mark.spec("transactions:TXC-03")
     def test_who_is_not_the_coordinator_says_so(self, make: Make) -> None:
         brokers = make(2, 3, transaction_state_log_num_partitions=50)
