@@ -211,9 +211,12 @@ class ConsumerDelegate:
     def take_columns(
         self, columns: ColumnsBuilder, max_records: int, max_bytes: int
     ) -> list[tuple[TopicPartition, int]] | None:
-        """Move buffered records into columns, for ``poll_arrow``; return partitions with numbers of rows, or None."""
+        """Move buffered records into columns, for ``poll_arrow``; return partitions with numbers of rows, or None.
+
+        Nothing is returned where positions have only moved past aborted records, so that the caller sees it (as Java).
+        """
         found = self.fetcher.buffer.collect_columns(columns, max_records, max_bytes)
-        if not found:
+        if not found and not self.fetcher.buffer.has_moved:
             return None
         if self.subscriptions.has_changed:
             self._send_quietly()
@@ -222,16 +225,16 @@ class ConsumerDelegate:
         return found
 
     def take_records(self, max_records: int) -> ConsumerRecords | None:
-        """Take records out of the buffer, for ``poll``; None if there are none."""
+        """Take records out of the buffer, for ``poll``; None if there are none and no position has moved."""
         found = self.fetcher.buffer.collect(max_records)
-        if not found:
+        if not found and not self.fetcher.buffer.has_moved:
             return None
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
         for tp, records in found.items():
             self.metrics.on_records(tp.topic, len(records))
-        return self.interceptors.on_consume(found) if self.interceptors.consumes else found
+        return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
         try:

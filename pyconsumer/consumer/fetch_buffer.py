@@ -96,6 +96,11 @@ class FetchBuffer:
                     self._budget.pause(-fetch.charged)
                 self._queue.extendleft(reversed(back))
 
+    @property
+    def has_moved(self) -> bool:
+        """Return whether the last call moved a position, if only past what no application sees."""
+        return bool(self._moved)
+
     def collect(self, max_records: int) -> ConsumerRecords:
         """Take up to ``max_records`` records and move the positions past them.
 

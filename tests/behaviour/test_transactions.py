@@ -376,3 +376,105 @@ def test_the_version_may_change_between_transactions(
         with producer.transaction():
             producer.send("t", b"6")
     wait_until(lambda: values(cluster, "t") == [b"%d" % n for n in range(1, 7)], 10, "all of them")
+
+
+@pytest.mark.smoke
+@pytest.mark.spec("transactions:CTP-03", "transactions:CTP-04a", "transactions:CTP-04b", "transactions:CTP-04c")
+@pytest.mark.spec("transactions:CTP-04d", "transactions:CTP-04e", "transactions:CTP-04f", "transactions:CTP-04g")
+@pytest.mark.spec("transactions:CTP-09", "transactions:CTP-02", "transactions:DLV-05", "transactions:TXA-11")
+def test_the_loop_of_consume_transform_produce_by_hand(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
+    source, sink = make_topic(2), make_topic(1)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
+        for number in range(20):
+            plain.send(source, b"%d" % number, key=b"k%d" % number, partition=number % 2)
+    consumer = KafkaConsumer(
+        source,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=group_id,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        max_poll_records=7,
+    )
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=group_id)
+    read = 0
+    with consumer, producer:
+        producer.init_transactions()
+        while read < 20:
+            records = consumer.poll(timeout_ms=1000)
+            if not records:
+                continue
+            producer.begin_transaction()
+            offsets = {}
+            for tp in records.partitions():
+                for record in records.records(tp):
+                    producer.send(sink, record.value, key=record.key)
+                    read += 1
+                offsets[tp] = OffsetAndMetadata(records.records(tp)[-1].offset + 1)
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+            producer.commit_transaction()
+    wait_until(lambda: len(values(cluster, sink)) == 20, 10, "the records of all transactions")
+    assert sorted(int(value or b"") for value in values(cluster, sink)) == list(range(20))
+    assert [committed(cluster, group_id, TopicPartition(source, index)) for index in (0, 1)] == [10, 10]
+
+
+@pytest.mark.spec("transactions:CTP-04h", "transactions:TXA-11a", "transactions:TXA-11b", "transactions:TXA-11d")
+@pytest.mark.spec("transactions:TXA-20")
+def test_every_call_of_a_fenced_producer_says_that_it_is_fenced(cluster: Cluster, topic: str, group_id: str) -> None:
+    def new() -> KafkaProducer:
+        return KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=group_id)
+
+    with new() as first, new() as second:
+        first.init_transactions()
+        first.begin_transaction()
+        with pytest.raises(IllegalStateError, match="a transaction is open"):
+            first.begin_transaction()
+        first.send(topic, b"lost")
+        first.flush()
+        second.init_transactions()
+        with pytest.raises(ProducerFencedError):
+            first.commit_transaction()
+        for call in (first.abort_transaction, first.begin_transaction, first.commit_transaction):
+            with pytest.raises(ProducerFencedError, match="close it"):
+                call()
+
+
+@pytest.mark.spec("transactions:DLV-01", "transactions:DLV-01a", "transactions:DLV-04", "transactions:DLV-06")
+@pytest.mark.parametrize(("commits_first", "restart"), [(True, 10), (False, 0)], ids=["commit-first", "process-first"])
+def test_the_order_of_processing_and_committing_decides(
+    cluster: Cluster, topic: str, group_id: str, commits_first: bool, restart: int
+) -> None:
+    """Ten records are read; the program ends when it has processed seven of them."""
+    tp = TopicPartition(topic, 0)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
+        for number in range(10):
+            plain.send(topic, b"%d" % number, partition=0)
+
+    def consumer() -> KafkaConsumer:
+        made = KafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id=group_id,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        made.assign([tp])
+        return made
+
+    processed: list[int] = []
+    with consumer() as first:
+        found: list[int] = []
+        while len(found) < 10:
+            found += [record.offset for record in first.poll(timeout_ms=10_000).records()]
+        if commits_first:
+            first.commit()
+        processed += found[:7]
+    with consumer() as second:
+        assert second.position(tp) == restart
+        if restart < 10:
+            again: list[int] = []
+            while len(again) < 10:
+                again += [record.offset for record in second.poll(timeout_ms=10_000).records()]
+            processed += again
+    assert [processed.count(number) for number in range(10)] == (
+        [1] * 7 + [0] * 3 if commits_first else [2] * 7 + [1] * 3
+    )

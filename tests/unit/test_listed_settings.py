@@ -10,6 +10,7 @@ import pytest
 from pyconsumer import KafkaConsumer
 from pyconsumer.broker.config import BrokerConfig
 from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.transaction.config import TransactionConfig
 from pyconsumer.config import CLIENT_SETTINGS, ClientConfig, Settings
 from pyconsumer.consumer.config import CONSUMER_SETTINGS, ConsumerConfig
 from pyconsumer.consumer.coordinator.group_state import PrepareJoin, SendLeave
@@ -18,7 +19,11 @@ from pyconsumer.producer.config import PRODUCER_SETTINGS
 from tests.unit.coordinator.script import Member
 
 BROKER_LESS = "localhost:9"
-OF_THE_TOPIC = {"offsets.topic.num.partitions", "offsets.topic.replication.factor", "offsets.topic.segment.bytes"}
+OF_THE_TOPICS = {
+    f"{topic}.{setting}"
+    for topic in ("offsets.topic", "transaction.state.log")
+    for setting in ("num.partitions", "replication.factor", "segment.bytes", "min.isr")
+}
 
 
 def build(**options: Any) -> ConsumerConfig:
@@ -53,6 +58,10 @@ def test_defaults_of_consumers(item: str, name: str, default: object) -> None:
         ("transactions:CFG-11", "enable_idempotence", True),
         ("transactions:CFG-12", "retries", 2**31 - 1),
         ("transactions:CFG-13", "acks", -1),
+        ("transactions:CFG-14", "max_in_flight_requests_per_connection", 5),
+        ("transactions:CFG-15", "transactional_id", None),
+        ("transactions:CFG-16", "transaction_timeout_ms", 60_000),
+        ("transactions:CFG-17", "max_block_ms", 60_000),
     ],
 )
 def test_defaults_of_producers(item: str, name: str, default: object) -> None:
@@ -71,13 +80,21 @@ def test_defaults_of_producers(item: str, name: str, default: object) -> None:
         ("transactions:CFG-24", "offsets.retention.check.interval.ms", 600_000),
         ("transactions:CFG-25", "offset.metadata.max.bytes", 4_096),
         ("transactions:CFG-26", "offsets.topic.segment.bytes", 104_857_600),
+        ("transactions:CFG-28", "transaction.state.log.num.partitions", 50),
+        ("transactions:CFG-29", "transaction.state.log.replication.factor", 3),
+        ("transactions:CFG-29", "transaction.state.log.min.isr", 2),
+        ("transactions:CFG-29", "transaction.state.log.segment.bytes", 104_857_600),
+        ("transactions:CFG-30", "transaction.max.timeout.ms", 900_000),
+        ("transactions:CFG-31", "transactional.id.expiration.ms", 604_800_000),
+        ("transactions:CFG-32", "transaction.abort.timed.out.transaction.cleanup.interval.ms", 10_000),
     ],
 )
 def test_defaults_of_coordinators(item: str, name: str, default: int) -> None:
     assert BrokerConfig({}).integer(name) == default
     field = name.replace(".", "_")
-    if name not in OF_THE_TOPIC:
-        assert getattr(GroupConfig.from_settings({}), field) == default
+    if name not in OF_THE_TOPICS:
+        config = GroupConfig if name.startswith(("group.", "offset")) else TransactionConfig
+        assert getattr(config.from_settings({}), field) == default
 
 
 @pytest.mark.spec("broker:CFG-20", "client:JB-01", "client:SM-10", "transactions:CFG-27", "broker:CFG-19")

@@ -11,6 +11,7 @@ from pyconsumer.broker.transaction.metadata import TransactionState
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
+from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.brokers import Brokers
 from tests.unit.broker.transactions import (
@@ -592,6 +593,43 @@ class TestLog:
         old = write_marker(brokers, (number, epoch), transaction_version=2)
         assert old == Errors.INVALID_PRODUCER_EPOCH
         assert write_marker(brokers, (number, epoch + 1), transaction_version=2) == Errors.NONE
+
+    @pytest.mark.spec("transactions:TXA-08", "transactions:IDP-06", "transactions:IDP-08", "transactions:IDP-10")
+    @pytest.mark.spec("transactions:TXR-19")
+    def test_batches_carry_producer_epoch_and_sequence(self, any_version: Brokers) -> None:
+        started(any_version)
+        producer = started(any_version)
+        producer.add(SINK, OTHER)
+        for to, count in ((SINK, 2), (OTHER, 1), (SINK, 3), (SINK, 1)):
+            producer.send(*[b"v"] * count, to=to)
+        batches = scan(log_bytes(any_version, SINK))
+        assert {(info.producer_id, info.producer_epoch, info.is_transactional) for info in batches} == {
+            (*producer.producer, True)
+        }
+        assert producer.producer[1] == 1
+        assert [info.base_sequence for info in batches] == [0, 2, 5]
+        assert [info.base_sequence for info in scan(log_bytes(any_version, OTHER))] == [0]
+        assert producer.send(b"v", sequence=5) == Errors.NONE, "a duplicate"
+        assert producer.send(b"v", sequence=9) == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert len(scan(log_bytes(any_version, SINK))) == 3
+
+    @pytest.mark.spec("transactions:TXR-36")
+    def test_without_an_authorizer_anybody_may_write_markers(self, any_version: Brokers) -> None:
+        producer = started(any_version)
+        assert write_marker(any_version, producer.producer) == Errors.NONE
+
+    @pytest.mark.spec("transactions:TXA-10", "transactions:TXA-10b", "transactions:TXA-10c", "transactions:TXA-10d")
+    def test_a_reader_sees_what_is_left_of_a_transaction_where_it_reads(self, any_version: Brokers) -> None:
+        producer = started(any_version)
+        producer.add(SINK, OTHER)
+        for value in (b"a", b"b", b"c"):
+            producer.send(value)
+        producer.send(b"elsewhere", to=OTHER)
+        assert producer.end(commit=True) == Errors.NONE
+        assert read(any_version).values == [b"a", b"b", b"c"]
+        assert read(any_version, offset=1).values == [b"b", b"c"], "it may begin anywhere"
+        any_version.leader("sink", 0).start_at(2)
+        assert read(any_version, offset=2).values == [b"c"], "the beginning may be gone"
 
     @pytest.mark.spec("transactions:TXR-20", "transactions:TXR-19", "transactions:ERR-21")
     def test_a_batch_outside_the_open_transaction_is_refused(self, any_version: Brokers) -> None:

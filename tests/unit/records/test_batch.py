@@ -25,6 +25,7 @@ from pyconsumer.protocol.records import (
     record_size_bound,
     scan,
 )
+from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
 from tests.unit.records.helpers import CODECS, TIME, batch, message, raw_batch, take_all
 
@@ -43,6 +44,20 @@ DATA_BATCH = (
     "0000000000000000000000520000000002137193e2001000000002000001664a32b222000001664a32b22200000000000003e8000000000000"
     "000000031400000001086d736731001400000201086d736732001400000401086d73673300"
 )
+
+
+@pytest.mark.spec("transactions:VEC-31")
+def test_the_checksum_covers_everything_from_the_attributes_on() -> None:
+    commit, abort = (bytearray.fromhex(data) for data in MARKERS.values())
+    found = [int.from_bytes(data[17:21], "big") for data in (commit, abort)]
+    assert found == [148716647, 4242795055] == [crc32c(data[21:]) for data in (commit, abort)]
+    assert [at for at, (one, other) in enumerate(zip(commit, abort, strict=True)) if one != other] == [
+        17,
+        18,
+        19,
+        20,
+        69,
+    ]
 
 
 # --- scan

@@ -1,0 +1,78 @@
+"""Settings that idempotence and transactions need, and the error codes of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyconsumer.errors import (
+    ConfigurationError,
+    DuplicateSequenceNumberError,
+    KafkaError,
+    OutOfOrderSequenceNumberError,
+    TransactionCoordinatorFencedError,
+    UnknownProducerIdError,
+    for_code,
+)
+from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
+
+
+def build(**options: Any) -> ProducerConfig:
+    return PRODUCER_SETTINGS.build({"bootstrap_servers": "localhost:9", **options})
+
+
+@pytest.mark.spec("transactions:IDP-03", "transactions:IDP-03a", "transactions:IDP-03b", "transactions:IDP-03c")
+@pytest.mark.parametrize("idempotence", [{"enable_idempotence": True}, {"transactional_id": "id"}], ids=["asked", "id"])
+@pytest.mark.parametrize(
+    ("conflict", "words"),
+    [
+        ({"retries": 0}, "retries=0"),
+        ({"max_in_flight_requests_per_connection": 6}, "max_in_flight_requests_per_connection=6"),
+        ({"acks": 1}, "acks=1"),
+        ({"acks": 0}, "acks=0"),
+    ],
+    ids=["retries", "in-flight", "acks-1", "acks-0"],
+)
+def test_a_setting_that_does_not_fit_is_named(
+    idempotence: dict[str, Any], conflict: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="needs acks='all', retries above 0 and at most 5 requests") as raised:
+        build(**idempotence, **conflict)
+    assert str(raised.value).endswith(words)
+
+
+@pytest.mark.spec("transactions:IDP-04")
+def test_a_setting_counts_as_given_also_if_it_equals_a_default() -> None:
+    with pytest.raises(ConfigurationError, match="acks=1"):
+        build(transactional_id="id", acks=1)
+    assert build(transactional_id="id", acks="all").acks == build(transactional_id="id", acks=-1).acks == -1
+
+
+@pytest.mark.spec("transactions:IDP-05")
+def test_a_conflict_switches_idempotence_off_where_nobody_asked_for_it() -> None:
+    assert not build(acks=1).enable_idempotence
+    assert not build(retries=0).enable_idempotence
+    assert build(transactional_id="id").enable_idempotence
+
+
+@pytest.mark.spec("transactions:TXA-04", "transactions:TXA-03")
+def test_a_transactional_id_needs_idempotence() -> None:
+    with pytest.raises(ConfigurationError, match="transactional_id needs enable_idempotence, which is switched off"):
+        build(transactional_id="id", enable_idempotence=False)
+    with pytest.raises(ConfigurationError, match="transactional_id"):
+        build(transactional_id="")
+    assert build(transactional_id="id", max_in_flight_requests_per_connection=5, retries=1).acks == -1
+
+
+@pytest.mark.parametrize(
+    ("item", "code", "expected"),
+    [
+        ("transactions:ERR-18", 45, OutOfOrderSequenceNumberError),
+        ("transactions:ERR-19", 46, DuplicateSequenceNumberError),
+        ("transactions:ERR-25", 52, TransactionCoordinatorFencedError),
+        ("transactions:ERR-27", 59, UnknownProducerIdError),
+    ],
+)
+def test_error_codes(item: str, code: int, expected: type[KafkaError]) -> None:
+    assert type(for_code(code)) is expected
