@@ -334,6 +334,9 @@ class TransactionCoordinator:
                 return EndResult(Errors.CONCURRENT_TRANSACTIONS)
             same = committed is commit
             return EndResult(Errors.CONCURRENT_TRANSACTIONS if same else Errors.INVALID_TXN_STATE)
+        if state is not TransactionState.EMPTY and known.producer_epoch == _MAX_EPOCH:
+            # It was timed out under the last epoch, which no client may have: it begins anew with another id.
+            return EndResult(Errors.PRODUCER_FENCED)
         if state is not TransactionState.EMPTY and (is_repeated or is_overflown):
             if committed is commit:
                 return EndResult(Errors.NONE, known.producer_id, known.producer_epoch)

@@ -347,6 +347,20 @@ class TestEnd:
         assert read(brokers).values == [b"x"]
         assert markers_of(brokers)[-1][1] == _LAST + 1, "the fencing epoch goes into the marker"
 
+    def test_the_last_epoch_is_given_to_no_client(self, make: Make) -> None:
+        """It is there for fencing. A marker under it could not be told from the data, and be refused for ever."""
+        brokers = make(2)
+        producer = started(brokers)
+        set_epoch(brokers, _LAST)
+        producer.producer = (producer.producer[0], _LAST)
+        producer.add(SINK)
+        brokers.advance(75)
+        assert (producer.state, producer.record.producer_epoch) == ("CompleteAbort", _LAST + 1)
+        assert producer.end(commit=False, version=5) == Errors.PRODUCER_FENCED
+        fresh = started(brokers)
+        assert fresh.producer[0] != producer.producer[0]
+        assert fresh.producer[1] == 0
+
     @pytest.mark.spec("transactions:TXR-29", "transactions:TXR-30", "transactions:ERR-24")
     def test_the_answer_comes_before_the_markers(self, make: Make) -> None:
         brokers = make(1, 3)
