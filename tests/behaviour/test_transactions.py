@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pytest
 
@@ -378,10 +379,22 @@ def test_the_version_may_change_between_transactions(
     wait_until(lambda: values(cluster, "t") == [b"%d" % n for n in range(1, 7)], 10, "all of them")
 
 
+#: The calls of one turn of the loop, in their order.
+STEPS = [
+    ("transactions:CTP-04a", "init_transactions"),
+    ("transactions:CTP-04b", "poll"),
+    ("transactions:CTP-04c", "begin_transaction"),
+    ("transactions:CTP-04d", "send"),
+    ("transactions:CTP-04e", "OffsetAndMetadata"),
+    ("transactions:CTP-04f", "send_offsets_to_transaction"),
+    ("transactions:CTP-04g", "commit_transaction"),
+]
+
+
 @pytest.mark.smoke
-@pytest.mark.spec("transactions:CTP-03", "transactions:CTP-04a", "transactions:CTP-04b", "transactions:CTP-04c")
-@pytest.mark.spec("transactions:CTP-04d", "transactions:CTP-04e", "transactions:CTP-04f", "transactions:CTP-04g")
-@pytest.mark.spec("transactions:CTP-09", "transactions:CTP-02", "transactions:DLV-05", "transactions:TXA-11")
+@pytest.mark.spec(
+    "transactions:CTP-03", "transactions:CTP-09", "transactions:CTP-02", "transactions:DLV-05", "transactions:TXA-11"
+)
 def test_the_loop_of_consume_transform_produce_by_hand(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     source, sink = make_topic(2), make_topic(1)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as plain:
@@ -398,21 +411,28 @@ def test_the_loop_of_consume_transform_produce_by_hand(cluster: Cluster, make_to
     )
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, transactional_id=group_id)
     read = 0
+    called: list[str] = []
+
+    def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        called.append(function.__name__)
+        return function(*arguments, **named)
+
     with consumer, producer:
-        producer.init_transactions()
+        call(producer.init_transactions)
         while read < 20:
-            records = consumer.poll(timeout_ms=1000)
+            records = call(consumer.poll, timeout_ms=1000)
             if not records:
                 continue
-            producer.begin_transaction()
+            call(producer.begin_transaction)
             offsets = {}
             for tp in records.partitions():
                 for record in records.records(tp):
-                    producer.send(sink, record.value, key=record.key)
+                    call(producer.send, sink, record.value, key=record.key)
+                    offsets[tp] = call(OffsetAndMetadata, record.offset + 1)
                     read += 1
-                offsets[tp] = OffsetAndMetadata(records.records(tp)[-1].offset + 1)
-            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
-            producer.commit_transaction()
+            call(producer.send_offsets_to_transaction, offsets, consumer.group_metadata())
+            call(producer.commit_transaction)
+    assert list(dict.fromkeys(called)) == [name for _, name in STEPS]
     wait_until(lambda: len(values(cluster, sink)) == 20, 10, "the records of all transactions")
     assert sorted(int(value or b"") for value in values(cluster, sink)) == list(range(20))
     assert [committed(cluster, group_id, TopicPartition(source, index)) for index in (0, 1)] == [10, 10]

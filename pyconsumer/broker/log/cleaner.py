@@ -10,7 +10,9 @@ A tombstone stays until ``delete.retention.ms`` after the compaction that first 
 batch carries the time when it may go.
 
 Transactions: aborted records are removed, and never count as the last record of their key. Committed records count from
-their marker on, so compaction ends where the oldest open transaction begins. Markers stay.
+their marker on, so compaction ends where the oldest open transaction begins. A marker is treated like a tombstone by
+the first compaction that finds no batch of its transaction any more: it stays for ``delete.retention.ms`` from then on,
+for readers that are in the middle of the transaction. It also stays while nothing else is known of its producer.
 """
 
 from __future__ import annotations
@@ -255,6 +257,7 @@ class _Latest:
         open: keys and offsets of transactions without a marker so far, by producer id; none of them is empty.
         aborted: base offsets of batches that do not count.
         limit: batches from this offset on stay as they are.
+        with_data: producers that have batches since their last marker, as the log is rewritten from its start.
     """
 
     def __init__(self) -> None:
@@ -262,6 +265,7 @@ class _Latest:
         self.open: dict[int, list[tuple[bytes | None, int]]] = {}
         self.aborted: set[int] = set()
         self.limit = 0
+        self.with_data: set[int] = set()
         self._open_batches: dict[int, list[int]] = {}
 
     def add(self, info: BatchInfo, records: Iterable[tuple[bytes | None, int]]) -> None:
@@ -337,15 +341,25 @@ def _rewrite(
     fresh = Segment(log.storage, group[0].base_offset, log.config.index_interval_bytes, group[0].created_ms, ".cleaned")
     try:
         keep_last = {entry.batches[-1].last_offset for entry in log.producers if entry.batches}
+        only_markers = {(entry.producer_id, entry.epoch) for entry in log.producers if not entry.batches}
+        gone = set()
         for segment in group:
             for info, data in segment.batches():
                 keep_empty = info.last_offset in keep_last
-                kept = yield from _retain(log, info, data, latest, now_ms, keep_empty=keep_empty)
-                if kept is not None:
+                kept: Buffer | None
+                if info.is_control:
+                    is_last = (info.producer_id, info.producer_epoch) in only_markers
+                    kept = _retain_marker(log, info, data, latest, now_ms, is_last=is_last)
+                else:
+                    kept = yield from _retain(log, info, data, latest, now_ms, keep_empty=keep_empty)
+                if kept is None:
+                    gone.add(info.last_offset)
+                else:
                     fresh.append([found._replace(position=0) for found in scan(kept)], (kept,))
                 yield None
         for segment in group:
-            fresh.transaction_index.append(segment.transaction_index.entries)
+            entries = segment.transaction_index.entries
+            fresh.transaction_index.append(entry for entry in entries if entry.last_offset not in gone)
         fresh.seal()
         yield from _force(fresh, elsewhere)
         # The last one is appended to. After a cut that may be one that was closed before.
@@ -374,11 +388,41 @@ def _force(segment: Segment, elsewhere: Elsewhere | None) -> Generator[Step, Non
         segment.time_index.flush()
 
 
+def _retain_marker(
+    log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, is_last: bool
+) -> Buffer | None:
+    """Return what stays of an end marker, None if nothing does.
+
+    Args:
+        is_last: it is all that is known of its producer.
+    """
+    has_data = info.producer_id in latest.with_data
+    latest.with_data.discard(info.producer_id)
+    if has_data or is_last or info.base_offset >= latest.limit:
+        return data
+    horizon = info.delete_horizon_ms
+    if horizon is not None:
+        return None if now_ms >= horizon else data
+    header = bytearray(data[:BATCH_OVERHEAD])
+    new_base = _set_horizon(log, header, now_ms)
+    kept = [_rebase(raw, info.first_timestamp - new_base) for *_, raw in _records(info, _plain(info, data))]
+    return rebuild_batch(header, b"".join(kept), info.attributes | DELETE_HORIZON_FLAG, info.codec)
+
+
+def _set_horizon(log: PartitionLog, header: bytearray, now_ms: int) -> int:
+    """Note when a batch may go. The time takes the place of the base timestamp, which timestamps count from."""
+    new_base = now_ms + log.config.delete_retention_ms
+    header[_BASE_TIMESTAMP : _BASE_TIMESTAMP + 8] = new_base.to_bytes(8, "big", signed=True)
+    return new_base
+
+
 def _retain(
     log: PartitionLog, info: BatchInfo, data: bytes, latest: _Latest, now_ms: int, *, keep_empty: bool
 ) -> Generator[Step, None, Buffer | None]:
     """Return what stays of a batch, None if nothing does."""
-    if info.is_control or info.base_offset >= latest.limit:
+    if info.is_transactional:
+        latest.with_data.add(info.producer_id)
+    if info.base_offset >= latest.limit:
         return data
     horizon = info.delete_horizon_ms
     expired = horizon is not None and now_ms >= horizon
@@ -404,10 +448,8 @@ def _retain(
         header[_MAX_TIMESTAMP : _MAX_TIMESTAMP + 8] = max_timestamp.to_bytes(8, "big", signed=True)
     attributes = info.attributes
     if first_seen:
-        # The time takes the place of the base timestamp, which the records' timestamps count from.
-        new_base = now_ms + log.config.delete_retention_ms
+        new_base = _set_horizon(log, header, now_ms)
         kept = [_rebase(raw, info.first_timestamp - new_base) for raw in kept]
-        header[_BASE_TIMESTAMP : _BASE_TIMESTAMP + 8] = new_base.to_bytes(8, "big", signed=True)
         attributes |= DELETE_HORIZON_FLAG
     if not kept:
         return rebuild_batch(header, b"", attributes, compression.Codec.NONE)

@@ -22,6 +22,7 @@ from pyconsumer.protocol.records import (
     ControlRecordType,
     build_end_transaction_marker,
     patch_batch,
+    read_end_transaction_marker,
     scan,
 )
 from pyconsumer.protocol.records.crc import crc32c
@@ -288,6 +289,69 @@ def test_compaction_ends_before_an_open_transaction() -> None:
     log.roll()
     assert clean_log(log, NOW_MS, end) == log.log_end_offset
     assert [(offset, key) for offset, key, _ in contents(log) if key in (b"k", b"x")] == [(5, b"k"), (14, b"x")]
+
+
+class TestMarkers:
+    """A marker goes when none of its transaction's batches is left, and delete.retention.ms has passed since."""
+
+    @staticmethod
+    def log(tmp_path: Path, kind: ControlRecordType) -> PartitionLog:
+        """A log with a transaction of producer 1 of which nothing stays, and a later one of the same producer."""
+        log = compacted(tmp_path, segment_bytes=1 << 20, delete_retention_ms=_DAY_MS)
+        for part in (
+            transactional(1, (b"a", b"old")),  # 0
+            marker(1, kind),  # 1
+            transactional(1, (b"a", b"new")),  # 2
+            marker(1, ControlRecordType.COMMIT),  # 3
+        ):
+            add(log, part)
+        log.roll()
+        log.append(keyed((b"z", b"active")), 0)
+        return log
+
+    @staticmethod
+    def markers(log: PartitionLog) -> list[int]:
+        return [info.base_offset for segment in log.segments for info, _ in segment.batches() if info.is_control]
+
+    @pytest.mark.spec("transactions:CTL-13", "transactions:TXA-10a")
+    @pytest.mark.parametrize("kind", [ControlRecordType.COMMIT, ControlRecordType.ABORT])
+    def test_it_goes_after_its_time(self, tmp_path: Path, kind: ControlRecordType) -> None:
+        log = self.log(tmp_path, kind)
+        aborted = 1 if kind is ControlRecordType.ABORT else 0
+        clean_log(log, NOW_MS)
+        data = [item for item in contents(log) if item[1] and item[1] in b"az"]
+        assert data == [(2, b"a", b"new"), (4, b"z", b"active")]
+        assert self.markers(log) == [1, 3], "the compaction that removes the batches leaves it"
+        clean_log(log, NOW_MS + 1000)
+        assert self.markers(log) == [1, 3], "from here on its time counts"
+        assert len(log.aborted_transactions(0, 10)) == aborted
+        clean_log(log, NOW_MS + 1000 + _DAY_MS - 1)
+        assert self.markers(log) == [1, 3]
+        clean_log(log, NOW_MS + 1000 + _DAY_MS)
+        assert self.markers(log) == [3]
+        assert log.aborted_transactions(0, 10) == []
+        assert clean_log(log, NOW_MS + 2 * _DAY_MS) == 4
+        assert self.markers(log) == [3], "batches of its transaction are there"
+
+    def test_a_marker_with_its_time_is_still_a_marker(self, tmp_path: Path) -> None:
+        log = self.log(tmp_path, ControlRecordType.ABORT)
+        for moment in (0, 1000):
+            clean_log(log, NOW_MS + moment)
+        found = scan(log.read(0, 1 << 20, log.log_end_offset, at_least_one=True))[0]
+        assert (found.is_control, found.delete_horizon_ms) == (True, NOW_MS + 1000 + _DAY_MS)
+        view = memoryview(log.read(0, 1 << 20, log.log_end_offset, at_least_one=True))
+        ended = read_end_transaction_marker(view, found)
+        assert ended is not None
+        assert ended.type is ControlRecordType.ABORT
+
+    def test_the_last_that_is_known_of_a_producer_stays(self, tmp_path: Path) -> None:
+        log = compacted(tmp_path, segment_bytes=1 << 20, delete_retention_ms=1)
+        add(log, marker(7, ControlRecordType.ABORT))
+        log.roll()
+        log.append(keyed((b"z", b"active")), 0)
+        for days in range(4):
+            clean_log(log, NOW_MS + days * _DAY_MS)
+        assert self.markers(log) == [0]
 
 
 class TestScheduling:
