@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
 from tests.support.cluster import Cluster
+from tests.support.go import franz_program
 from tests.support.java import KafkaTools
-from tests.support.process import wait_until
+from tests.support.process import run, wait_until
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the foreign clients' own
@@ -230,3 +232,26 @@ def read_one(cluster: Cluster) -> list[bytes | None]:
         while consumer.position(tp) < end:
             found += [record.value for record in consumer.poll(timeout_ms=10_000).records()]
     return found
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.timeout(600)  # Go builds the program first
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_franz_gos_transactions(new_cluster: Callable[..., Cluster], version: int) -> None:
+    program = franz_program("transactions")
+    if program is None:
+        pytest.skip("there is no Go")
+    cluster = new_cluster("embedded", brokers=3, features={"transaction.version": version})
+    for topic in ("t", "copy"):
+        cluster.create_topic(topic, 2)
+
+    def play(do: str, **given: Any) -> str:
+        arguments = {"do": do, "servers": cluster.bootstrap_servers, **given}
+        return run([str(program), json.dumps(arguments)], timeout_s=120).check().stdout
+
+    play("write", topic="t", id="writes")
+    expected = sorted(f"{turn}-{number}" for turn in (0, 2) for number in range(10))
+    assert sorted(json.loads(play("read", topic="t"))) == expected
+    play("copy", topic="t", sink="copy", id="copies", count=20)
+    assert sorted(json.loads(play("read", topic="copy"))) == expected
