@@ -255,3 +255,28 @@ def test_franz_gos_transactions(new_cluster: Callable[..., Cluster], version: in
     assert sorted(json.loads(play("read", topic="t"))) == expected
     play("copy", topic="t", sink="copy", id="copies", count=20)
     assert sorted(json.loads(play("read", topic="copy"))) == expected
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [0, 2])
+def test_kafkas_message_copier_copies_each_message_once(
+    new_cluster: Callable[..., Cluster], kafka_tools: KafkaTools, version: int
+) -> None:
+    """The program of Kafka's own system tests, with aborts at random."""
+    cluster = new_cluster("embedded", brokers=3, features={"transaction.version": version})
+    for topic in ("in", "out"):
+        cluster.create_topic(topic, 2)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(600):
+            producer.send("in", b"%d" % number, partition=number % 2)
+    for partition in ("0", "1"):
+        kafka_tools.run(
+            "TransactionalMessageCopier",
+            *("--broker-list", cluster.bootstrap_servers, "--input-topic", "in", "--input-partition", partition),
+            *("--output-topic", "out", "--consumer-group", "copier", "--transactional-id", f"copier-{partition}"),
+            *("--transaction-size", "20", "--enable-random-aborts", "--use-group-metadata"),
+        )
+    found = read(cluster, "out", "read_committed")
+    assert sorted(int(value or b"") for value in found) == list(range(600))
+    assert len(read(cluster, "out", "read_uncommitted")) > 600, "some were aborted"

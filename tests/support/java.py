@@ -58,6 +58,7 @@ _CLASSES = {
     "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",
     "StorageTool": "kafka.tools.StorageTool",
     "TopicCommand": "org.apache.kafka.tools.TopicCommand",
+    "TransactionalMessageCopier": "org.apache.kafka.tools.TransactionalMessageCopier",
     "TransactionsCommand": "org.apache.kafka.tools.TransactionsCommand",
     "VerifiableConsumer": "org.apache.kafka.tools.VerifiableConsumer",
     "VerifiableProducer": "org.apache.kafka.tools.VerifiableProducer",
