@@ -23,7 +23,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.protocol.records import BatchBuilder
 
-__all__ = ["InternalTopicLog"]
+__all__ = ["InternalTopicLog", "LocalBroker"]
 
 _log = logging.getLogger(__name__)
 

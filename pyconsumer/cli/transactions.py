@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
-from pyconsumer import KafkaConsumer, TopicPartition
+from pyconsumer import TopicPartition
 from pyconsumer.admin import KafkaAdminClient, TransactionDescription
+from pyconsumer.cli.internal_topics import Files, of_cluster
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
-from pyconsumer.errors import KafkaTimeoutError, ProtocolError
+from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.transaction_topic import TransactionLogValue, decode_key, decode_value
 
 __all__ = ["command"]
@@ -200,35 +202,47 @@ def fence(names: tuple[str, ...], servers: str, settings: dict[str, str], timeou
 @command.command("dump")
 @connected
 @json_option
+@click.option(
+    "-d",
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the files of a broker, ours or Apache Kafka's, instead of a cluster.",
+)
 @click.option("--id", "wanted", metavar="TRANSACTIONAL_ID", help="Only this one.")
-def dump(servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool, wanted: str | None) -> None:
-    """Print the records of __transaction_state, one a line, by partition and offset."""
-    options = client_options(servers, settings) | {
-        "default_api_timeout_ms": timeout_ms,
-        "group_id": None,
-        "allow_auto_create_topics": False,
-    }
-    with KafkaConsumer(options) as consumer:
-        partitions = sorted(consumer.partitions_for_topic(_TOPIC) or ())
-        if not partitions:
-            click.echo(f"there is no topic {_TOPIC} yet: no producer has used transactions here", err=True)
-            return
-        chosen = [TopicPartition(_TOPIC, number) for number in partitions]
-        first, end = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
-        for tp in chosen:
-            if first[tp] >= end[tp]:
-                continue
-            consumer.assign([tp])
-            consumer.seek(tp, first[tp])
-            last = time.monotonic()
-            while consumer.position(tp) < end[tp]:
-                records = consumer.poll(timeout_ms=500)
-                for record in records.records():
-                    _print(f"{tp.partition}@{record.offset}", record.key, record.value, wanted, json_output)
-                if records:
-                    last = time.monotonic()
-                elif time.monotonic() - last > timeout_ms / 1000:
-                    raise KafkaTimeoutError(f"{tp} gave nothing in {timeout_ms} ms")
+@click.pass_context
+def dump(
+    ctx: click.Context,
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+    data_dir: Path | None,
+    wanted: str | None,
+) -> None:
+    """Print the records of __transaction_state, one a line, by partition and offset.
+
+    A damaged file is reported with the place of the damage; its good records before that and the other files are
+    still shown, and the exit status is 1.
+    """
+    source = None
+    if data_dir is not None:
+        if ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("either --bootstrap-servers or --data-dir is needed, not both")
+        source = Files(data_dir, _TOPIC, lambda numbers: numbers)
+        records = source.read()
+    else:
+        records = of_cluster(
+            client_options(servers, settings) | {"default_api_timeout_ms": timeout_ms},
+            _TOPIC,
+            lambda numbers: numbers,
+            timeout_ms,
+            absent=f"there is no topic {_TOPIC} yet: no producer has used transactions here",
+        )
+    for record in records:
+        if not record.is_control:
+            _print(f"{record.partition}@{record.offset}", record.key, record.value, wanted, json_output)
+    if source is not None and source.damaged:
+        raise click.exceptions.Exit(1)
 
 
 def _print(place: str, key: bytes | None, value: bytes | None, wanted: str | None, json_output: bool) -> None:

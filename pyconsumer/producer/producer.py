@@ -179,7 +179,7 @@ class KafkaProducer:
             self._check_open()
         config = self.config
         transactions = self._transactions
-        if transactions is not None:
+        if transactions is not None and not transactions.is_open:  # add_partition looks again, under the lock
             with self._mutex:
                 transactions.check_send()
         if timestamp_ms is None:
@@ -223,11 +223,12 @@ class KafkaProducer:
                     self._wait_for_room(size, deadline)
                 if partition is None:
                     partition = self._choose(topic, key_bytes, known, size)
+                tp = TopicPartition(topic, partition)
                 if transactions is not None:
-                    transactions.add_partition(TopicPartition(topic, partition))
+                    transactions.add_partition(tp)
                 now = self._last_use[topic] = self._clock.now()
                 appended = self._accumulator.append(
-                    TopicPartition(topic, partition),
+                    tp,
                     timestamp_ms,
                     key_bytes,
                     value_bytes,
@@ -249,7 +250,7 @@ class KafkaProducer:
             -1 if value_bytes is None else len(value_bytes),
         )
         if config.interceptors:
-            future.add_both(self._acknowledge, TopicPartition(topic, partition))
+            future.add_both(self._acknowledge, tp)
         return future
 
     def flush(self, timeout_ms: int | None = None) -> None:

@@ -282,6 +282,11 @@ class TransactionManager:
         return self.state in (_S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION)
 
     @property
+    def is_open(self) -> bool:
+        """Return whether a transaction is open to which records may be added."""
+        return self.state is _S.IN_TRANSACTION
+
+    @property
     def may_abort(self) -> bool:
         """Return whether ``abort_transaction`` is possible now."""
         return self.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR)

@@ -95,6 +95,11 @@ def check(done: Finished, truth: Counter[str]) -> None:
     members = re.findall(r"^│ member-(\d) │ ([^│]*)│ +([\d,]+) │", done.stdout, re.MULTILINE)
     assert [number for number, _, _ in members] == ["1", "2", "3", "4"]
     assert sum(int(count.replace(",", "")) for _, _, count in members) == 336_776
+    line = r"-late has ([\d,]+) flights that left more than an hour late, each exactly once; ([\d,]+) more"
+    late = re.search(line, done.stdout)
+    assert late is not None
+    assert late[1] == "26,581"
+    assert late[2] != "0", "a transaction was aborted in the middle"
     assert re.search(r"^done in \d+ s$", done.stdout, re.MULTILINE)
 
 
@@ -185,7 +190,7 @@ def test_the_demo_on_a_cluster_that_is_there(apache: Cluster, truth: Counter[str
     check_replay(servers, topic, f"{topic}-again", truth)
     assert all(words[-2:] == ["-b", servers] for words in commands(done))
     with KafkaAdminClient(bootstrap_servers=servers) as admin:
-        admin.delete_topics([topic, f"{topic}-again"])
+        admin.delete_topics([topic, f"{topic}-again", f"{topic}-late"])
 
 
 @pytest.mark.concurrent

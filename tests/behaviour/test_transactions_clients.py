@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -208,6 +209,8 @@ def test_kafkas_tool_reads_our_files(
     def dump(path: Any, *more: str) -> str:
         return kafka_tools.run("DumpLogSegments", "--files", str(path), *more).stdout
 
+    ours = run([sys.executable, "-m", "pyconsumer", "transactions", "dump", "--data-dir", str(tmp_path)]).check().lines
+    assert [line.split()[2] for line in ours].count("CompleteCommit") == 20
     (log,) = tmp_path.rglob("__transaction_state-0/*.log")
     state = dump(log, "--transaction-log-decoder")
     assert state.count('"transactionStatus":2') == state.count('"transactionStatus":4') == 20  # prepared, committed

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
+from pyconsumer.broker.coordinator_config import CoordinatorConfig
 from pyconsumer.errors import ConfigurationError
 
 __all__ = ["GroupConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
+class GroupConfig(CoordinatorConfig):
     """Settings of one coordinator. Each field is Kafka's setting with dots for underscores; the defaults are Kafka's.
 
     Args:
@@ -45,23 +44,6 @@ class GroupConfig:
                 raise ConfigurationError(f"{item.name.replace('_', '.')} must be positive, not {value}")
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigurationError("group.min.session.timeout.ms is larger than group.max.session.timeout.ms")
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """From a broker's settings under Kafka's dotted names; those of other parts are skipped.
-
-        Raises:
-            ConfigurationError: a value is not a whole number, or out of range.
-        """
-        values: dict[str, int] = {}
-        for item in dataclasses.fields(cls):
-            name = item.name.replace("_", ".")
-            if name in settings:
-                try:
-                    values[item.name] = int(settings[name])
-                except (TypeError, ValueError):
-                    raise ConfigurationError(f"{name} must be a whole number, not {settings[name]!r}") from None
-        return cls(**values)
 
     @property
     def retention_ms(self) -> int:

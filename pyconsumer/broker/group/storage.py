@@ -1,4 +1,4 @@
-"""The storage of ``__consumer_offsets`` as the group coordinator needs it.
+"""The storage of an internal topic as its coordinator needs it: ``__consumer_offsets`` or ``__transaction_state``.
 
 The broker implements it over its replicated log; tests implement it in memory, with appends that are late or fail.
 """
@@ -29,7 +29,7 @@ class StoreResult(NamedTuple):
 
 
 class GroupStorage(Protocol):
-    """The partitions of ``__consumer_offsets`` as one broker sees them."""
+    """The partitions of an internal topic as one broker sees them."""
 
     def partition_count(self) -> int:
         """Return how many partitions the topic has. The topic is created on first use; an existing one keeps its
@@ -48,13 +48,13 @@ class GroupStorage(Protocol):
         """Write the records as one batch and wait for the in-sync replicas.
 
         Args:
-            partition: of ``__consumer_offsets``.
+            partition: of the topic.
             records: at least one.
             now_ms: their timestamp, milliseconds since the epoch.
             producer_id, producer_epoch: of the transaction that the batch belongs to; -1 outside a transaction.
 
         Returns:
-            The result. It is set within ``offsets.commit.timeout.ms`` at the latest (REQUEST_TIMED_OUT), and is
+            The result. It is set in bounded time (REQUEST_TIMED_OUT), for offsets ``offsets.commit.timeout.ms``, and is
             NOT_LEADER_OR_FOLLOWER where this broker does not lead the partition.
         """
 
@@ -84,8 +84,8 @@ _FROM_APPEND: Final[dict[int, int]] = {
 
 
 def from_append(error_code: int) -> int:
-    """Return the code a client receives when the append to ``__consumer_offsets`` ended with ``error_code``.
+    """Return the code a client receives when the append to an internal topic ended with ``error_code``.
 
-    The log's own errors would mean nothing to a client of a group.
+    The log's own errors would mean nothing to a client of a coordinator.
     """
     return _FROM_APPEND.get(error_code, error_code)

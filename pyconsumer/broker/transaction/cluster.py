@@ -7,19 +7,16 @@ could be lost on the way. A broker that is not alive is not among the peers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC, Controller
+from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.elections import NO_LEADER
 from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.partition import Partition
+from pyconsumer.broker.internal_topic import LocalBroker
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce
-from pyconsumer.broker.timer import Timer
 from pyconsumer.broker.transaction.coordinator import TransactionCoordinator
-from pyconsumer.clock import Clock
 from pyconsumer.errors import BrokerResponseError, CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.write_txn_markers import WritableTxnMarker
 from pyconsumer.structs import TopicPartition
@@ -35,24 +32,13 @@ TRANSACTION_VERSION = "transaction.version"
 _IMPLICIT = 2
 
 
-class TransactionBroker(Protocol):
+class TransactionBroker(LocalBroker, Protocol):
     """A broker, as far as transactions need it."""
 
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def timer(self) -> Timer: ...
-    @property
-    def config(self) -> BrokerConfig: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def call_soon(self) -> Callable[[Callable[[], None]], None]: ...
     @property
     def group_coordinator(self) -> GroupCoordinator: ...
     @property
     def transaction_coordinator(self) -> TransactionCoordinator: ...
-    def partition(self, topic: str, index: int) -> Partition: ...
     def next_producer_id(self) -> int: ...
 
 

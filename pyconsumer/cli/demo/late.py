@@ -1,0 +1,122 @@
+"""The demo's last step: late flights go to a topic of their own exactly once, though the program fails half-way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from pyconsumer import ConsumerRecords, KafkaConsumer, KafkaProducer, TopicPartition, process_exactly_once
+
+__all__ = ["Copied", "copy_late"]
+
+_LATE_MINUTES = 60
+_DELAY = re.compile(rb'"dep_delay":(-?\d+)')
+_IDLE_MS = 1500
+
+Output = tuple[str, bytes, bytes | None]
+
+
+class Copied(NamedTuple):
+    """Flights that a reader of the second topic sees: all committed ones, and with those of aborted transactions."""
+
+    expected: int
+    committed: int
+    written: int
+
+
+class _Failure(Exception):
+    """The program fails here on purpose."""
+
+
+def is_late(value: bytes) -> bool:
+    """Return whether a flight departed more than an hour late."""
+    found = _DELAY.search(value)
+    return found is not None and int(found[1]) > _LATE_MINUTES
+
+
+def copy_late(
+    options: dict[str, object], source: str, sink: str, partitions: int, total: int, on_read: Callable[[int], None]
+) -> Copied:
+    """Copy late flights, fail in the middle of a transaction, begin again, and count what readers see.
+
+    Args:
+        options: of the clients. partitions: of ``sink``. total: flights in ``source``.
+        on_read: called with the number of flights that were read in transactions that are committed.
+    """
+    program = _Program(source, sink, total // 2, on_read)
+    try:
+        program.run(options, total)
+    except _Failure:
+        program.run(options, total)
+    committed, written = (_count(options, sink, partitions, level) for level in ("read_committed", "read_uncommitted"))
+    return Copied(program.expected(), committed, written)
+
+
+class _Program:
+    """The program and what it has read.
+
+    Args:
+        fails_after: number of flights after which it fails once.
+    """
+
+    def __init__(self, source: str, sink: str, fails_after: int, on_read: Callable[[int], None]) -> None:
+        self._source = source
+        self._sink = sink
+        self._fails_after: int | None = fails_after
+        self._on_read = on_read
+        self._late: dict[tuple[int, int], bool] = {}
+        self._read = 0
+
+    def expected(self) -> int:
+        """Late flights, each counted once by its place."""
+        return sum(self._late.values())
+
+    def run(self, options: dict[str, object], total: int) -> None:
+        """Consume, transform and produce until every flight was read."""
+        with (
+            KafkaConsumer(
+                self._source,
+                **options
+                | {
+                    "group_id": f"{self._sink}-program",
+                    "isolation_level": "read_committed",
+                    "enable_auto_commit": False,
+                    "auto_offset_reset": "earliest",
+                    "max_poll_records": 10_000,
+                },
+            ) as consumer,
+            KafkaProducer(options, transactional_id=f"{self._sink}-0", transaction_timeout_ms=10_000) as producer,
+        ):
+            process_exactly_once(
+                consumer,
+                producer,
+                self._transform,
+                stop=lambda: len(self._late) >= total and self._read >= total,
+                idle_ms=_IDLE_MS,
+                poll_timeout_ms=200,
+            )
+
+    def _transform(self, records: ConsumerRecords) -> Iterator[Output]:
+        for record in records.records():
+            value = record.value or b""
+            late = self._late[record.partition, record.offset] = is_late(value)
+            if late:
+                yield self._sink, value, record.key
+        if self._fails_after is not None and len(self._late) > self._fails_after:
+            self._fails_after = None
+            raise _Failure
+        self._read = len(self._late)
+        self._on_read(self._read)
+
+
+def _count(options: dict[str, object], topic: str, partitions: int, isolation_level: str) -> int:
+    chosen = [TopicPartition(topic, number) for number in range(partitions)]
+    count = 0
+    with KafkaConsumer(options, isolation_level=isolation_level) as consumer:
+        consumer.assign(chosen)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(chosen)
+        while any(consumer.position(tp) < ends[tp] for tp in chosen):
+            count += consumer.poll(timeout_ms=1000, max_records=50_000).count()
+    return count

@@ -1,0 +1,147 @@
+"""Reads an internal topic of a cluster, from its brokers or from the files of one of them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import click
+
+from pyconsumer import KafkaConsumer, TopicPartition
+from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
+from pyconsumer.protocol.records import iter_records
+from pyconsumer.protocol.records.batch import scan_until_damage
+
+__all__ = ["Files", "InternalRecord", "of_cluster"]
+
+#: Picks partitions from the sorted numbers of those that are there.
+Choose: TypeAlias = Callable[[list[int]], list[int]]
+
+_SEGMENT = re.compile(r"\d{20}\.log")
+
+
+class InternalRecord(NamedTuple):
+    """One record; ``timestamp`` in ms since the epoch."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    is_control: bool = False
+
+
+def of_cluster(
+    options: dict[str, object], topic: str, choose: Choose, timeout_ms: int, *, absent: str
+) -> Iterator[InternalRecord]:
+    """The records of a cluster's partitions up to their ends of now.
+
+    Args:
+        options: of the client.
+        choose: picks partitions from the sorted numbers of all.
+        absent: said on standard error if there is no such topic.
+
+    Raises:
+        KafkaTimeoutError: nothing came for ``timeout_ms``.
+    """
+    options = options | {"group_id": None, "enable_auto_commit": False, "allow_auto_create_topics": False}
+    with KafkaConsumer(options) as consumer:
+        numbers = sorted(consumer.partitions_for_topic(topic) or ())
+        if not numbers:
+            click.echo(absent, err=True)
+            return
+        chosen = [TopicPartition(topic, number) for number in choose(numbers)]
+        first, end = consumer.beginning_offsets(chosen), consumer.end_offsets(chosen)
+        for tp in chosen:
+            if first[tp] >= end[tp]:
+                continue
+            consumer.assign([tp])
+            consumer.seek(tp, first[tp])
+            last = time.monotonic()
+            while consumer.position(tp) < end[tp]:
+                before = consumer.position(tp)
+                for record in consumer.poll(timeout_ms=500).records():
+                    if record.offset < end[tp]:
+                        yield InternalRecord(tp.partition, record.offset, record.timestamp, record.key, record.value)
+                if consumer.position(tp) != before:
+                    last = time.monotonic()
+                elif time.monotonic() - last > timeout_ms / 1000:
+                    raise KafkaTimeoutError(f"{tp} gave nothing at offset {before} in {timeout_ms} ms")
+
+
+class Files:
+    """The segments of an internal topic below a folder.
+
+    Args:
+        choose: picks partitions from the sorted numbers of those that are there.
+
+    Attributes:
+        damaged: whether something was wrong with a file, as reported on standard error.
+    """
+
+    def __init__(self, root: Path, topic: str, choose: Choose) -> None:
+        self._root = root
+        self._topic = topic
+        self._choose = choose
+        self.damaged = False
+
+    def read(self) -> Iterator[InternalRecord]:
+        """The records by partition and offset."""
+        folders = self._folders()
+        for number in self._choose(sorted(folders)):
+            segments = sorted(path for path in folders[number].iterdir() if _SEGMENT.fullmatch(path.name))
+            for path in segments:
+                yield from self._segment(number, path, newest=path == segments[-1])
+
+    def _folders(self) -> dict[int, Path]:
+        found: dict[int, Path] = {}
+        name = re.compile(rf"{self._topic}-(\d+)")
+        for path in sorted([self._root.absolute(), *self._root.rglob(f"{self._topic}-*")]):
+            match = name.fullmatch(path.name)
+            if match is None or not path.is_dir():
+                continue
+            other = found.setdefault(int(match[1]), path)
+            if other != path:
+                raise click.ClickException(
+                    f"{self._root} holds partition {match[1]} of {self._topic} more than once, in {other} and {path}: "
+                    "name the folder of one broker"
+                )
+        if not found:
+            raise click.ClickException(
+                f"{self._root} holds no folder named {self._topic}-NUMBER: is it the data of a broker?"
+            )
+        return found
+
+    def _segment(self, number: int, path: Path, *, newest: bool) -> Iterator[InternalRecord]:
+        data = memoryview(path.read_bytes())
+        batches, damage = scan_until_damage(data)
+        for info in batches:
+            try:
+                for record in iter_records(data[info.position : info.end_position]):
+                    place = number, record.offset, record.timestamp
+                    yield InternalRecord(*place, record.key, record.value, record.is_control)
+            except KafkaError as error:
+                reason = str(error)
+                if isinstance(error, CorruptRecordError):
+                    reason = str(error.args[0]) if error.args else reason
+                self._tell(f"{path}: byte {info.position}: {reason}")
+        position = batches[-1].end_position if batches else 0
+        rest = len(data) - position
+        if not rest or not any(data[position:]):  # zeros: space that was reserved
+            return
+        if damage is not None:
+            self._tell(f"{path}: {damage.args[0]}; {rest} bytes from there on are not shown")
+        elif newest:
+            # What a running broker is writing just now, or what a crash has left, which its next start cuts off.
+            click.echo(f"{path}: the last {rest} bytes, from byte {position} on, are no whole batch", err=True)
+        else:
+            self._tell(f"{path}: byte {position}: the last {rest} bytes are no whole batch")
+
+    def _tell(self, text: str) -> None:
+        self.damaged = True
+        sys.stdout.flush()
+        click.echo(f"Error: {text}", err=True)
