@@ -396,7 +396,7 @@ class Partition:
         self._raise_high_watermark(min(high_watermark, end))
         if log_start_offset > self.log.log_start_offset:
             self.log.advance_log_start_offset(min(log_start_offset, end))
-            self.high_watermark = max(self.high_watermark, self.log.log_start_offset)
+            self._raise_high_watermark(self.log.log_start_offset)
 
     def truncate_to_divergence(self, epoch: int, end_offset: int) -> None:
         """Cut the log back to where it diverges from the leader's, which says where an epoch ends there (rule 5)."""

@@ -690,3 +690,19 @@ class TestLog:
         assert producer.end(commit=False) == Errors.NONE
         brokers.advance(0.2)
         assert read(brokers) == ([], 2, 2, [(producer.producer[0], 0)])
+
+    def test_a_follower_forgets_transactions_before_the_start_of_the_log(self, make: Make) -> None:
+        """DeleteRecords may tell it of the start before it tells it of the high watermark."""
+        brokers = make(1, 3)
+        producer = started(brokers)
+        producer.add(SINK)
+        producer.send(b"x")
+        follower = next(node for node in brokers.alive if node != brokers.state("sink")[0])
+        replica = brokers.replica(follower, "sink")
+        assert producer.end(commit=True) == Errors.NONE
+        replica.begin_at(1)
+        replica.log.producers._unreplicated[0] = 1  # as if it did not know yet that the marker is everywhere
+        assert replica.last_stable_offset == 0
+        replica.follow(1, 2)
+        assert (replica.high_watermark, replica.last_stable_offset) == (2, 2)
+        assert not replica.log.producers.has_transactions
