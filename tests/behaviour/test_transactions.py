@@ -20,6 +20,7 @@ from pyconsumer.errors import (
     TransactionAbortableError,
     TransactionAbortedError,
 )
+from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -498,3 +499,31 @@ def test_the_order_of_processing_and_committing_decides(
     assert [processed.count(number) for number in range(10)] == (
         [1] * 7 + [0] * 3 if commits_first else [2] * 7 + [1] * 3
     )
+
+
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_ctrl_c_in_the_end_of_a_transaction_leaves_it_to_be_repeated(
+    cluster: Cluster, producer: KafkaProducer, topic: str, monkeypatch: pytest.MonkeyPatch, commit: bool
+) -> None:
+    wait, interrupts = TransactionResult.wait, [KeyboardInterrupt]
+
+    def interrupted(self: TransactionResult, timeout: float) -> bool:
+        if interrupts:
+            raise interrupts.pop()
+        return wait(self, timeout)
+
+    end, other = producer.commit_transaction, producer.abort_transaction
+    if not commit:
+        end, other = other, end
+    producer.begin_transaction()
+    producer.send(topic, b"first")
+    monkeypatch.setattr(TransactionResult, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        end()
+    with pytest.raises(IllegalStateError, match=f"{end.__name__}\\(\\) has not finished; call {end.__name__}"):
+        other()
+    end()
+    with producer.transaction():
+        producer.send(topic, b"second")
+    expected = [b"first", b"second"] if commit else [b"second"]
+    wait_until(lambda: values(cluster, topic) == expected, 10, "the records that were committed")
