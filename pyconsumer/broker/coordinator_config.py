@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 from pyconsumer.errors import ConfigurationError
@@ -11,10 +12,9 @@ from pyconsumer.errors import ConfigurationError
 __all__ = ["CoordinatorConfig"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
-    """Base of frozen dataclasses whose fields are whole numbers: Kafka's settings, with dots for underscores."""
-
-    __slots__ = ()
+    """Base of settings whose fields are whole numbers: Kafka's names, with dots for underscores."""
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any]) -> Self:
@@ -24,7 +24,7 @@ class CoordinatorConfig:
             ConfigurationError: a value is not a whole number, or out of range.
         """
         values: dict[str, int] = {}
-        for item in dataclasses.fields(cls):  # type: ignore[arg-type]
+        for item in dataclasses.fields(cls):
             name = item.name.replace("_", ".")
             if name in settings:
                 try:

@@ -10,18 +10,27 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from pyconsumer import KafkaConsumer, TopicPartition
 from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
 from pyconsumer.protocol.records import iter_records
 from pyconsumer.protocol.records.batch import scan_until_damage
 
-__all__ = ["Files", "InternalRecord", "of_cluster"]
+__all__ = ["Files", "InternalRecord", "data_dir_option", "files_of", "of_cluster"]
 
 #: Picks partitions from the sorted numbers of those that are there.
 Choose: TypeAlias = Callable[[list[int]], list[int]]
 
 _SEGMENT = re.compile(r"\d{20}\.log")
+
+
+data_dir_option = click.option(
+    "-d",
+    "--data-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Read the files of a broker, ours or Apache Kafka's, instead of a cluster.",
+)
 
 
 class InternalRecord(NamedTuple):
@@ -71,6 +80,13 @@ def of_cluster(
                     last = time.monotonic()
                 elif time.monotonic() - last > timeout_ms / 1000:
                     raise KafkaTimeoutError(f"{tp} gave nothing at offset {before} in {timeout_ms} ms")
+
+
+def files_of(ctx: click.Context, root: Path, topic: str, choose: Choose) -> Files:
+    """The files below a folder; ``UsageError`` if a cluster was named as well."""
+    if ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("either --bootstrap-servers or --data-dir is needed, not both")
+    return Files(root, topic, choose)
 
 
 class Files:

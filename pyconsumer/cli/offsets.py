@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
-from pyconsumer.cli.internal_topics import Files, of_cluster
+from pyconsumer.cli.internal_topics import data_dir_option, files_of, of_cluster
 from pyconsumer.cli.offset_lines import FORMATS, Found, as_document, as_text
 from pyconsumer.cli.options import as_json, client_options, connected, json_option
 
@@ -26,12 +25,7 @@ def command() -> None:
 @command.command("dump")
 @connected
 @json_option
-@click.option(
-    "-d",
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Read the files of a broker, ours or Apache Kafka's, instead of a cluster.",
-)
+@data_dir_option
 @click.option("-g", "--group", metavar="GROUP", help="Only what belongs to this group, in its one partition.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Only this partition of the topic.")
 @click.option("--only", type=click.Choice(["offsets", "groups"]), help="Only committed offsets, or only registrations.")
@@ -66,10 +60,8 @@ def dump(
     if json_output and form != "text":
         raise click.UsageError("--json and --format exclude each other")
     if data_dir is not None:
-        if ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("either --bootstrap-servers or --data-dir is needed, not both")
         # How many partitions the topic has cannot be seen: a broker may hold some of them.
-        source = Files(data_dir, TOPIC, lambda numbers: _chosen(numbers, group, partition, None))
+        source = files_of(ctx, data_dir, TOPIC, lambda numbers: _chosen(numbers, group, partition, None))
         records = source.read()
     else:
         source = None

@@ -6,11 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from pyconsumer import TopicPartition
 from pyconsumer.admin import KafkaAdminClient, TransactionDescription
-from pyconsumer.cli.internal_topics import Files, of_cluster
+from pyconsumer.cli.internal_topics import data_dir_option, files_of, of_cluster
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.transaction_topic import TransactionLogValue, decode_key, decode_value
@@ -202,12 +201,7 @@ def fence(names: tuple[str, ...], servers: str, settings: dict[str, str], timeou
 @command.command("dump")
 @connected
 @json_option
-@click.option(
-    "-d",
-    "--data-dir",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Read the files of a broker, ours or Apache Kafka's, instead of a cluster.",
-)
+@data_dir_option
 @click.option("--id", "wanted", metavar="TRANSACTIONAL_ID", help="Only this one.")
 @click.pass_context
 def dump(
@@ -226,9 +220,7 @@ def dump(
     """
     source = None
     if data_dir is not None:
-        if ctx.get_parameter_source("servers") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("either --bootstrap-servers or --data-dir is needed, not both")
-        source = Files(data_dir, _TOPIC, lambda numbers: numbers)
+        source = files_of(ctx, data_dir, _TOPIC, lambda numbers: numbers)
         records = source.read()
     else:
         records = of_cluster(

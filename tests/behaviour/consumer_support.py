@@ -13,7 +13,7 @@ from pyconsumer.protocol.records import BatchBuilder
 from tests.support.cluster import Cluster
 from tests.support.raw_client import RawClient
 
-__all__ = ["append", "consuming", "fill", "member", "offsets", "poll_until", "read", "values"]
+__all__ = ["append", "consuming", "fill", "member", "offsets", "poll_until", "read", "read_to_end", "values"]
 
 
 def append(
@@ -109,3 +109,16 @@ def offsets(records: Iterable[ConsumerRecord]) -> list[int]:
 def values(records: Iterable[ConsumerRecord]) -> list[int]:
     """The numbers that :func:`fill` wrote."""
     return [int(record.value) for record in records]
+
+
+def read_to_end(servers: str, topic: str, partitions: int, isolation_level: str) -> list[bytes]:
+    """Return the values of a topic up to the end that a reader of this isolation level sees."""
+    chosen = [TopicPartition(topic, number) for number in range(partitions)]
+    found: list[bytes] = []
+    with KafkaConsumer(bootstrap_servers=servers, isolation_level=isolation_level) as consumer:
+        consumer.assign(chosen)
+        consumer.seek_to_beginning()
+        ends = consumer.end_offsets(chosen)
+        while any(consumer.position(tp) < ends[tp] for tp in chosen):
+            found += [record.value or b"" for record in consumer.poll(timeout_ms=10_000).records()]
+    return found

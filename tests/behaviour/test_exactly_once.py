@@ -13,6 +13,7 @@ import pytest
 
 from pyconsumer import ConsumerRecords, KafkaConsumer, KafkaProducer, TopicPartition, process_exactly_once
 from pyconsumer.errors import ConfigurationError, KafkaError, ProducerFencedError, TransactionAbortableError
+from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, wait_until
 
@@ -44,15 +45,7 @@ def fill(cluster: Cluster, source: str) -> None:
 
 
 def sink_of(cluster: Cluster, sink: str) -> list[int]:
-    tp = TopicPartition(sink, 0)
-    found: list[int] = []
-    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed") as consumer:
-        consumer.assign([tp])
-        consumer.seek_to_beginning()
-        (end,) = consumer.end_offsets([tp]).values()
-        while consumer.position(tp) < end:
-            found += [int(record.value or b"") for record in consumer.poll(timeout_ms=10_000).records()]
-    return sorted(found)
+    return sorted(int(value) for value in read_to_end(cluster.bootstrap_servers, sink, 1, "read_committed"))
 
 
 def copy_to(sink: str) -> Any:

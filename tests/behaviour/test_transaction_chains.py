@@ -22,6 +22,7 @@ import pytest
 from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from pyconsumer.admin import NewTopic
 from pyconsumer.broker import EmbeddedCluster
+from tests.behaviour.consumer_support import read_to_end
 from tests.support.go import franz_program
 from tests.support.java import KafkaTools
 from tests.support.process import GuardedProcess, run, wait_until
@@ -38,7 +39,6 @@ _SETTLES_IN_S = _TIMEOUT_MS / 1000 + 20
 _PROGRAM = """
 import sys
 from pyconsumer import KafkaConsumer, KafkaProducer, process_exactly_once
-from pyconsumer.errors import ApplicationRecoverableError
 servers, source, sink = sys.argv[1:]
 consumer = KafkaConsumer(
     source, bootstrap_servers=servers, group_id=sink, group_instance_id="only", isolation_level="read_committed",
@@ -115,16 +115,8 @@ class Feeder:
 
 
 def committed_values(servers: str, topic: str) -> list[str]:
-    """What our reader finds up to the last stable offsets."""
-    partitions = [TopicPartition(topic, index) for index in range(PARTITIONS)]
-    found: list[str] = []
-    with KafkaConsumer(bootstrap_servers=servers, isolation_level="read_committed") as consumer:
-        consumer.assign(partitions)
-        consumer.seek_to_beginning()
-        ends = consumer.end_offsets(partitions)
-        while any(consumer.position(tp) < ends[tp] for tp in partitions):
-            found += [(record.value or b"").decode() for record in consumer.poll(timeout_ms=5000).records()]
-    return found
+    """Return what our reader finds up to the last stable offsets."""
+    return [value.decode() for value in read_to_end(servers, topic, PARTITIONS, "read_committed")]
 
 
 def end_offsets(servers: str, isolation_level: str) -> dict[TopicPartition, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pyconsumer import KafkaConsumer, KafkaProducer, TopicPartition
+from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.go import franz_program
 from tests.support.java import KafkaTools
@@ -35,17 +36,9 @@ def _leftovers_of_foreign_clients() -> Iterator[None]:
         gc.collect()
 
 
-def read(cluster: Cluster, topic: str, isolation: str) -> list[bytes | None]:
+def read(cluster: Cluster, topic: str, isolation: str) -> list[bytes]:
     """The values of a topic of two partitions, sorted."""
-    tps = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    found: list[Any] = []
-    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level=isolation) as consumer:
-        consumer.assign(tps)
-        consumer.seek_to_beginning()
-        ends = consumer.end_offsets(tps)
-        while any(consumer.position(tp) < ends[tp] for tp in tps):
-            found += [record.value for record in consumer.poll(timeout_ms=10_000).records()]
-    return sorted(found)
+    return sorted(read_to_end(cluster.bootstrap_servers, topic, 2, isolation))
 
 
 # Each: four transactions of five records, every second of them aborted, offsets of the group in the third
@@ -225,16 +218,8 @@ def test_kafkas_tool_reads_our_files(
     assert "endTxnMarker: ABORT" in data
 
 
-def read_one(cluster: Cluster) -> list[bytes | None]:
-    tp = TopicPartition("t", 0)
-    with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed") as consumer:
-        consumer.assign([tp])
-        consumer.seek_to_beginning()
-        (end,) = consumer.end_offsets([tp]).values()
-        found: list[bytes | None] = []
-        while consumer.position(tp) < end:
-            found += [record.value for record in consumer.poll(timeout_ms=10_000).records()]
-    return found
+def read_one(cluster: Cluster) -> list[bytes]:
+    return read_to_end(cluster.bootstrap_servers, "t", 1, "read_committed")
 
 
 @pytest.mark.kafka
@@ -281,5 +266,5 @@ def test_kafkas_message_copier_copies_each_message_once(
             *("--transaction-size", "20", "--enable-random-aborts", "--use-group-metadata"),
         )
     found = read(cluster, "out", "read_committed")
-    assert sorted(int(value or b"") for value in found) == list(range(600))
+    assert sorted(int(value) for value in found) == list(range(600))
     assert len(read(cluster, "out", "read_uncommitted")) > 600, "some were aborted"

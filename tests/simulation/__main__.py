@@ -6,20 +6,26 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tests.simulation.broken import RULES
 from tests.simulation.world import PROTOCOLS, BrokenRule, World
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run schedules; 1 if a rule was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
-    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="default: all, one after the other")
+def schedule_parser(program: str, description: str | None, rules: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser of what both simulations take."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--seed", type=int, default=0, help="the (first) schedule")
     parser.add_argument("--count", type=int, default=1, help="how many schedules, from that seed on")
-    parser.add_argument("--break", dest="broken", choices=RULES, help="a rule to break on purpose")
+    parser.add_argument("--break", dest="broken", choices=rules, help="a rule to break on purpose")
     parser.add_argument("--trace", action="store_true", help="print the trace also if nothing is wrong")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run schedules; 1 if a rule was broken."""
+    parser = schedule_parser("python -m tests.simulation", __doc__, RULES)
+    parser.add_argument("--protocol", choices=PROTOCOLS, action="append", help="default: all, one after the other")
     options = parser.parse_args(arguments)
     failures = 0
     for protocol in options.protocol or PROTOCOLS:
@@ -58,11 +64,11 @@ def _run(protocol: str, seeds: Sequence[int], options: argparse.Namespace) -> in
         f" {seconds:.0f} s of group life in {used:.1f} s of CPU, {len(seeds) / used:.1f} schedules/s;"
         f" {commits} commits;{waits} longest without owner {free:.1f} s, longest until settled {recovery:.1f} s"
     )
-    print(f"  callbacks: {_counts(callbacks)}\n  faults: {_counts(faults)}", flush=True)
+    print(f"  callbacks: {counts(callbacks)}\n  faults: {counts(faults)}", flush=True)
     return len(failed)
 
 
-def _counts(counter: Counter[str]) -> str:
+def counts(counter: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counter.items()))
 
 

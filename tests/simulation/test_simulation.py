@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 from tests.simulation.__main__ import main
 from tests.simulation.broken import CASES
+from tests.simulation.replays import digest_of
 from tests.simulation.world import PROTOCOLS, BrokenRule, World, play
 
 _ENOUGH = 60  # schedules until a broken rule must have been noticed
@@ -71,15 +68,7 @@ def _digest(hash_seed: str) -> str:
         "    for seed in (1, 10):\n"
         "        print('\\n'.join(play(protocol, seed).lines()))\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        env=os.environ | {"PYTHONHASHSEED": hash_seed},
-        timeout=60,
-        check=True,
-    )
-    assert len(result.stdout) > 1000
-    return hashlib.sha256(result.stdout).hexdigest()
+    return digest_of(code, hash_seed)
 
 
 def test_a_seed_means_the_same_schedule_in_every_process() -> None:

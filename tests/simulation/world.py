@@ -62,7 +62,79 @@ class WatchedClock(ManualClock):
             self._asked = 0
 
 
-class World:
+def breaking(rule: str | None) -> str:
+    """Return the option that breaks a rule."""
+    return f" --break {rule}" if rule else ""
+
+
+class Schedule:
+    """Time, random draws, the wire and the trace of one schedule, whatever it plays.
+
+    Args:
+        draws: seeds everything that is random. command: replays the schedule.
+        as_bytes: messages go through the codec; it changes nothing else.
+    """
+
+    def __init__(self, draws: str, command: str, clock: WatchedClock, *, seed: int, as_bytes: bool) -> None:
+        self.seed = seed
+        self.command = command
+        self.random = random.Random(draws)
+        self.as_bytes = as_bytes
+        self.clock = clock
+        self.timer = Timer()
+        self.trace: list[tuple[float, str, str]] = []
+        self.failure: str | None = None
+        self.faults: dict[str, int] = {}
+        self.slowest: float
+
+    def after(self, seconds: float, action: Callable[[], object]) -> TimerHandle:
+        return self.timer.schedule(self.clock.now() + seconds, action)  # type: ignore[arg-type]
+
+    def carried(self, message: M, version: int) -> M:
+        """A message at the other end of a connection. In some schedules it goes as bytes, like in life."""
+        return type(message).decode(message.encode(version), version) if self.as_bytes else message
+
+    def delay(self) -> float:
+        """How long a message takes."""
+        return self.random.uniform(self.slowest / 10, self.slowest)
+
+    def note(self, who: str, what: str) -> None:
+        self.trace.append((self.clock.now(), who, what))
+
+    def fail(self, text: str) -> None:
+        """A rule is broken. The schedule ends after the present event, so that no handler can hide it."""
+        if self.failure is None:
+            self.note("RULE", text)
+            self.failure = text
+
+    def play(self) -> None:
+        """Run the schedule.
+
+        Raises:
+            BrokenRule: with the trace.
+        """
+        try:
+            with deterministic(self.seed, self.fail):
+                self._play()
+        except BrokenRule as error:
+            raise BrokenRule(self.describe(str(error))) from None
+
+    def _play(self) -> None:
+        raise NotImplementedError
+
+    def lines(self) -> Iterator[str]:
+        start = 1000.0
+        for when, who, what in self.trace:
+            yield f"{when - start:9.3f}  {who:<8} {what}"
+
+    def describe(self, error: str) -> str:
+        lines = list(self.lines())
+        left_out = len(lines) - _LINES
+        head = [f"... {left_out} lines before"] if left_out > 0 else []
+        return "\n".join([error, f"replay: {self.command}", *head, *lines[-_LINES:]])
+
+
+class World(Schedule):
     """One schedule of one group.
 
     Args:
@@ -82,16 +154,11 @@ class World:
     """
 
     def __init__(self, protocol: str, seed: int, *, broken: str | None = None) -> None:
+        command = f"python -m tests.simulation --protocol {protocol} --seed {seed}" + breaking(broken)
+        as_bytes = seed % _AS_BYTES == 0
+        super().__init__(f"{protocol} {seed}", command, WatchedClock(1000.0), seed=seed, as_bytes=as_bytes)
         self.protocol = protocol
-        self.seed = seed
         self.broken = broken
-        self.random = random.Random(f"{protocol} {seed}")
-        self.as_bytes = seed % _AS_BYTES == 0
-        self.clock = WatchedClock(1000.0)
-        self.timer = Timer()
-        self.trace: list[tuple[float, str, str]] = []
-        self.failure: str | None = None
-        self.faults: dict[str, int] = {}
         self.callbacks = {"assigned": 0, "revoked": 0, "lost": 0}
         self.quiet_since = self.clock.now()
         self.recovery = 0.0
@@ -122,9 +189,6 @@ class World:
 
     # -- time --------------------------------------------------------------------------------------------------------
 
-    def after(self, seconds: float, action: Callable[[], object]) -> TimerHandle:
-        return self.timer.schedule(self.clock.now() + seconds, action)  # type: ignore[arg-type]
-
     def run(self, until: float, stop: Callable[[], bool] | None = None) -> None:
         """Let time pass until then, or until ``stop``."""
         while stop is None or not stop():
@@ -139,14 +203,6 @@ class World:
 
     # -- for everybody -----------------------------------------------------------------------------------------------
 
-    def carried(self, message: M, version: int) -> M:
-        """A message at the other end of a connection. In some schedules it goes as bytes, like in life."""
-        return type(message).decode(message.encode(version), version) if self.as_bytes else message
-
-    def delay(self) -> float:
-        """How long a message takes."""
-        return self.random.uniform(self.slowest / 10, self.slowest)
-
     def new_assignors(self) -> list[Assignor]:
         """For one member. In a mixed group all know the plain assignor, and some no other."""
         if not self.mixed:
@@ -157,15 +213,6 @@ class World:
     def new_id(self) -> str:
         self._ids += 1
         return f"{self._ids:04d}"
-
-    def note(self, who: str, what: str) -> None:
-        self.trace.append((self.clock.now(), who, what))
-
-    def fail(self, text: str) -> None:
-        """A rule is broken. The schedule ends after the present event, so that no handler can hide it."""
-        if self.failure is None:
-            self.note("RULE", text)
-            self.failure = text
 
     def cut_connections(self, broker: Broker) -> None:
         for member in self.members:
@@ -306,18 +353,6 @@ class World:
 
     # -- the schedule ------------------------------------------------------------------------------------------------
 
-    def play(self) -> None:
-        """Run the schedule.
-
-        Raises:
-            BrokenRule: with the trace.
-        """
-        try:
-            with deterministic(self.seed, self.fail):
-                self._play()
-        except BrokenRule as error:
-            raise BrokenRule(self.describe(str(error))) from None
-
     def _play(self) -> None:
         draw = self.random
         self._tick()
@@ -381,25 +416,6 @@ class World:
             for m in self.members
         ]
         return f"{group!r}; " + "; ".join(states)
-
-    # -- the trace ---------------------------------------------------------------------------------------------------
-
-    @property
-    def command(self) -> str:
-        """What replays the schedule."""
-        text = f"python -m tests.simulation --protocol {self.protocol} --seed {self.seed}"
-        return text + (f" --break {self.broken}" if self.broken else "")
-
-    def lines(self) -> Iterator[str]:
-        start = 1000.0
-        for when, who, what in self.trace:
-            yield f"{when - start:9.3f}  {who:<8} {what}"
-
-    def describe(self, error: str) -> str:
-        lines = list(self.lines())
-        left_out = len(lines) - _LINES
-        head = [f"... {left_out} lines before"] if left_out > 0 else []
-        return "\n".join([error, f"replay: {self.command}", *head, *lines[-_LINES:]])
 
 
 _FAULTS = (

@@ -335,7 +335,7 @@ class TransactionCoordinator:
             same = committed is commit
             return EndResult(Errors.CONCURRENT_TRANSACTIONS if same else Errors.INVALID_TXN_STATE)
         if state is not TransactionState.EMPTY and known.producer_epoch == _MAX_EPOCH:
-            # It was timed out under the last epoch, which no client may have: it begins anew with another id.
+            # Its transaction timed out. No client may have this epoch: it must begin again, with another producer id.
             return EndResult(Errors.PRODUCER_FENCED)
         if state is not TransactionState.EMPTY and (is_repeated or is_overflown):
             if committed is commit:

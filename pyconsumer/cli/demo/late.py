@@ -92,7 +92,7 @@ class _Program:
                 consumer,
                 producer,
                 self._transform,
-                stop=lambda: len(self._late) >= total and self._read >= total,
+                stop=lambda: self._read >= total,
                 idle_ms=_IDLE_MS,
                 poll_timeout_ms=200,
             )

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from tests.simulation.__main__ import counts, schedule_parser
 from tests.simulation.transactions.broken import RULES
 from tests.simulation.transactions.world import TransactionWorld
 from tests.simulation.world import BrokenRule
@@ -15,12 +16,8 @@ from tests.simulation.world import BrokenRule
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run schedules; 1 if a rule was broken."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.transactions", description=__doc__)
+    parser = schedule_parser("python -m tests.simulation.transactions", __doc__, RULES)
     parser.add_argument("--version", type=int, choices=(0, 1, 2), action="append", help="transaction version; all")
-    parser.add_argument("--seed", type=int, default=0, help="the (first) schedule")
-    parser.add_argument("--count", type=int, default=1, help="how many schedules, from that seed on")
-    parser.add_argument("--break", dest="broken", choices=RULES, help="a rule to break on purpose")
-    parser.add_argument("--trace", action="store_true", help="print the trace also if nothing is wrong")
     options = parser.parse_args(arguments)
     failures = 0
     for version in options.version or (0, 1, 2):
@@ -55,8 +52,7 @@ def _run(version: int, seeds: Sequence[int], options: argparse.Namespace) -> int
         f" {failed or ''}; {seconds:.0f} s of life in {used:.1f} s of CPU, {len(seeds) / used:.1f} schedules/s;"
         f" longest until settled {longest:.1f} s"
     )
-    for title, counts in (("transactions", fates), ("faults", faults)):
-        print(f"  {title}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())), flush=True)
+    print(f"  transactions: {counts(fates)}\n  faults: {counts(faults)}", flush=True)
     return len(failed)
 
 

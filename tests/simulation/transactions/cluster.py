@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, run_handler
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from pyconsumer.broker.handlers import handler_of
 from pyconsumer.errors import ElectionNotNeededError, EligibleLeadersNotAvailableError
 from pyconsumer.protocol.messages.end_txn import EndTxnRequest
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -20,7 +18,7 @@ from tests.unit.broker.brokers import Brokers
 
 if TYPE_CHECKING:
     from tests.simulation.network import Exchange
-    from tests.simulation.transactions.world import World
+    from tests.simulation.transactions.world import TransactionWorld
 
 SOURCE = TopicPartition("source", 0)
 SINK = "sink"
@@ -53,10 +51,10 @@ class Cluster:
 
     Attributes:
         by_id: how clients reach them.
-        strike: the next end of a transaction is struck by the coordinator's end, after so many steps of the brokers.
+        strike: during the next EndTxn the coordinator dies or moves, after this number of steps of the brokers.
     """
 
-    def __init__(self, world: World, version: int) -> None:
+    def __init__(self, world: TransactionWorld, version: int) -> None:
         self.world = world
         self.brokers = Brokers(
             None,
@@ -98,7 +96,7 @@ class Cluster:
 
     @property
     def whole(self) -> bool:
-        """Whether all brokers are up, and all replicas in sync."""
+        """Return whether all brokers are up, and all replicas in sync."""
         return len(self.brokers.alive) == NODES and all(
             len(state.isr) == NODES for topic in self.brokers.controller.topics.values() for state in topic.partitions
         )
@@ -109,21 +107,7 @@ class Cluster:
     # --- requests
 
     def serve(self, node: int, message: Message, version: int, answer: Callable[[Message], None]) -> None:
-        broker, life = self.brokers.alive[node], self._lives[node]
-        clock = self.world.clock
-        handler = handler_of(message.API_KEY)
-        assert handler is not None
-        context = RequestContext(
-            message.API_KEY,
-            version,
-            0,
-            "client",
-            "/127.0.0.1",
-            "PLAINTEXT",
-            "User:ANONYMOUS",
-            clock.now(),
-            clock.wall_ms(),
-        )
+        life = self._lives[node]
 
         def answered(response: Any) -> None:
             if self._lives[node] == life:
@@ -132,7 +116,7 @@ class Cluster:
         def failed(error: BaseException) -> None:
             self.world.fail(f"broker{node} cannot answer {type(message).__name__}: {error!r}")
 
-        run_handler(handler.handle(broker, message, context), answered, failed)
+        self.brokers.serve(node, message, version, answered, failed)
         if self.strike is not None and isinstance(message, EndTxnRequest):
             steps, self.strike = self.strike, None
             for _ in range(steps):
@@ -140,10 +124,8 @@ class Cluster:
             if self.world.random.random() < 0.5 or not self.kill(2.0, node):
                 self.move(TRANSACTION_TOPIC)
 
-    def read(
-        self, tp: TopicPartition, offset: int, *, committed: bool = True
-    ) -> tuple[list[bytes], int, int, int] | None:
-        """Read a partition from an offset on, as consumers do.
+    def read(self, tp: TopicPartition, offset: int) -> tuple[list[bytes], int, int, int] | None:
+        """Read a partition from an offset on, as consumers with ``read_committed`` do.
 
         Returns:
             values, the next offset, high watermark and LSO; None if nobody can answer now.
@@ -153,11 +135,9 @@ class Cluster:
             return None
         values: list[bytes] = []
         while True:
-            wanted = FetchTopic(
-                topic=tp.topic, partitions=[FetchPartition(partition=tp.partition, fetch_offset=offset)]
-            )
-            wanted.partitions[0].partition_max_bytes = 1 << 20
-            request = FetchRequest(isolation_level=int(committed), topics=[wanted], max_bytes=1 << 20)
+            wanted = FetchPartition(partition=tp.partition, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
+            topics = [FetchTopic(topic=tp.topic, partitions=[wanted])]
+            request = FetchRequest(isolation_level=1, topics=topics, max_bytes=_FETCH_BYTES)
             answers: list[Any] = []
             self.serve(broker.node_id, request, _FETCH_BY_NAME, answers.append)
             self.brokers.run()

@@ -1,11 +1,11 @@
-"""What each transaction was, and what read_committed readers may see of it.
+"""The fate of each transaction, and the rules for what ``read_committed`` readers see.
 
 1. Of a transaction whose commit was never asked for, nothing is ever seen; nothing either once its abort was asked for.
 2. Of a transaction whose commit succeeded, all is seen in the end, once.
 3. Of any other, all or nothing is seen in the end.
 4. What was seen at an offset is seen there ever after, and nothing before it appears later.
 5. In the end the inputs below the committed position were each transformed once, and no others; within a partition
-   their order is kept. A position that a program is told is never behind what has been committed before it asked.
+   their order is kept. A program never reads a position behind one that was committed before it asked.
 6. In the end no transaction holds back readers: the last stable offset is the high watermark.
 7. All that holds below transaction version 2 only while no EndTxn and no TxnOffsetCommit arrives after its connection
    has broken and it was sent again: it could not be told from one of the next transaction. That is why version 2 raises
@@ -24,11 +24,11 @@ from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.transactions.program import Program
-    from tests.simulation.transactions.world import World
+    from tests.simulation.transactions.world import TransactionWorld
 
 
 class Fate(Enum):
-    """How far a transaction is, as its program knows."""
+    """The progress of a transaction, as its program knows it."""
 
     OPEN = "open"
     COMMIT_ASKED = "commit asked for"
@@ -51,7 +51,7 @@ class Transaction:
 class Ledger:
     """See the module. Checks tell the world what is wrong, which ends the schedule."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TransactionWorld) -> None:
         self._world = world
         self.transactions: list[Transaction] = []
         self.fates: Counter[str] = Counter()
@@ -87,11 +87,11 @@ class Ledger:
         self._to(number, Fate.ABORTED)
 
     def position_read(self, program: Program, position: int) -> None:
-        """A program was told the committed position (rule 5)."""
+        """A program has read the committed position (rule 5)."""
         known = self._positions.get(program.transactional_id, 0)
         newest = self._world.newest.get(program.transactional_id)
         if position < known and newest is program:
-            self._world.fail(f"{program.name} is told that {position} is committed; {known} was committed before")
+            self._world.fail(f"{program.name} reads position {position}; {known} was committed before")
 
     # --- what readers see
 

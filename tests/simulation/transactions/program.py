@@ -41,7 +41,7 @@ from tests.simulation.transactions import broken
 from tests.simulation.transactions.cluster import SINK, SINKS, SOURCE
 
 if TYPE_CHECKING:
-    from tests.simulation.transactions.world import World
+    from tests.simulation.transactions.world import TransactionWorld
 
 Steps = Generator[float | Callable[[], bool], None, Any]
 _PATIENCE = 25.0
@@ -51,7 +51,7 @@ _TV2_REQUEST = 5  # of EndTxn and TxnOffsetCommit
 class Network(SimulatedClient):
     """What the sender has for a network client."""
 
-    def __init__(self, world: World, name: str, deliver: Any, woken: Callable[[], None]) -> None:
+    def __init__(self, world: TransactionWorld, name: str, deliver: Any, woken: Callable[[], None]) -> None:
         super().__init__(world, name, deliver, woken)  # type: ignore[arg-type]
         self.next_turn = 0.0
         self._seen: dict[Connection, tuple[int, int]] = {}
@@ -121,7 +121,7 @@ class Metadata:
     fatal_error = None
     update_requested = False
 
-    def __init__(self, world: World, changed: Callable[[], None]) -> None:
+    def __init__(self, world: TransactionWorld, changed: Callable[[], None]) -> None:
         self._world = world
         self._changed = changed
         self._leaders: dict[TopicPartition, int] = {}
@@ -159,7 +159,7 @@ class Program:
         leaves: it ends in the middle of a transaction, and nobody comes after it.
     """
 
-    def __init__(self, world: World, name: str, transactional_id: str, *, leaves: bool = False) -> None:
+    def __init__(self, world: TransactionWorld, name: str, transactional_id: str, *, leaves: bool = False) -> None:
         self.world = world
         self.name = name
         self.transactional_id = transactional_id
@@ -241,7 +241,7 @@ class Program:
         self._turn_soon(max(until, now + 0.0005))
 
     def _resume(self) -> bool:
-        """Let the application continue as far as it can; whether it did."""
+        """Let the application continue as far as it can; return whether it did."""
         moved = False
         while self.alive:
             waits = self._waits
@@ -303,13 +303,11 @@ class Program:
         self.manager.begin()
         number = world.ledger.begin(self.transactional_id, self.name, range(position, position + count))
         self.number = number
-        results = []
         for one in range(position, position + count):
             tp = TopicPartition(SINK, draw.randrange(SINKS))
             value = f"{self.transactional_id}:{one}:{number}".encode()
             self.manager.add_partition(tp)
             self.accumulator.append(tp, world.clock.wall_ms(), None, value, (), 64, world.clock.now())
-            results.append(value)
             if draw.random() < 0.3:
                 yield draw.choice([0.0, 0.05])
         if draw.random() < 0.05 and not world.healing:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
-from tests.simulation.seeds import COUNT, FIRST
+from tests.simulation.replays import BLOCK, digest_of, play_block
+from tests.simulation.seeds import COUNT
 from tests.simulation.transactions.__main__ import main
 from tests.simulation.transactions.broken import CASES, RULES
 from tests.simulation.transactions.world import play
 from tests.simulation.world import BrokenRule
 
-_BLOCK = 20
 _VERSIONS = (0, 1, 2)
 _ENOUGH = 300  # schedules until a broken rule must have been noticed
 #: Schedules that are tried first, for rules that few of them show.
@@ -32,20 +28,10 @@ _LIKELY = {"no-verification": (295, 74, 122)}
     "transactions:CTP-07",
     "transactions:DLV-01c",
 )
-@pytest.mark.parametrize("block", range(-(-COUNT // _BLOCK)))
+@pytest.mark.parametrize("block", range(-(-COUNT // BLOCK)))
 @pytest.mark.parametrize("version", _VERSIONS)
 def test_no_rule_of_transactions_is_broken(version: int, block: int, simulated: dict[str, int]) -> None:
-    start = FIRST + block * _BLOCK
-    seeds = range(start, min(start + _BLOCK, FIRST + COUNT))
-    name = f"transactions-{version}"
-    broken = []
-    for seed in seeds:
-        simulated[name] = simulated.get(name, 0) + 1
-        try:
-            play(version, seed)
-        except BrokenRule as error:
-            broken.append(seed)
-            print(error)
+    broken = play_block(f"transactions-{version}", block, lambda seed: play(version, seed), simulated)
     assert not broken, f"version {version}: schedules {broken} broke a rule; the traces are above"
 
 
@@ -105,15 +91,7 @@ def _digest(hash_seed: str) -> str:
         "    for seed in (1, 5, 31, 38):\n"
         "        print(play(version, seed).trace)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        env=os.environ | {"PYTHONHASHSEED": hash_seed},
-        timeout=60,
-        check=True,
-    )
-    assert len(result.stdout) > 1000
-    return hashlib.sha256(result.stdout).hexdigest()
+    return digest_of(code, hash_seed)
 
 
 def test_a_seed_means_the_same_schedule_in_every_process() -> None:

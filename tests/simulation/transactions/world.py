@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from pyconsumer.broker.timer import Timer, TimerHandle
-from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 from tests.simulation.transactions.cluster import SINK, SINKS, SOURCE, Cluster, Endpoint
 from tests.simulation.transactions.ledger import Ledger
 from tests.simulation.transactions.program import Program
-from tests.simulation.world import BrokenRule, WatchedClock, deterministic
+from tests.simulation.world import BrokenRule, Schedule, WatchedClock, breaking
 from tests.unit.broker.support import NOW_MS
 
-_LINES = 250
 _LOOKS_S = 0.5
 _SETTLES_IN_S = 120.0
 _IDS = ("p", "q")
@@ -27,7 +23,7 @@ _FAULTS = (
 _LAST_EPOCH = 32766
 
 
-class TransactionWorld:
+class TransactionWorld(Schedule):
     """One schedule of transactions.
 
     Args:
@@ -42,16 +38,11 @@ class TransactionWorld:
     """
 
     def __init__(self, version: int, seed: int, *, broken: str | None = None) -> None:
+        command = f"python -m tests.simulation.transactions --version {version} --seed {seed}" + breaking(broken)
+        clock = WatchedClock(1000.0, wall_ms=NOW_MS)
+        super().__init__(f"transactions {version} {seed}", command, clock, seed=seed, as_bytes=seed % 5 == 0)
         self.version = version
-        self.seed = seed
         self.broken = broken
-        self.random = random.Random(f"transactions {version} {seed}")
-        self.as_bytes = seed % 5 == 0
-        self.clock = WatchedClock(1000.0, wall_ms=NOW_MS)
-        self.timer = Timer()
-        self.trace: list[tuple[float, str, str]] = []
-        self.failure: str | None = None
-        self.faults: dict[str, int] = {}
         self.quiet_since = 0.0
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.mixed = self.random.random() < 0.1
@@ -71,23 +62,6 @@ class TransactionWorld:
     @property
     def brokers(self) -> Cluster:
         return self.cluster
-
-    def after(self, seconds: float, action: Callable[[], object]) -> TimerHandle:
-        return self.timer.schedule(self.clock.now() + seconds, action)  # type: ignore[arg-type]
-
-    def delay(self) -> float:
-        return self.random.uniform(self.slowest / 10, self.slowest)
-
-    def carried(self, message: Message, version: int) -> Message:
-        return type(message).decode(message.encode(version), version) if self.as_bytes else message
-
-    def note(self, who: str, what: str) -> None:
-        self.trace.append((self.clock.now(), who, what))
-
-    def fail(self, text: str) -> None:
-        if self.failure is None:
-            self.note("RULE", text)
-            self.failure = text
 
     def cut_connections(self, broker: Endpoint) -> None:
         for program in self.programs:
@@ -236,18 +210,6 @@ class TransactionWorld:
 
     # --- the schedule
 
-    def play(self) -> None:
-        """Run the schedule.
-
-        Raises:
-            BrokenRule: with the trace.
-        """
-        try:
-            with deterministic(self.seed, self.fail):
-                self._play()
-        except BrokenRule as error:
-            raise BrokenRule(self.describe(str(error))) from None
-
     def _play(self) -> None:
         draw = self.random
         self._look()
@@ -284,7 +246,7 @@ class TransactionWorld:
         for program in list(self.programs):
             program.end("is ended")
         self.run(self.clock.now() + 15.0)  # late requests, and the longest transaction
-        if not self.run(self.clock.now() + _SETTLES_IN_S, self._is_stable):
+        if not self.run(self.clock.now() + _SETTLES_IN_S, lambda: not self._unstable()):
             raise BrokenRule(f"transactions are left open: {self._unstable()}")
         self.settled_in = self.clock.now() - start
 
@@ -296,9 +258,6 @@ class TransactionWorld:
             if partition is None or partition.last_stable_offset != partition.high_watermark:
                 found[str(tp)] = partition and (partition.last_stable_offset, partition.high_watermark)
         return found
-
-    def _is_stable(self) -> bool:
-        return not self._unstable()
 
     def _check(self) -> None:
         self.run(self.clock.now() + 2 * _LOOKS_S)
@@ -322,14 +281,6 @@ class TransactionWorld:
         self.ledger.check(final, positions)
         if self.failure is not None:
             raise BrokenRule(self.failure)
-
-    # --- the trace
-
-    def describe(self, error: str) -> str:
-        command = f"python -m tests.simulation.transactions --version {self.version} --seed {self.seed}"
-        command += f" --break {self.broken}" if self.broken else ""
-        lines = [f"{when - 1000:9.3f}  {who:<8} {what}" for when, who, what in self.trace]
-        return "\n".join([error, f"replay: {command}", *lines[-_LINES:]])
 
 
 def play(version: int, seed: int, *, broken: str | None = None) -> TransactionWorld:

@@ -133,16 +133,27 @@ class Brokers:
 
     def request(self, node: int, message: Message, version: int) -> list[Any]:
         """Send a request to a node; the answer, and nothing else, is put into the list when it comes."""
+        answers: list[Any] = []
+
+        def failed(error: BaseException) -> None:
+            raise error
+
+        self.serve(node, message, version, answers.append, failed)
+        return answers
+
+    def serve(
+        self,
+        node: int,
+        message: Message,
+        version: int,
+        answer: Callable[[Any], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """Let a node handle a request; ``failed`` gets what its handler raises."""
         handler = handler_of(message.API_KEY)
         assert handler is not None
         now, wall_ms = self.clock.now(), self.clock.wall_ms()
         context = RequestContext(
             message.API_KEY, version, 0, "client", "/127.0.0.1", "PLAINTEXT", "User:ANONYMOUS", now, wall_ms
         )
-        answers: list[Any] = []
-
-        def failed(error: BaseException) -> None:
-            raise error
-
-        run_handler(handler.handle(self.alive[node], message, context), answers.append, failed)
-        return answers
+        run_handler(handler.handle(self.alive[node], message, context), answer, failed)
