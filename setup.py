@@ -1,12 +1,12 @@
-"""Which packages are shipped, and the compiled decoder; everything else about the build is in pyproject.toml.
+"""Which packages are shipped, and what is compiled; everything else about the build is in pyproject.toml.
 
 All of ``pyconsumer``, found by looking, and ``pyspark_pyconsumer``: a package of its own by which Spark finds the data
 source, whose files are kept in ``pyconsumer/spark/autoload``.
 
-The decoder is translated by Cython, which pyproject.toml names as needed for a build, and compiled by the C compiler,
-which may be missing: then there is a warning, and pyconsumer reads records with the decoder's twin in Python. The C
-that Cython makes is neither kept in the repository nor shipped: it is long, nobody would review it, and a new version
-of CPython may need that of a new Cython.
+The decoder, and the part of the producer that each record passes, are translated by Cython, which pyproject.toml names
+as needed for a build, and compiled by the C compiler, which may be missing: then there is a warning, and their twins in
+Python serve. The C that Cython makes is neither kept in the repository nor shipped: it is long, nobody would review it,
+and a new version of CPython may need that of a new Cython.
 """
 
 import os
@@ -14,25 +14,30 @@ import sysconfig
 
 from setuptools import Extension, find_packages, setup
 
-NATIVE = "pyconsumer/protocol/records/native"
+DECODER = "pyconsumer/protocol/records/native"
+PRODUCER = "pyconsumer/producer/native"
 
 
 def extensions():
-    """The compiled decoder, or nothing where it would not be used."""
+    """The compiled modules, or nothing where they would not be used."""
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         return []
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []  # a build without isolation
-    decoder = Extension(
-        "pyconsumer.protocol.records._native",
-        [f"{NATIVE}/_native.pyx"],
-        include_dirs=[NATIVE],
-        depends=[f"{NATIVE}/{name}" for name in sorted(os.listdir(NATIVE))],
-        extra_compile_args=["-O3", "-g0"],
-    )
-    built = cythonize([decoder], build_dir="build/cython", quiet=True)
+    sources = {"pyconsumer.protocol.records._native": DECODER, "pyconsumer.producer._native": PRODUCER}
+    found = [
+        Extension(
+            name,
+            [f"{folder}/_native.pyx"],
+            include_dirs=[DECODER],
+            depends=[f"{used}/{file}" for used in (folder, DECODER) for file in sorted(os.listdir(used))],
+            extra_compile_args=["-O3", "-g0"],
+        )
+        for name, folder in sources.items()
+    ]
+    built = cythonize(found, build_dir="build/cython", quiet=True)
     for extension in built:  # Cython makes new ones, and forgets this
         extension.optional = True
     return built

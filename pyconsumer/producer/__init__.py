@@ -4,7 +4,7 @@
 ``future`` what ``send`` returns, ``producer`` the facade.
 """
 
-from pyconsumer.producer.future import FutureRecordMetadata
+from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.producer import KafkaProducer
 
 __all__ = ["FutureRecordMetadata", "KafkaProducer"]

@@ -2,9 +2,11 @@
 
 State: for each partition a queue of batches, oldest first, and whether one of them is in flight. Rules:
 
-1. A record goes into the last batch of its partition, or into a new one if that is full or was closed.
-2. A batch is ready when it is full, has waited ``linger``, others wait behind it, somebody flushes or closes, or memory
-   has run out. A batch that failed is ready again after its backoff.
+1. A record goes into the last batch of its partition, or into a new one if that was closed. A batch is closed when it
+   leaves, or has reached ``largest_batch``.
+2. A batch is ready when it has ``batch_size`` bytes, has waited ``linger``, others wait behind it, somebody flushes or
+   closes, or memory has run out. A batch that failed is ready again after its backoff. While a ready batch waits for the
+   one in flight before it, further records join it: so the batches are as large as a slow broker makes them.
 3. At most one batch of a partition is in flight (the partition is *muted* in the meantime). Batches of a partition
    leave in their order, and one that has to be sent again goes back to the front: so order is kept, whatever fails.
 4. Sequence numbers (idempotence) are given when a batch first leaves, and stay with it for every retry.
@@ -16,7 +18,8 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 8. A batch is incomplete, for those who flush, until its result is set and its callbacks have run, wherever it is.
 9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
-The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock.
+The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock. Only records
+that join an open batch may come without the lock (:mod:`.appending`): so a batch is closed before anything is read of it.
 """
 
 from __future__ import annotations
@@ -25,60 +28,12 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyconsumer.producer.future import BatchResult
-from pyconsumer.protocol.records import BatchBuilder
+from pyconsumer.producer.appending import BatchBuilder, BatchResult, BufferMemory, ProducerBatch
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["Appended", "ProducerBatch", "RecordAccumulator"]
+__all__ = ["Appended", "RecordAccumulator"]
 
 Header = tuple[str, bytes | None]
-
-
-class ProducerBatch:
-    """One batch on its way.
-
-    Attributes:
-        created_at: monotonic seconds of its first record; its delivery timeout counts from there.
-        attempts: how often it was sent. retry_at: not to be sent before.
-        base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
-        uncertain: some attempt ended without showing whether the batch was written.
-        expired: its delivery timeout passed while it was in flight; its result is set, its answer is still awaited.
-    """
-
-    __slots__ = (
-        "attempts",
-        "base_sequence",
-        "builder",
-        "closed",
-        "created_at",
-        "data",
-        "expired",
-        "memory",
-        "producer",
-        "result",
-        "retry_at",
-        "topic_partition",
-        "uncertain",
-    )
-
-    def __init__(self, topic_partition: TopicPartition, builder: BatchBuilder, now: float) -> None:
-        self.topic_partition = topic_partition
-        self.builder = builder
-        self.created_at = now
-        self.result = BatchResult(topic_partition)
-        self.attempts = 0
-        self.retry_at = 0.0
-        self.closed = False
-        self.uncertain = False
-        self.expired = False
-        self.memory = 0
-        self.base_sequence = -1
-        self.producer = (-1, -1)
-        self.data: bytes | None = None
-
-    @property
-    def record_count(self) -> int:
-        return self.builder.record_count
 
 
 class Appended(NamedTuple):
@@ -105,26 +60,35 @@ class RecordAccumulator:
     """See the module's text.
 
     Args:
-        batch_size: bytes of a batch; 0 gives each record its own.
+        batch_size: bytes from which a batch is ready; 0 gives each record its own.
+        largest_batch: bytes that a batch may reach while it waits; ``batch_size`` by default.
         linger: seconds. delivery_timeout: seconds.
         buffer_memory: bytes.
         codec: compression of batches.
     """
 
     def __init__(
-        self, *, batch_size: int, linger: float, delivery_timeout: float, buffer_memory: int, codec: str
+        self,
+        *,
+        batch_size: int,
+        linger: float,
+        delivery_timeout: float,
+        buffer_memory: int,
+        codec: str,
+        largest_batch: int = 0,
     ) -> None:
         self._batch_size = batch_size
+        self._largest_batch = max(batch_size, largest_batch)
         self._linger = linger
         self._delivery_timeout = delivery_timeout
-        self._buffer_memory = buffer_memory
         self._codec = codec
         self._queues: dict[TopicPartition, _Queue] = {}
         self._busy: set[TopicPartition] = set()  # partitions with batches, so that nothing scans the idle ones
         self._in_flight: set[ProducerBatch] = set()
         self._unsettled: set[BatchResult] = set()
         self._ratio: dict[str, float] = {}
-        self.memory_used = 0
+        self._limited: set[str] = set()  # topics whose brokers have refused a large batch
+        self.memory = BufferMemory(buffer_memory)
         self.flushing = 0
         self.closing = False
         self.starved = 0  # threads that wait for memory
@@ -133,7 +97,12 @@ class RecordAccumulator:
 
     def has_room(self, size_bytes: int) -> bool:
         """Return whether a record of this size may be appended now. One that is alone always may."""
-        return self.memory_used + size_bytes <= self._buffer_memory or self.memory_used == 0
+        return self.memory.has_room(size_bytes)
+
+    @property
+    def memory_used(self) -> int:
+        """Bytes that all batches count for."""
+        return self.memory.used
 
     def append(
         self,
@@ -157,26 +126,18 @@ class RecordAccumulator:
         batches = queue.batches
         if batches and not batches[-1].closed:
             batch = batches[-1]
-            index = batch.builder.try_append(timestamp_ms, key, value, headers)
+            index = batch.append(timestamp_ms, key, value, headers, size_bytes)
             if index is not None:
-                batch.memory += size_bytes
-                self.memory_used += size_bytes
-                full = batch.builder.estimated_size >= self._batch_size
-                if full:
-                    batch.closed = True
+                full = self._is_full(batch)
                 if tp not in self._busy:  # a second Ctrl-C, in the middle of what the first one led to
                     self._busy.add(tp)
                     return Appended(batch, index, True)
                 return Appended(batch, index, full)
-            batch.closed = True
-        batch = ProducerBatch(
-            tp,
-            BatchBuilder(self._codec, size_limit=self._batch_size, expected_ratio=self._ratio.get(tp.topic, 1.0)),
-            now,
-        )
-        index = batch.builder.try_append(timestamp_ms, key, value, headers)
+        batch = ProducerBatch(tp, self._new_builder(tp.topic), now, self.memory)
+        index = batch.append(timestamp_ms, key, value, headers, size_bytes)
         assert index is not None  # the first record always fits
-        batch.closed = batch.builder.estimated_size >= self._batch_size
+        if not self._batch_size:
+            batch.close()
         try:
             self._unsettled.add(batch.result)
             batches.append(batch)
@@ -186,9 +147,20 @@ class RecordAccumulator:
                 self._busy.add(tp)
             else:
                 self._unsettled.discard(batch.result)
+                batch.release()
             raise
-        batch.memory, self.memory_used = size_bytes, self.memory_used + size_bytes
         return Appended(batch, index, True)
+
+    def _new_builder(self, topic: str) -> BatchBuilder:
+        ratio = self._ratio.get(topic, 1.0)
+        largest = self._batch_size
+        if largest and topic not in self._limited:  # what waits is bounded in uncompressed bytes, too
+            largest = max(largest, int(self._largest_batch * ratio))
+        return BatchBuilder(self._codec, size_limit=largest, expected_ratio=ratio)
+
+    def _is_full(self, batch: ProducerBatch) -> bool:
+        """Return whether a batch need not wait for more records."""
+        return batch.closed or batch.builder.estimated_size >= self._batch_size
 
     # ------------------------------------------------------------ sending
 
@@ -206,7 +178,7 @@ class RecordAccumulator:
         first = queue.batches[0]
         if first.attempts:
             return first.retry_at
-        if first.closed or len(queue.batches) > 1 or self.flushing or self.closing or self.starved:
+        if self._is_full(first) or len(queue.batches) > 1 or self.flushing or self.closing or self.starved:
             return 0.0
         return first.created_at + self._linger
 
@@ -221,14 +193,16 @@ class RecordAccumulator:
         earliest += [batch.created_at for batch in self._in_flight if not batch.expired]
         return min(earliest) + self._delivery_timeout if earliest else None
 
-    def take(
-        self, tp: TopicPartition, producer: tuple[int, int] | None, *, transactional: bool = False
-    ) -> ProducerBatch:
+    def next_size(self, tp: TopicPartition) -> int:
+        """Return about how many bytes the batch of a partition that leaves next will have; 0 if none waits."""
+        batch = self.first_waiting(tp)
+        return 0 if batch is None else batch.builder.estimated_size
+
+    def take(self, tp: TopicPartition, producer: tuple[int, int] | None) -> ProducerBatch:
         """Close the first batch of a partition and count it as in flight; the partition is muted.
 
         Args:
             producer: ``(id, epoch)`` for idempotence, None without.
-            transactional: the batch is part of a transaction.
         """
         queue = self._queues[tp]
         batch = queue.batches.popleft()
@@ -236,7 +210,7 @@ class RecordAccumulator:
             self._busy.discard(tp)
         queue.muted = True
         self._in_flight.add(batch)
-        batch.closed = True
+        batch.close()
         batch.attempts += 1
         if producer is not None and batch.base_sequence < 0:
             if queue.producer != producer:
@@ -245,6 +219,14 @@ class RecordAccumulator:
             batch.base_sequence = queue.next_sequence
             queue.next_sequence = (queue.next_sequence + batch.record_count) & 0x7FFFFFFF
             batch.data = None
+        return batch
+
+    def build(self, batch: ProducerBatch, *, transactional: bool = False) -> bytes:
+        """Return the bytes of a batch that was taken, compressed. To be called without the lock: it takes its time.
+
+        Args:
+            transactional: the batch is part of a transaction.
+        """
         if batch.data is None:
             batch.data = batch.builder.build(
                 producer_id=batch.producer[0],
@@ -253,9 +235,10 @@ class RecordAccumulator:
                 is_transactional=transactional,
             )
             if self._codec != "none":
+                topic = batch.topic_partition.topic
                 ratio = batch.builder.compression_ratio
-                self._ratio[tp.topic] = min(1.0, max(ratio * 1.05, 0.05, self._ratio.get(tp.topic, 1.0) * 0.9))
-        return batch
+                self._ratio[topic] = min(1.0, max(ratio * 1.05, 0.05, self._ratio.get(topic, 1.0) * 0.9))
+        return batch.data
 
     # ------------------------------------------------------------ what became of it
 
@@ -266,8 +249,7 @@ class RecordAccumulator:
     def done(self, batch: ProducerBatch) -> None:
         """The batch was sent or given up: release its memory and its partition."""
         self._unmute(batch)
-        self.memory_used -= batch.memory
-        batch.memory = 0
+        batch.release()
         batch.data = None
 
     def put_back(self, batch: ProducerBatch, retry_at: float) -> None:
@@ -285,16 +267,18 @@ class RecordAccumulator:
         parts = []
         first = 0
         for builder in builders:
-            part = ProducerBatch(batch.topic_partition, builder, batch.created_at)
-            part.closed = True
-            part.memory = batch.memory * builder.record_count // max(1, batch.record_count)
+            part = ProducerBatch(batch.topic_partition, builder, batch.created_at, self.memory)
+            part.close()
             parts.append((first, part))
             first += builder.record_count
-        parts[0][1].memory += batch.memory - sum(part.memory for _, part in parts)
-        batch.memory = 0
+        whole = batch.memory
+        for _, part in parts:
+            batch.move_memory(part, whole * part.record_count // max(1, batch.record_count))
+        batch.move_memory(parts[0][1], batch.memory)
         queue.batches.extendleft(part for _, part in reversed(parts))
         self._busy.add(batch.topic_partition)
         self._ratio[batch.topic_partition.topic] = 1.0
+        self._limited.add(batch.topic_partition.topic)
         self._unsettled.discard(batch.result)
         self._unsettled.update(part.result for _, part in parts)
         batch.result.split([(index, part.result) for index, part in parts])
@@ -317,16 +301,14 @@ class RecordAccumulator:
             batches = self._queues[tp].batches
             while batches and batches[0].created_at <= limit:
                 batch = batches.popleft()
-                self.memory_used -= batch.memory
-                batch.memory = 0
+                batch.release()
                 found.append(batch)
             if not batches:
                 self._busy.discard(tp)
         for batch in self._in_flight:
             if batch.created_at <= limit and not batch.expired:
                 batch.expired = True
-                self.memory_used -= batch.memory
-                batch.memory = 0
+                batch.release()
                 found.append(batch)
         return found
 
@@ -346,8 +328,7 @@ class RecordAccumulator:
             if not batches:
                 self._busy.discard(tp)
         for batch in found:
-            self.memory_used -= batch.memory
-            batch.memory = 0
+            batch.release()
         return found
 
     def drop_all(self) -> list[ProducerBatch]:
@@ -356,7 +337,8 @@ class RecordAccumulator:
         self._queues.clear()
         self._busy.clear()
         self._in_flight.clear()
-        self.memory_used = 0
+        for batch in found:
+            batch.release()
         return found
 
     def settled(self, result: BatchResult) -> None:

@@ -15,7 +15,15 @@ from typing import Any
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.structs import RecordMetadata, TopicPartition
 
-__all__ = ["BatchResult", "FutureRecordMetadata", "in_sender_thread", "mark_sender_thread"]
+__all__ = [
+    "BatchResult",
+    "FutureRecordMetadata",
+    "callback_failed",
+    "in_sender_thread",
+    "mark_sender_thread",
+    "no_result",
+    "run_callback",
+]
 
 log = logging.getLogger(__name__)
 
@@ -174,9 +182,7 @@ class FutureRecordMetadata:
                 "a callback of a record cannot wait for another record: its thread is the one that sends"
             )
         if not self._result.wait(timeout):
-            cause = self._result.of(self._index)[0].last_failure
-            text = f"no result for the record to {self._result.topic_partition} within {timeout:g} s"
-            raise KafkaTimeoutError(text if cause is None else f"{text}; the last error was: {cause}") from cause
+            raise no_result(self._result, self._index, timeout)
         error = self.exception
         if error is not None:
             raise error
@@ -189,7 +195,7 @@ class FutureRecordMetadata:
 
         def call() -> None:
             if self.exception is None:
-                _run(function, (*args, self._metadata()), kwargs)
+                run_callback(function, (*args, self._metadata()), kwargs)
 
         self._result.on_done(call)
         return self
@@ -200,7 +206,7 @@ class FutureRecordMetadata:
         def call() -> None:
             error = self.exception
             if error is not None:
-                _run(function, (*args, error), kwargs)
+                run_callback(function, (*args, error), kwargs)
 
         self._result.on_done(call)
         return self
@@ -235,8 +241,23 @@ def mark_sender_thread() -> None:
 _thread = threading.local()
 
 
-def _run(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def no_result(result: BatchResult, index: int, timeout: float | None) -> KafkaTimeoutError:
+    """Return the error of a wait for a record that ended without a result, with the reason as far as it is known."""
+    cause = result.of(index)[0].last_failure
+    text = f"no result for the record to {result.topic_partition} within {timeout:g} s"
+    error = KafkaTimeoutError(text if cause is None else f"{text}; the last error was: {cause}")
+    error.__cause__ = cause
+    return error
+
+
+def run_callback(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Run a user's function; an exception in it is logged."""
     try:
         function(*args, **kwargs)
     except Exception:
-        log.exception("a callback of a sent record raised")
+        callback_failed()
+
+
+def callback_failed() -> None:
+    """Log the exception of a user's function, which is being handled."""
+    log.exception("a callback of a sent record raised")

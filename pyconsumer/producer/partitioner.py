@@ -94,3 +94,7 @@ class DefaultPartitioner:
             state = self._sticky[topic] = [self._chance.choice(choices), 0]
         state[1] += size_bytes
         return state[0]
+
+    def sticky(self, topic: str) -> list[int] | None:
+        """Return the partition of records without a key and the bytes that went there; None if there were none."""
+        return self._sticky.get(topic)

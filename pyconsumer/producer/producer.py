@@ -33,9 +33,9 @@ from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
+from pyconsumer.producer.appending import Appender, FutureRecordMetadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
-from pyconsumer.producer.future import FutureRecordMetadata
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
@@ -58,6 +58,7 @@ R = TypeVar("R")
 
 _ABORT_MS = 5_000  # longest time for an abort after an exception
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
+_LARGEST_BATCH = 1_000_000  # bytes; topics take 1,048,588 by default
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -107,7 +108,19 @@ class KafkaProducer:
             delivery_timeout=config.delivery_timeout_ms / 1000,
             buffer_memory=config.buffer_memory,
             codec=config.compression_type,
+            largest_batch=min(_LARGEST_BATCH, config.max_request_size),
         )
+        self._appender = Appender(
+            self._accumulator.memory,
+            self._client.wakeup,
+            batch_size=config.batch_size,
+            largest=min(config.max_request_size - BATCH_OVERHEAD, config.buffer_memory),
+            ignore_keys=config.partitioner_ignore_keys,
+            chooses=config.partitioner is not None,
+            reads_clock=isinstance(self._clock, SystemClock),
+        )
+        self._append = self._appender.append
+        self._is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
         self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
         self._serialize_key = _serializer(config.key_serializer, "key")
         self._serialize_value = _serializer(config.value_serializer, "value")
@@ -175,6 +188,23 @@ class KafkaProducer:
 
         In a callback of a record, ``send`` never waits: where it would have to, it raises at once.
         """
+        transactions = self._transactions
+        if self._is_plain and (transactions is None or transactions.is_open):
+            future = self._append(topic, value, key, headers, partition, timestamp_ms)
+            if future is not None:
+                return future
+        return self._send(topic, value, key, headers, partition, timestamp_ms)
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> FutureRecordMetadata:
+        """Send a record whose batch has to be made or waited for, or that is refused, or has to be serialized."""
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
@@ -192,6 +222,10 @@ class KafkaProducer:
             )
         key_bytes: bytes | None = self._serialize_key(topic, headers, key)
         value_bytes: bytes | None = self._serialize_value(topic, headers, value)
+        if not self._is_plain and not config.interceptors:
+            appended_future = self._append(topic, value_bytes, key_bytes, headers, partition, timestamp_ms)
+            if appended_future is not None:
+                return appended_future
         size = (
             _RECORD_OVERHEAD
             + (len(key_bytes) if key_bytes is not None else 0)
@@ -237,6 +271,10 @@ class KafkaProducer:
                     now,
                 )
                 self._records += 1
+                if not config.interceptors and self._topics.get(topic) is known:
+                    self._appender.remember(
+                        topic, known.count, appended.batch, partition, self._partitioner.sticky(topic)
+                    )
             if appended.wake_sender:
                 self._client.wakeup()
         except BaseException:
@@ -446,7 +484,7 @@ class KafkaProducer:
         sender = self._sender
         return {
             "producer-metrics": {
-                "record-send-total": self._records,
+                "record-send-total": self._records + self._appender.records,
                 "batch-send-total": sender.sent_batches,
                 "outgoing-byte-total": sender.sent_bytes,
                 "record-retry-total": sender.retried_batches,
@@ -471,6 +509,7 @@ class KafkaProducer:
             return
         with self._lock:
             self._closed = True
+            self._appender.is_open = False
             self._accumulator.closing = True
             self._lock.notify_all()
         inside = threading.current_thread() is self._thread
@@ -609,6 +648,7 @@ class KafkaProducer:
                 topics[topic] = _Topic((), error)
         with self._lock:
             self._topics = topics
+            self._appender.forget()
             self._refused = metadata.fatal_error
             self._lock.notify_all()
 

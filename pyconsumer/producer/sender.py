@@ -55,7 +55,8 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.producer.accumulator import ProducerBatch, RecordAccumulator
+from pyconsumer.producer.accumulator import RecordAccumulator
+from pyconsumer.producer.appending import BatchBuilder, ProducerBatch
 from pyconsumer.producer.future import mark_sender_thread
 from pyconsumer.producer.transaction_errors import RequestKind
 from pyconsumer.producer.transaction_requests import call_for, take_answer
@@ -70,7 +71,7 @@ from pyconsumer.protocol.messages.produce import (
     TopicProduceData,
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
-from pyconsumer.protocol.records import BatchBuilder, iter_records
+from pyconsumer.protocol.records import iter_records
 from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -337,31 +338,31 @@ class Sender:
         transactions = self._transactions
         producer = self._producer if self._config.enable_idempotence else None
         max_version = None
-        batches: list[ProducerBatch] = []
-        broken: list[tuple[ProducerBatch, Exception]] = []
-        size = 0
+        taken: list[ProducerBatch] = []
+        expected = 0
         with self._lock:
             if transactions is not None:
                 producer = transactions.producer
                 max_version = None if transactions.is_v2 else _LAST_VERSION_THAT_ADDS_NOTHING
             for tp in partitions:
-                if batches and size + self._config.batch_size > self._config.max_request_size:
+                next_size = self._accumulator.next_size(tp)
+                if taken and expected + next_size > self._config.max_request_size:
                     break
                 if self._accumulator.ready_at(tp) is None:
                     continue
-                batch = self._accumulator.first_waiting(tp)
-                assert batch is not None
-                try:
-                    self._accumulator.take(tp, producer, transactional=transactions is not None)
-                except Exception as error:  # a fault of our own must not cost the partition, or the other batches
-                    broken.append((batch, error))
-                    continue
-                batches.append(batch)
-                size += len(batch.data or b"")
-            if batches and transactions is not None:
+                taken.append(self._accumulator.take(tp, producer))
+                expected += next_size
+            if taken and transactions is not None:
                 transactions.on_sent()
-        for batch, cause in broken:
-            self._fail_broken(batch, cause)
+        batches: list[ProducerBatch] = []
+        size = 0
+        for batch in taken:
+            try:
+                size += len(self._accumulator.build(batch, transactional=transactions is not None))
+            except Exception as error:  # a fault of our own must not cost the partition, or the other batches
+                self._fail_broken(batch, error)
+                continue
+            batches.append(batch)
         if not batches:
             return
         names: dict[bytes, str] = {}  # as asked: metadata may say something else when the answer comes

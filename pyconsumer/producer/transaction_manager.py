@@ -115,6 +115,7 @@ class TransactionManager:
         producer: its id and epoch, -1 and -1 before they are known.
         is_v2: the flow of transaction version 2 is used.
         last_error: why it is in an error state.
+        is_open: a transaction is open to which records may be added.
     """
 
     def __init__(self, transactional_id: str, delay: Callable[[int], float]) -> None:
@@ -123,6 +124,7 @@ class TransactionManager:
         self.producer = _NO_PRODUCER
         self.is_v2 = False
         self.last_error: KafkaError | None = None
+        self.is_open = False
         self.supports_bump = False
         self._delay = delay
         self._features = (-1, 0)  # epoch and transaction.version, as last seen
@@ -280,11 +282,6 @@ class TransactionManager:
     def is_completing(self) -> bool:
         """Return whether a transaction is being ended."""
         return self.state in (_S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION)
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether a transaction is open to which records may be added."""
-        return self.state is _S.IN_TRANSACTION
 
     @property
     def may_abort(self) -> bool:
@@ -591,6 +588,7 @@ class TransactionManager:
             )
         log.debug("transactional id %s: %s -> %s", self.transactional_id, self.state.name, state.name)
         self.state = state
+        self.is_open = state is _S.IN_TRANSACTION
 
     def _abortable(self, error: KafkaError) -> None:
         if self.state in (_S.ABORTING_TRANSACTION, _S.FATAL_ERROR):

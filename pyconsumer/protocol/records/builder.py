@@ -22,7 +22,7 @@ from pyconsumer.protocol.records.batch import (
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.protocol.records.crc import crc32c
 
-__all__ = ["BatchBuilder", "Header", "record_size_bound"]
+__all__ = ["BatchBuilder", "Header", "batch_header", "encode_headers", "record_size_bound"]
 
 Header = tuple[str, bytes | None]
 
@@ -180,7 +180,7 @@ class BatchBuilder:
                 key,
                 value_size,
                 value,
-                _encode_headers(headers) if headers else _NO_HEADERS,
+                encode_headers(headers) if headers else _NO_HEADERS,
             )
         )
         length = len(body)
@@ -236,34 +236,24 @@ class BatchBuilder:
             else:
                 payload = bytes(records)
             self._payload = payload
-        if last_offset_delta is None:
-            last_offset_delta = max(self._last_delta, 0)
-        elif last_offset_delta < self._last_delta:
-            raise ValueError(f"last offset delta {last_offset_delta} is below that of a record, {self._last_delta}")
-        attributes = int(self._codec) if self._count else 0
-        if self._timestamp_type == LOG_APPEND_TIME:
-            attributes |= TIMESTAMP_TYPE_FLAG
-        if is_transactional:
-            attributes |= TRANSACTIONAL_FLAG
-        if is_control:
-            attributes |= CONTROL_FLAG
-        if self._has_delete_horizon:
-            attributes |= DELETE_HORIZON_FLAG
         batch = bytearray(
-            HEADER_V2.pack(
-                base_offset,
-                BATCH_OVERHEAD - LOG_OVERHEAD + len(payload),
-                leader_epoch,
-                2,
-                0,
-                attributes,
-                last_offset_delta,
-                self._base_timestamp,
-                self._max_timestamp if log_append_time_ms is None else log_append_time_ms,
-                producer_id,
-                producer_epoch,
-                base_sequence,
-                self._count,
+            batch_header(
+                payload_size=len(payload),
+                last_delta=self._last_delta,
+                last_offset_delta=last_offset_delta,
+                codec=int(self._codec) if self._count else 0,
+                timestamp_type=self._timestamp_type,
+                is_transactional=is_transactional,
+                is_control=is_control,
+                has_delete_horizon=self._has_delete_horizon,
+                base_offset=base_offset,
+                leader_epoch=leader_epoch,
+                base_timestamp=self._base_timestamp,
+                max_timestamp=self._max_timestamp if log_append_time_ms is None else log_append_time_ms,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=base_sequence,
+                record_count=self._count,
             )
         )
         batch += payload
@@ -273,7 +263,63 @@ class BatchBuilder:
         return bytes(batch)
 
 
-def _encode_headers(headers: Sequence[Header]) -> bytes:
+def batch_header(
+    *,
+    payload_size: int,
+    last_delta: int,
+    last_offset_delta: int | None,
+    codec: int,
+    timestamp_type: int,
+    is_transactional: bool,
+    is_control: bool,
+    has_delete_horizon: bool,
+    base_offset: int,
+    leader_epoch: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    record_count: int,
+) -> bytes:
+    """Return the 61 bytes before the records of a batch, without their checksum; see :meth:`BatchBuilder.build`.
+
+    Args:
+        payload_size: bytes of the records, compressed as ``codec`` says.
+        last_delta: relative offset of the last record, -1 without one.
+    """
+    if last_offset_delta is None:
+        last_offset_delta = max(last_delta, 0)
+    elif last_offset_delta < last_delta:
+        raise ValueError(f"last offset delta {last_offset_delta} is below that of a record, {last_delta}")
+    attributes = codec
+    if timestamp_type == LOG_APPEND_TIME:
+        attributes |= TIMESTAMP_TYPE_FLAG
+    if is_transactional:
+        attributes |= TRANSACTIONAL_FLAG
+    if is_control:
+        attributes |= CONTROL_FLAG
+    if has_delete_horizon:
+        attributes |= DELETE_HORIZON_FLAG
+    return HEADER_V2.pack(
+        base_offset,
+        BATCH_OVERHEAD - LOG_OVERHEAD + payload_size,
+        leader_epoch,
+        2,
+        0,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+
+
+def encode_headers(headers: Sequence[Header]) -> bytes:
+    """Return the headers of a record with their count."""
     parts = [encode_varint(len(headers))]
     for name, value in headers:
         encoded = name.encode()

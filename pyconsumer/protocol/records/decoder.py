@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import TYPE_CHECKING, Any, Final
+
+from pyconsumer.protocol.compiled import load_compiled
 
 __all__ = [
     "IMPLEMENTATION",
@@ -25,22 +25,7 @@ _REVISION: Final = 3
 
 def _compiled() -> tuple[Any, str]:
     """Return the compiled module, or None and the reason."""
-    if os.environ.get("PYCONSUMER_PURE", "0") not in ("", "0"):
-        return None, "PYCONSUMER_PURE is set"
-    if sys.version_info >= (3, 13):
-        import sysconfig
-
-        if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            return None, "the compiled one is not used on free-threaded Python"
-    try:
-        import pyconsumer.protocol.records._native as _native
-    except ImportError as error:
-        if isinstance(error, ModuleNotFoundError):
-            return None, "the compiled one was not built when pyconsumer was installed"
-        return None, f"the compiled one cannot be loaded: {error}"
-    if _native.REVISION != _REVISION:
-        return None, "the compiled one is of another version; install pyconsumer again"
-    return _native, ""
+    return load_compiled("pyconsumer.protocol.records._native", _REVISION)
 
 
 _native, _why_not = _compiled()

@@ -1,0 +1,70 @@
+"""The short way of a record into its batch: the twin in Python of ``native/appender.pxi``.
+
+In C a record whose batch is open joins it without a lock and without a decision. In Python that would gain nothing, so
+the twin leaves every record to :meth:`KafkaProducer.send`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyconsumer.producer.batch import BufferMemory, ProducerBatch
+from pyconsumer.producer.future import FutureRecordMetadata
+
+__all__ = ["Appender"]
+
+
+class Appender:
+    """The open batches of a producer, by topic and partition.
+
+    Args:
+        memory: of the producer.
+        wake: called when a batch has become large enough to leave.
+        batch_size: bytes from which a batch may leave, and after which the sticky partition changes.
+        largest: most bytes of a record.
+        ignore_keys: records with a key are treated like those without.
+        chooses: a partitioner of the user's chooses partitions.
+        reads_clock: records without a timestamp get the time of the system's clock; otherwise they are left to Python.
+
+    Attributes:
+        is_open: set to False when the producer is closed.
+        records: how many it has appended.
+    """
+
+    __slots__ = ("is_open", "records")
+
+    def __init__(
+        self,
+        memory: BufferMemory,
+        wake: Callable[[], None],
+        *,
+        batch_size: int,
+        largest: int,
+        ignore_keys: bool,
+        chooses: bool,
+        reads_clock: bool,
+    ) -> None:
+        self.is_open = True
+        self.records = 0
+
+    def append(
+        self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+    ) -> FutureRecordMetadata | None:
+        """Append a record if nothing has to be decided; the arguments are those of ``send``, serialized.
+
+        Returns:
+            Its future, or None if nothing was done.
+        """
+        return None
+
+    def remember(self, topic: str, count: int, batch: ProducerBatch, partition: int, sticky: list[int] | None) -> None:
+        """Remember the open batch of a partition.
+
+        Args:
+            count: of the topic's partitions.
+            sticky: the partition that records without a key go to and the bytes that went there; None: as before.
+        """
+
+    def forget(self) -> None:
+        """Forget all batches, since metadata has changed."""

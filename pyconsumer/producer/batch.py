@@ -1,0 +1,125 @@
+"""A batch on its way, and the memory that batches share: the twin in Python of ``native/appender.pxi``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyconsumer.producer.future import BatchResult
+from pyconsumer.protocol.records import BatchBuilder
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["BufferMemory", "ProducerBatch"]
+
+
+class BufferMemory:
+    """Count of the bytes that a producer's batches hold.
+
+    Args:
+        limit: bytes, ``buffer_memory``.
+
+    Attributes:
+        used: bytes, uncompressed, from the append until the batch is done.
+    """
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether a record of this size may be appended now. One that is alone always may."""
+        return self.used + size_bytes <= self.limit or self.used == 0
+
+
+class ProducerBatch:
+    """One batch on its way. A closed batch never changes; whoever takes it out of its queue closes it first.
+
+    Args:
+        topic_partition: where to.
+        builder: of its records.
+        now: monotonic seconds.
+        memory: what its records count for.
+
+    Attributes:
+        result: what became of it.
+        closed: no record can be added.
+        created_at: monotonic seconds of its first record; its delivery timeout counts from there.
+        attempts: how often it was sent. retry_at: not to be sent before.
+        base_sequence: -1 until it got one. producer: ``(id, epoch)`` that the sequence belongs to.
+        uncertain: some attempt ended without showing whether the batch was written.
+        expired: its delivery timeout passed while it was in flight; its result is set, its answer is still awaited.
+        memory: bytes that it counts for.
+        data: its bytes for the broker, once it was built.
+    """
+
+    __slots__ = (
+        "_memory",
+        "attempts",
+        "base_sequence",
+        "builder",
+        "closed",
+        "created_at",
+        "data",
+        "expired",
+        "memory",
+        "producer",
+        "result",
+        "retry_at",
+        "topic_partition",
+        "uncertain",
+    )
+
+    def __init__(self, topic_partition: TopicPartition, builder: BatchBuilder, now: float, memory: BufferMemory) -> None:
+        self.topic_partition = topic_partition
+        self.builder = builder
+        self.created_at = now
+        self.result = BatchResult(topic_partition)
+        self.attempts = 0
+        self.retry_at = 0.0
+        self.closed = False
+        self.uncertain = False
+        self.expired = False
+        self.memory = 0
+        self._memory = memory
+        self.base_sequence = -1
+        self.producer = (-1, -1)
+        self.data: bytes | None = None
+
+    @property
+    def record_count(self) -> int:
+        return self.builder.record_count
+
+    def append(
+        self,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        size_bytes: int,
+    ) -> int | None:
+        """Add a record, which counts for ``size_bytes``; return its index, or None if there is no room."""
+        if self.closed:
+            return None
+        index = self.builder.try_append(timestamp_ms, key, value, headers)
+        if index is None:
+            self.closed = True
+        else:
+            self.memory += size_bytes
+            self._memory.used += size_bytes
+        return index
+
+    def close(self) -> None:
+        """Let no record be added any more."""
+        self.closed = True
+
+    def move_memory(self, to: ProducerBatch, size_bytes: int) -> None:
+        """Let another batch count for some of the memory."""
+        self.memory -= size_bytes
+        to.memory += size_bytes
+
+    def release(self) -> None:
+        """Close it, and give its memory back."""
+        self.closed = True
+        self._memory.used -= self.memory
+        self.memory = 0

@@ -1,0 +1,51 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: embedsignature=False, auto_pickle=False
+"""The compiled half of the producer: what each record costs between ``send`` and its batch, and its result.
+
+Its parts, one file each:
+
+* ``builder.pxi``: ``BatchBuilder``, records into bytes.
+* ``result.pxi``: ``BatchResult`` and ``FutureRecordMetadata``.
+* ``appender.pxi``: ``BufferMemory``, ``ProducerBatch`` and ``Appender``.
+
+Rules
+
+1. What is done here between two calls of Python code is atomic: the interpreter's lock is held, and no signal handler
+   runs. So a record can be appended without the producer's lock, and Ctrl-C finds it either in its batch or nowhere.
+   (Free-threaded Python uses the twins.)
+2. A record is appended here only if nothing has to be decided: its batch is open and has room, memory is left, and no
+   error is to be raised. Everything else is left to Python, which takes the lock and decides.
+3. A batch that is closed never changes. Whoever takes a batch out of its queue closes it first.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.dict cimport PyDict_GetItem
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
+
+import os
+import threading
+
+from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.producer.future import callback_failed, in_sender_thread, no_result, run_callback
+from pyconsumer.protocol.records.builder import batch_header, encode_headers
+from pyconsumer.protocol.records.compression import Codec, compress
+from pyconsumer.structs import RecordMetadata
+
+#: Changes with what the Python modules expect of this one: a build of an older source is not used.
+REVISION = 1
+
+cdef extern from "crc32c.h":
+    void crc32c_init() noexcept nogil
+    uint32_t crc32c_of(const uint8_t *data, size_t size, uint32_t before, int may_use_hardware) noexcept nogil
+
+crc32c_init()
+
+include "builder.pxi"
+include "result.pxi"
+include "appender.pxi"

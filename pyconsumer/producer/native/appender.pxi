@@ -1,0 +1,292 @@
+# Where a record joins its batch.
+
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+
+cdef extern from "time.h" nogil:
+    """
+    #include <time.h>
+    static inline long long pyconsumer_wall_ms(void) {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    }
+    """
+    int64_t pyconsumer_wall_ms()
+
+cdef enum:
+    RECORD_OVERHEAD = 21
+
+#: How often this process has been made by a fork: a producer is used in the process that made it.
+cdef int forks = 0
+
+
+def _count_fork():
+    global forks
+    forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+cdef class BufferMemory:
+    cdef readonly int64_t limit
+    cdef public int64_t used
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def has_room(self, size_bytes):
+        return self.used + size_bytes <= self.limit or self.used == 0
+
+
+cdef class ProducerBatch:
+    cdef readonly object topic_partition
+    cdef BatchBuilder builder_
+    cdef BatchResult result_
+    cdef BufferMemory memory_
+    cdef int64_t charged
+    cdef bint closed_
+    cdef bint announced
+    cdef public double created_at
+    cdef public int attempts
+    cdef public double retry_at
+    cdef public bint uncertain
+    cdef public bint expired
+    cdef public int64_t base_sequence
+    cdef public object producer
+    cdef public object data
+
+    def __init__(self, topic_partition, BatchBuilder builder not None, double now, BufferMemory memory not None):
+        self.topic_partition = topic_partition
+        self.builder_ = builder
+        self.created_at = now
+        self.memory_ = memory
+        self.result_ = BatchResult(topic_partition)
+        self.base_sequence = -1
+        self.producer = (-1, -1)
+
+    @property
+    def builder(self):
+        return self.builder_
+
+    @property
+    def result(self):
+        return self.result_
+
+    @property
+    def record_count(self):
+        return self.builder_.count
+
+    @property
+    def memory(self):
+        return self.charged
+
+    @property
+    def closed(self):
+        return self.closed_
+
+    def close(self):
+        self.closed_ = True
+
+    def append(self, int64_t timestamp_ms, key, value, headers, int64_t size_bytes):
+        if self.closed_:
+            return None
+        index = self.builder_.try_append(timestamp_ms, key, value, headers)
+        if index is None:
+            self.closed_ = True
+        else:
+            self.charged += size_bytes
+            self.memory_.used += size_bytes
+        return index
+
+    def move_memory(self, ProducerBatch to not None, int64_t size_bytes):
+        self.charged -= size_bytes
+        to.charged += size_bytes
+
+    def release(self):
+        self.closed_ = True
+        self.memory_.used -= self.charged
+        self.charged = 0
+        self.builder_.drop_records()  # the appender, and whoever else has the batch, must not keep them
+
+
+cdef class _Topic:
+    cdef int32_t count
+    cdef list open  # a batch or None by partition
+    cdef list sticky  # of the partitioner: a partition, and bytes that went there
+
+
+cdef class Appender:
+    cdef BufferMemory memory
+    cdef object wake
+    cdef int64_t batch_size
+    cdef int64_t largest
+    cdef bint ignore_keys
+    cdef bint chooses
+    cdef bint reads_clock
+    cdef dict topics
+    cdef int forks
+    cdef public bint is_open
+    cdef readonly int64_t records
+
+    def __init__(self, BufferMemory memory not None, wake, *, batch_size, largest, ignore_keys, chooses, reads_clock):
+        self.memory = memory
+        self.wake = wake
+        self.batch_size = batch_size
+        self.largest = largest
+        self.ignore_keys = ignore_keys
+        self.chooses = chooses
+        self.reads_clock = reads_clock
+        self.topics = {}
+        self.forks = forks
+        self.is_open = True
+
+    def remember(self, str topic, int32_t count, ProducerBatch batch not None, int32_t partition, list sticky):
+        cdef _Topic known
+        found = self.topics.get(topic)
+        if found is None:
+            known = _Topic.__new__(_Topic)
+            known.count = count
+            known.open = [None] * count
+            self.topics[topic] = known
+        else:
+            known = found
+        if sticky is not None:
+            known.sticky = sticky
+        if 0 <= partition < known.count:
+            known.open[partition] = batch
+
+    def forget(self):
+        self.topics = {}
+
+    def append(self, topic, value, key, headers, partition, timestamp_ms):
+        cdef PyObject *found
+        cdef _Topic known
+        cdef ProducerBatch batch
+        cdef BatchBuilder builder
+        cdef FutureRecordMetadata future
+        cdef const char *key_data = NULL
+        cdef const char *value_data = NULL
+        cdef Py_ssize_t key_size = -1, value_size = -1
+        cdef int64_t size, timestamp, used = 0
+        cdef int32_t number, index
+        cdef bint by_bytes = False
+        if not self.is_open or forks != self.forks or headers or type(topic) is not str:
+            return None
+        found = PyDict_GetItem(self.topics, topic)
+        if found is NULL:
+            return None
+        known = <_Topic>found
+        if timestamp_ms is None:
+            if not self.reads_clock:
+                return None
+            timestamp = pyconsumer_wall_ms()
+        elif type(timestamp_ms) is int:
+            try:
+                timestamp = timestamp_ms
+            except OverflowError:
+                return None
+            if timestamp < 0:
+                return None
+        else:
+            return None
+        try:
+            if not (text_or_bytes(value, &value_data, &value_size) and text_or_bytes(key, &key_data, &key_size)):
+                return None
+        except UnicodeEncodeError:
+            return None
+        size = RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+        if size > self.largest:
+            return None
+        if partition is not None:
+            if type(partition) is not int:
+                return None
+            try:
+                number = partition
+            except OverflowError:
+                return None
+        elif self.chooses:
+            return None
+        elif key is not None and not self.ignore_keys:
+            number = (murmur2_of(<const uint8_t *>key_data, key_size) & 0x7FFFFFFF) % <uint32_t>known.count
+        elif known.sticky is None:
+            return None
+        else:
+            by_bytes = True
+            number = <object>PyList_GET_ITEM(known.sticky, 0)
+            used = <object>PyList_GET_ITEM(known.sticky, 1)
+            if used >= self.batch_size:
+                return None
+        if not 0 <= number < known.count:
+            return None
+        # Making an object may run the collector, and so any code and any thread: it comes before the last look at the
+        # batch, and from there on nothing is made.
+        future = FutureRecordMetadata.__new__(FutureRecordMetadata)
+        found = PyList_GET_ITEM(known.open, number)
+        if found is <PyObject *>None:
+            return None
+        batch = <ProducerBatch>found
+        builder = batch.builder_
+        if batch.closed_ or builder.exports:
+            return None
+        if self.memory.used + size > self.memory.limit and self.memory.used:
+            return None
+        index = builder.put(timestamp, builder.last_delta + 1, key_data, key_size, value_data, value_size, "\0", 1)
+        if index < 0:
+            return None
+        batch.charged += size
+        self.memory.used += size
+        self.records += 1
+        future.result_ = batch.result_
+        future.index = index
+        future.key_size = <int32_t>key_size
+        future.value_size = <int32_t>value_size
+        future.timestamp_ms = timestamp
+        if by_bytes:
+            known.sticky[1] = used + size
+        if not batch.announced and builder.estimate() >= self.batch_size:
+            batch.announced = True
+            self.wake()
+        return future
+
+
+cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) except *:
+    """Where the bytes of a key or value are; False if it is neither bytes nor text nor None."""
+    if type(data) is bytes:
+        start[0] = PyBytes_AS_STRING(data)
+        length[0] = PyBytes_GET_SIZE(data)
+        return True
+    if data is None:
+        return True
+    if type(data) is str:
+        start[0] = PyUnicode_AsUTF8AndSize(data, length)
+        return True
+    return False
+
+
+cdef uint32_t murmur2_of(const uint8_t *data, Py_ssize_t length) noexcept nogil:
+    """As ``partitioner.murmur2``."""
+    cdef uint32_t m = 0x5BD1E995
+    cdef uint32_t h = <uint32_t>0x9747B28C ^ <uint32_t>length
+    cdef uint32_t k
+    cdef Py_ssize_t at = 0
+    while length - at >= 4:
+        k = <uint32_t>data[at] | <uint32_t>data[at + 1] << 8 | <uint32_t>data[at + 2] << 16 | <uint32_t>data[at + 3] << 24
+        k *= m
+        k ^= k >> 24
+        h = (h * m) ^ (k * m)
+        at += 4
+    if length - at >= 3:
+        h ^= <uint32_t>data[at + 2] << 16
+    if length - at >= 2:
+        h ^= <uint32_t>data[at + 1] << 8
+    if length - at >= 1:
+        h = (h ^ data[at]) * m
+    h ^= h >> 13
+    h *= m
+    return h ^ h >> 15
+
+
+def murmur2(bytes data not None):
+    """As ``partitioner.murmur2``."""
+    return murmur2_of(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))

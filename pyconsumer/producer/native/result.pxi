@@ -1,0 +1,237 @@
+# BatchResult and FutureRecordMetadata.
+
+cdef class BatchResult:
+    cdef readonly object topic_partition
+    cdef public int64_t base_offset
+    cdef public int64_t log_append_time_ms
+    cdef public object error
+    cdef public object last_failure
+    cdef bint settled
+    cdef bint is_released
+    cdef object released  # an event, once somebody waits
+    cdef list waiting
+    cdef list parts
+
+    def __init__(self, topic_partition):
+        self.topic_partition = topic_partition
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+
+    def split(self, list parts):
+        self.parts = parts
+        left = [len(parts)]
+
+        def one_done():
+            left[0] -= 1
+            if not left[0]:
+                self.finish(-1, -1, None)
+
+        for _, part in parts:
+            part.on_done(one_done)
+
+    def of(self, index):
+        result = self
+        while (<BatchResult>result).parts:
+            for first, part in reversed((<BatchResult>result).parts):
+                if first <= index:
+                    break
+            result, index = <BatchResult?>part, index - first
+        return result, index
+
+    @property
+    def done(self):
+        return self.settled
+
+    def wait(self, timeout):
+        if self.is_released or (self.settled and in_sender_thread()):
+            return True
+        if self.released is None:
+            event = threading.Event()
+            if self.released is None:
+                self.released = event
+        if self.is_released:
+            return True
+        return self.released.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+
+    def finish(self, int64_t base_offset, int64_t log_append_time_ms, error):
+        cdef list waiting
+        if self.settled:
+            return False
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.error = error
+        waiting = self.waiting
+        self.waiting = None
+        self.settled = True
+        try:
+            if waiting is not None:
+                for call in waiting:
+                    if type(call) is FutureRecordMetadata:
+                        (<FutureRecordMetadata>call).run()
+                    elif type(call) is tuple:
+                        run_one(<tuple>call)
+                    else:
+                        call()
+        finally:
+            self.is_released = True
+            if self.released is not None:
+                self.released.set()
+        return True
+
+    def on_done(self, call):
+        if self.settled:
+            call()
+        else:
+            self.add(call)
+
+    cdef int add(self, call) except -1:
+        if self.waiting is None:
+            self.waiting = []
+        self.waiting.append(call)
+        return 0
+
+
+cdef enum:
+    AFTER_SUCCESS = 1
+    AFTER_FAILURE = 2
+
+
+# A future is not known to the garbage collector, which saves half of its cost. What it refers to and what may refer back,
+# its function, it lets go when it is done, and every future is done at last.
+@cython.no_gc
+@cython.freelist(1024)
+cdef class FutureRecordMetadata:
+    cdef BatchResult result_
+    cdef int32_t index
+    cdef int32_t key_size
+    cdef int32_t value_size
+    cdef int64_t timestamp_ms
+    cdef int when
+    cdef object function  # the first one, if it takes the outcome alone
+
+    def __init__(self, BatchResult result, index, timestamp_ms, key_size, value_size):
+        self.result_ = result
+        self.index = index
+        self.timestamp_ms = timestamp_ms
+        self.key_size = key_size
+        self.value_size = value_size
+
+    @classmethod
+    def failed_with(cls, topic_partition, error):
+        result = BatchResult(topic_partition)
+        result.finish(-1, -1, error)
+        return cls(result, 0, -1, -1, -1)
+
+    @property
+    def is_done(self):
+        return self.result_.settled
+
+    def done(self):
+        return self.result_.settled
+
+    def succeeded(self):
+        return bool(self.result_.settled and self.failure() is None)
+
+    def failed(self):
+        return bool(self.result_.settled and self.failure() is not None)
+
+    @property
+    def exception(self):
+        return self.failure() if self.result_.settled else None
+
+    @property
+    def value(self):
+        return self.metadata() if self.succeeded() else None
+
+    def get(self, timeout=None):
+        if not self.result_.settled and in_sender_thread():
+            raise IllegalStateError(
+                "a callback of a record cannot wait for another record: its thread is the one that sends"
+            )
+        if not self.result_.wait(timeout):
+            raise no_result(self.result_, self.index, timeout)
+        error = self.failure()
+        if error is not None:
+            raise error
+        return self.metadata()
+
+    result = get
+
+    def add_callback(self, function, *args, **kwargs):
+        return self.register(AFTER_SUCCESS, function, args, kwargs)
+
+    def add_errback(self, function, *args, **kwargs):
+        return self.register(AFTER_FAILURE, function, args, kwargs)
+
+    def add_both(self, function, *args, **kwargs):
+        return self.register(AFTER_SUCCESS | AFTER_FAILURE, function, args, kwargs)
+
+    cdef object register(self, int when, function, tuple args, dict kwargs):
+        if self.when == 0 and not args and not kwargs and not self.result_.settled:
+            self.function = function
+            self.when = when
+            self.result_.add(self)
+            return self
+        call = (self, when, function, args, kwargs)
+        if self.result_.settled:
+            run_one(call)
+        else:
+            self.result_.add(call)
+        return self
+
+    cdef int run(self) except -1:
+        function = self.function
+        self.function = None
+        error = self.failure()
+        if error is None:
+            if not self.when & AFTER_SUCCESS:
+                return 0
+            outcome = self.metadata()
+        elif self.when & AFTER_FAILURE:
+            outcome = error
+        else:
+            return 0
+        try:
+            function(outcome)
+        except Exception:
+            callback_failed()
+        return 0
+
+    cdef object failure(self):
+        if self.result_.parts is None:
+            return self.result_.error
+        return (<BatchResult>self.result_.of(self.index)[0]).error
+
+    cdef object metadata(self):
+        cdef BatchResult result = self.result_
+        cdef int64_t index = self.index
+        if result.parts is not None:
+            result, index = result.of(index)
+        topic, partition = result.topic_partition
+        return tuple.__new__(
+            RecordMetadata,
+            (
+                topic,
+                partition,
+                result.base_offset + index if result.base_offset >= 0 else -1,
+                self.timestamp_ms if result.log_append_time_ms < 0 else result.log_append_time_ms,
+                self.key_size,
+                self.value_size,
+            ),
+        )
+
+
+cdef int run_one(tuple call) except -1:
+    cdef FutureRecordMetadata future = call[0]
+    cdef int when = call[1]
+    error = future.failure()
+    if error is None:
+        if not when & AFTER_SUCCESS:
+            return 0
+        outcome = future.metadata()
+    else:
+        if not when & AFTER_FAILURE:
+            return 0
+        outcome = error
+    run_callback(call[2], (*call[3], outcome), call[4])
+    return 0
