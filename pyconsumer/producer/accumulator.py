@@ -5,8 +5,8 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 1. A record goes into the last batch of its partition, or into a new one if that was closed. A batch is closed when it
    leaves, or has reached ``largest_batch``.
 2. A batch is ready when it has ``batch_size`` bytes, has waited ``linger``, others wait behind it, somebody flushes or
-   closes, or memory has run out. A batch that failed is ready again after its backoff. While a ready batch waits for the
-   one in flight before it, further records join it: so the batches are as large as a slow broker makes them.
+   closes, or memory has run out. A batch that failed is ready again after its backoff. As long as a ready batch waits
+   for the one in flight before it, records join it: so the batches are as large as a slow broker makes them.
 3. At most one batch of a partition is in flight (the partition is *muted* in the meantime). Batches of a partition
    leave in their order, and one that has to be sent again goes back to the front: so order is kept, whatever fails.
 4. Sequence numbers (idempotence) are given when a batch first leaves, and stay with it for every retry.
@@ -19,7 +19,7 @@ State: for each partition a queue of batches, oldest first, and whether one of t
 9. A partition with batches is busy, and its batches are incomplete, at whatever instant Ctrl-C ends an append.
 
 The caller holds one lock round every call; callbacks of futures are run by the caller, outside the lock. Only records
-that join an open batch may come without the lock (:mod:`.appending`): so a batch is closed before anything is read of it.
+that join an open batch may come without it (:mod:`.appending`): so a batch is closed before anything is read of it.
 """
 
 from __future__ import annotations
@@ -134,11 +134,11 @@ class RecordAccumulator:
                     return Appended(batch, index, True)
                 return Appended(batch, index, full)
         batch = ProducerBatch(tp, self._new_builder(tp.topic), now, self.memory)
-        index = batch.append(timestamp_ms, key, value, headers, size_bytes)
-        assert index is not None  # the first record always fits
-        if not self._batch_size:
-            batch.close()
         try:
+            index = batch.append(timestamp_ms, key, value, headers, size_bytes)
+            assert index is not None  # the first record always fits
+            if not self._batch_size:
+                batch.close()
             self._unsettled.add(batch.result)
             batches.append(batch)
             self._busy.add(tp)

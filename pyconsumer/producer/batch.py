@@ -31,6 +31,14 @@ class BufferMemory:
         """Return whether a record of this size may be appended now. One that is alone always may."""
         return self.used + size_bytes <= self.limit or self.used == 0
 
+    def take(self, size_bytes: int) -> None:
+        """Count bytes as used."""
+        self.used += size_bytes
+
+    def give_back(self, size_bytes: int) -> None:
+        """Count bytes as free again."""
+        self.used -= size_bytes
+
 
 class ProducerBatch:
     """One batch on its way. A closed batch never changes; whoever takes it out of its queue closes it first.
@@ -70,7 +78,9 @@ class ProducerBatch:
         "uncertain",
     )
 
-    def __init__(self, topic_partition: TopicPartition, builder: BatchBuilder, now: float, memory: BufferMemory) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, builder: BatchBuilder, now: float, memory: BufferMemory
+    ) -> None:
         self.topic_partition = topic_partition
         self.builder = builder
         self.created_at = now
@@ -106,7 +116,7 @@ class ProducerBatch:
             self.closed = True
         else:
             self.memory += size_bytes
-            self._memory.used += size_bytes
+            self._memory.take(size_bytes)
         return index
 
     def close(self) -> None:
@@ -116,10 +126,14 @@ class ProducerBatch:
     def move_memory(self, to: ProducerBatch, size_bytes: int) -> None:
         """Let another batch count for some of the memory."""
         self.memory -= size_bytes
-        to.memory += size_bytes
+        to.inherit_memory(size_bytes)
+
+    def inherit_memory(self, size_bytes: int) -> None:
+        """Count for memory that another batch has taken."""
+        self.memory += size_bytes
 
     def release(self) -> None:
         """Close it, and give its memory back."""
         self.closed = True
-        self._memory.used -= self.memory
+        self._memory.give_back(self.memory)
         self.memory = 0

@@ -152,7 +152,7 @@ PRODUCER_SETTINGS: Final = Settings(
         Setting(
             "retries", 2147483647, Integer(0), "Most retries of a batch; `delivery_timeout_ms` limits them as well."
         ),
-        Setting("batch_size", 16_384, Integer(0), "Most bytes in a batch of one partition; 0: one record per batch."),
+        Setting("batch_size", 16_384, Integer(0), "Bytes from which a batch leaves at once; 0: one record per batch. See below."),
         Setting(
             "linger_ms",
             5,

@@ -30,6 +30,6 @@ def load_compiled(name: str, revision: int) -> tuple[Any, str]:
         if isinstance(error, ModuleNotFoundError):
             return None, "the compiled one was not built when pyconsumer was installed"
         return None, f"the compiled one cannot be loaded: {error}"
-    if module.REVISION != revision:
+    if revision != module.REVISION:
         return None, "the compiled one is of another version; install pyconsumer again"
     return module, ""

@@ -151,7 +151,7 @@ def test_a_program_that_is_killed_again_and_again(cluster: Cluster, make_topic: 
     command = [sys.executable, "-c", _PROGRAM, cluster.bootstrap_servers, group_id, source, sink]
     kills = 0
     before = 0
-    while before < COUNT and kills < 40:
+    while before < COUNT and kills < 20:
         program = GuardedProcess(command)
         try:
             wait_until(lambda known=before: len(sink_of(cluster, sink)) > known, 60, "progress")  # type: ignore[misc]
@@ -161,6 +161,11 @@ def test_a_program_that_is_killed_again_and_again(cluster: Cluster, make_topic: 
         kills += 1
         before = len(sink_of(cluster, sink))
     assert kills >= 1
+    program = GuardedProcess(command)  # one that is left alone
+    try:
+        wait_until(lambda: len(sink_of(cluster, sink)) >= COUNT, 60, "all records")
+    finally:
+        program.kill()
     wait_until(lambda: sink_of(cluster, sink) == list(range(COUNT)), 30, "each record once")
 
 

@@ -44,9 +44,9 @@ def test_the_wheel_holds_every_module(tree: Path, tmp_path: Path) -> None:
         shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
         wheel.extractall(tmp_path / "installed")
     compiled = {name for name in shipped if name.endswith(".so")}
-    assert [Path(name).name.partition(".")[0] for name in compiled] == ["_native"] * _has_compiler()
+    assert [Path(name).name.partition(".")[0] for name in compiled] == ["_native"] * 2 * _has_compiler()
     shipped -= compiled
-    expected = {"pyconsumer/py.typed", "pyconsumer/protocol/records/_native.pyi"}
+    expected = {"pyconsumer/py.typed", "pyconsumer/protocol/records/_native.pyi", "pyconsumer/producer/_native.pyi"}
     for path in (ROOT / "pyconsumer").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
         expected.add(name.replace("pyconsumer/spark/autoload/", "pyspark_pyconsumer/"))

@@ -30,13 +30,19 @@ os.register_at_fork(after_in_child=_count_fork)
 
 cdef class BufferMemory:
     cdef readonly int64_t limit
-    cdef public int64_t used
+    cdef readonly int64_t used
 
     def __init__(self, limit):
         self.limit = limit
 
     def has_room(self, size_bytes):
         return self.used + size_bytes <= self.limit or self.used == 0
+
+    def take(self, int64_t size_bytes):
+        self.used += size_bytes
+
+    def give_back(self, int64_t size_bytes):
+        self.used -= size_bytes
 
 
 cdef class ProducerBatch:
@@ -102,6 +108,9 @@ cdef class ProducerBatch:
     def move_memory(self, ProducerBatch to not None, int64_t size_bytes):
         self.charged -= size_bytes
         to.charged += size_bytes
+
+    def inherit_memory(self, int64_t size_bytes):
+        self.charged += size_bytes
 
     def release(self):
         self.closed_ = True

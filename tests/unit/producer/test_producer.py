@@ -25,6 +25,7 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 
+pytestmark = pytest.mark.usefixtures("appending")
 JAVAS_LONGEST_MS = 2**63 - 1
 TEN_MINUTES_MS = 600_000
 

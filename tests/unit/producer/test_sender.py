@@ -20,8 +20,8 @@ from pyconsumer.network.client import ClientResponse
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
+from pyconsumer.producer.appending import BatchResult
 from pyconsumer.producer.config import PRODUCER_SETTINGS
-from pyconsumer.producer.future import BatchResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdResponse
@@ -36,10 +36,11 @@ from pyconsumer.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from pyconsumer.protocol.records import BatchBuilder, scan
+from pyconsumer.protocol.records import scan
 from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.structs import TopicPartition
 
+pytestmark = pytest.mark.usefixtures("appending")
 TOPIC_ID = b"t" * 16
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -456,13 +457,13 @@ def test_an_answer_that_cannot_be_handled_fails_its_batches_alone() -> None:
 
 
 def test_a_batch_that_cannot_be_built_fails_alone_and_its_partition_continues(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(self: BatchBuilder, *args: Any, **options: Any) -> bytes:
+    def build(self: RecordAccumulator, *args: Any, **options: Any) -> bytes:
         raise MemoryError("no room to compress")
 
     bench = Bench()
     broken = bench.append(P0)
     with monkeypatch.context() as patch:
-        patch.setattr(BatchBuilder, "build", build)
+        patch.setattr(RecordAccumulator, "build", build)
         bench.turn()
     assert "the batch of 1 record for t-0 cannot be built and was not sent" in str(broken.error)
     assert isinstance(broken.error.__cause__ if broken.error else None, MemoryError)
