@@ -152,7 +152,13 @@ PRODUCER_SETTINGS: Final = Settings(
         Setting(
             "retries", 2147483647, Integer(0), "Most retries of a batch; `delivery_timeout_ms` limits them as well."
         ),
-        Setting("batch_size", 16_384, Integer(0), "Bytes from which a batch leaves at once; 0: one record per batch. See below."),
+        Setting(
+            "batch_size",
+            16_384,
+            Integer(0),
+            "Bytes from which a batch leaves at once; 0: one record per batch. While the one before it is on its way it grows "
+            "further, to 1 MB at most.",
+        ),
         Setting(
             "linger_ms",
             5,

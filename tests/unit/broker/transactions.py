@@ -174,7 +174,7 @@ class Producer:
         """EndTxn; what it says of id and epoch is taken over."""
         request = EndTxnRequest(self.transactional_id, *self.producer, commit)
         answer = ask(self.brokers, self.coordinator, request, version)
-        if answer.error_code == Errors.NONE and answer.producer_id >= 0:
+        if answer.error_code == Errors.NONE and version >= 5:
             self.producer = (answer.producer_id, answer.producer_epoch)
             self.sequences.clear()
         code: int = answer.error_code
