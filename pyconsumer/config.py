@@ -381,6 +381,8 @@ class Setting:
         doc: one or more sentences for users; the reference documentation is generated from them.
         aliases: other names of the setting. Kafka's dotted form of ``name`` is always accepted.
         secret: whether the value is left out of messages and ``repr``.
+        blanks: values that mean the default. kafka-python documents None or infinity for some settings where Kafka has
+            a word or a number.
     """
 
     name: str
@@ -389,6 +391,7 @@ class Setting:
     doc: str
     aliases: tuple[str, ...] = ()
     secret: bool = field(default=False, kw_only=True)
+    blanks: tuple[float | None, ...] = field(default=(), kw_only=True)
 
     @property
     def dotted(self) -> str:
@@ -502,6 +505,8 @@ class Settings(Generic[ConfigT]):
             setting = self._by_any_name.get(name)
             if setting is None:
                 raise ConfigurationError(self._unknown(name))
+            if setting.blanks and (value is None or isinstance(value, float)) and value in setting.blanks:
+                continue
             try:
                 checked = setting.kind(value, text="." in name)
             except (TypeError, ValueError) as error:
@@ -611,8 +616,9 @@ def _check_security(values: Mapping[str, Any], given: frozenset[str]) -> None:
     protocol = values["security_protocol"]
     tls = {name for name in given if name.startswith("ssl_") and values[name] is not None}
     sasl = {name for name in given if name.startswith("sasl_") and values[name] is not None}
-    if tls and not protocol.endswith("SSL"):
-        raise ConfigurationError(f"{min(tls)} is given, but security_protocol is {protocol}, which does not use TLS")
+    files = tls - {"ssl_check_hostname"}  # which changes nothing there
+    if files and not protocol.endswith("SSL"):
+        raise ConfigurationError(f"{min(files)} is given, but security_protocol is {protocol}, which does not use TLS")
     if sasl and not protocol.startswith("SASL"):
         raise ConfigurationError(f"{min(sasl)} is given, but security_protocol is {protocol}, which does not use SASL")
     beside = tls - {"ssl_context", "ssl_check_hostname"}
@@ -645,6 +651,7 @@ CLIENT_SETTINGS: Final = (
         "",
         Text(blank=True),
         "Name of this client in the broker's logs and quotas; generated if empty.",
+        blanks=(None,),
     ),
     Setting(
         "client_dns_lookup",
@@ -721,12 +728,14 @@ CLIENT_SETTINGS: Final = (
         -1,
         Integer(1, special=(-1,)),
         "Size of the socket's send buffer (SO_SNDBUF); -1: the system's default.",
+        blanks=(None,),
     ),
     Setting(
         "receive_buffer_bytes",
         -1,
         Integer(1, special=(-1,)),
         "Size of the socket's receive buffer (SO_RCVBUF); -1: the system's default, which adapts and is faster.",
+        blanks=(None,),
     ),
     Setting(
         "security_protocol",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from pyconsumer.config import CLIENT_HINTS, CLIENT_SETTINGS, ClientConfig, Integer, Setting, Settings
@@ -20,7 +21,11 @@ ADMIN_SETTINGS: Final = Settings(
     (
         *CLIENT_SETTINGS,
         Setting(
-            "retries", 2147483647, Integer(0), "Most retries of a request; the timeout of the call limits them as well."
+            "retries",
+            2147483647,
+            Integer(0),
+            "Most retries of a request; the timeout of the call limits them as well.",
+            blanks=(math.inf,),
         ),
     ),
     AdminConfig,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -113,7 +114,7 @@ class ConsumerConfig(ClientConfig):
             values["client_id"] = f"consumer{group}-{instance_id or next(_numbers)}"
         if values["group_id"] is None:
             if "enable_auto_commit" in given and values["enable_auto_commit"]:
-                raise ConfigurationError("enable_auto_commit needs a group_id to commit for")
+                _log.warning("enable_auto_commit does nothing without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
             values["enable_auto_commit"] = False
@@ -153,7 +154,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_id",
             None,
             Text(nullable=True),
-            "The consumer group; needed to subscribe and to commit. Without it, assign partitions by hand.",
+            "The consumer group; needed to commit. Without it, a subscription reads all partitions.",
         ),
         Setting(
             "group_instance_id",
@@ -312,6 +313,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             None,
             Duration(0, special=(-1,), nullable=True),
             "Iteration ends when no record came for this long; None or -1: never.",
+            blanks=(math.inf,),
         ),
     ),
     ConsumerConfig,

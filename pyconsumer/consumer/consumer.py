@@ -52,8 +52,8 @@ class KafkaConsumer(Consumer):
     """Reads records from Kafka.
 
     Args:
-        topics: names of topics to subscribe to; this needs a ``group_id``. A mapping among them is read as settings,
-            which allows Kafka's dotted names.
+        topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
+            names.
         settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
 
     Raises:
@@ -266,6 +266,9 @@ class KafkaConsumer(Consumer):
     ) -> None:
         """Subscribe to topics by name or by pattern; the group assigns their partitions during later polls.
 
+        Without a ``group_id`` the consumer gets all partitions, and those that are added later, which it reads from
+        their beginning. (Java's consumer refuses that; kafka-python's and aiokafka's do it.)
+
         A new subscription replaces the one before. An empty list of topics means :meth:`unsubscribe`.
 
         Args:
@@ -274,12 +277,10 @@ class KafkaConsumer(Consumer):
             listener: is notified when partitions are assigned, revoked or lost.
 
         Raises:
-            InvalidGroupIdError: there is no ``group_id``.
             IllegalStateError: partitions are assigned by hand, or the other kind of subscription is active.
             TypeError, ValueError: the topics are None, are not names, or come together with a pattern.
         """
         with self._guard:
-            self._delegate.require_group()
             self._refuse_in_callback("subscribe")
             if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
                 raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pyconsumer.consumer.all_partitions import AllPartitions
 from pyconsumer.consumer.arguments import as_partitions, by_partition
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.context import ConsumerContext
@@ -84,6 +85,7 @@ class ConsumerDelegate:
         self.metrics = metrics
         self.fetcher = Fetcher(context, metrics)
         self._topics = TopicMetadataFetcher(context)
+        self._all_partitions = AllPartitions(context) if coordinator is None else None
         self._committed_call: ResumableCall[dict[TopicPartition, OffsetAndMetadata | None]] | None = None
         #: Call this before a call may take records: those of the previous call have reached the application.
         self.note_delivered = self.fetcher.buffer.note_delivered
@@ -107,6 +109,8 @@ class ConsumerDelegate:
                 return None
             if now >= self._check_response_at and coordinator.awaits_answer:
                 return None
+        elif self._all_partitions is not None and self._all_partitions.is_due:
+            return None
         fetcher = self.fetcher
         if fetcher.has_error or not self.subscriptions.has_all_fetch_positions:
             return None
@@ -266,6 +270,8 @@ class ConsumerDelegate:
         if self.coordinator is not None:
             self.coordinator.note_poll(self.clock.now())
             yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)
+        elif self._all_partitions is not None:
+            self._all_partitions.poll()
         self._update_positions(self.clock.now())
 
     # -- positions ---------------------------------------------------------------------------------------------------
@@ -408,11 +414,10 @@ class ConsumerDelegate:
             InvalidGroupIdError: there is no ``group_id``.
         """
         if self.coordinator is None:
-            raise InvalidGroupIdError("a group_id is needed to subscribe and to commit or read committed offsets")
+            raise InvalidGroupIdError("a group_id is needed to commit, to read committed offsets and to rebalance")
         return self.coordinator
 
     def subscribe(self, topics: Iterable[str], listener: ConsumerRebalanceListener | None) -> Steps[None]:
-        coordinator = self.require_group()
         if isinstance(topics, str):
             raise TypeError(f"topics must be a list of names, not the string {topics!r}")
         if not isinstance(topics, Iterable):
@@ -431,10 +436,15 @@ class ConsumerDelegate:
         _log.info("subscribed to %s", ", ".join(sorted(kept)))
         if self.subscriptions.subscribe(kept, listener):
             self.metadata.set_topics(self.subscriptions.metadata_topics())
-        coordinator.on_subscription_change()
+        self._on_subscription_change()
+
+    def _on_subscription_change(self) -> None:
+        if self.coordinator is not None:
+            self.coordinator.on_subscription_change()
+        elif self._all_partitions is not None:
+            self._all_partitions.on_subscription_change()
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
-        coordinator = self.require_group()
         if isinstance(pattern, str):
             if not pattern:
                 raise ValueError("the pattern must not be empty")
@@ -445,10 +455,10 @@ class ConsumerDelegate:
         _log.info("subscribed to the pattern %s", pattern.pattern)
         self.subscriptions.subscribe_pattern(pattern, listener)
         self.metadata.set_all_topics()
-        coordinator.on_subscription_change()
+        self._on_subscription_change()
 
     def _check_assignors(self) -> None:
-        if not self.config.partition_assignment_strategy:
+        if self.coordinator is not None and not self.config.partition_assignment_strategy:
             raise IllegalStateError("partition_assignment_strategy names no assignor, so nothing can be subscribed")
 
     def assign(self, partitions: Iterable[TopicPartition]) -> Steps[None]:
@@ -473,6 +483,8 @@ class ConsumerDelegate:
         try:
             if self.coordinator is not None and self.subscriptions.has_auto_assigned:
                 yield from self.coordinator.on_unsubscribe(deadline)
+            elif self._all_partitions is not None:
+                self._all_partitions.release()
         finally:  # the member has left, even if its listener raised
             self.subscriptions.unsubscribe()
             self.metadata.set_all_topics(False)
@@ -570,5 +582,7 @@ class ConsumerDelegate:
         self._end_committed_call()
         if self.coordinator is not None:
             yield from self.coordinator.close(deadline, leave_group)
+        elif self._all_partitions is not None:
+            self._all_partitions.release()
         if self.fetcher.close_sessions():
             self.client.flush()

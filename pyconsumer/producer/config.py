@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from pyconsumer.config import (
@@ -148,16 +149,21 @@ PRODUCER_SETTINGS: Final = Settings(
             "none",
             Choice("none", "gzip", "snappy", "lz4", "zstd"),
             "Compression of batches.",
+            blanks=(None,),
         ),
         Setting(
-            "retries", 2147483647, Integer(0), "Most retries of a batch; `delivery_timeout_ms` limits them as well."
+            "retries",
+            2147483647,
+            Integer(0),
+            "Most retries of a batch; `delivery_timeout_ms` limits them as well.",
+            blanks=(math.inf,),
         ),
         Setting(
             "batch_size",
             16_384,
             Integer(0),
-            "Bytes from which a batch leaves at once; 0: one record per batch. While the one before it is on its way it grows "
-            "further, to 1 MB at most.",
+            "Bytes from which a batch leaves at once; 0: one record per batch. While the batch before it is on its way "
+            "it grows further, to 1 MB at most.",
         ),
         Setting(
             "linger_ms",

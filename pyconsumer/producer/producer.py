@@ -17,7 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Never, ParamSpec, Self, TypeVar
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import (
@@ -291,19 +291,21 @@ class KafkaProducer:
             future.add_both(self._acknowledge, tp)
         return future
 
-    def flush(self, timeout_ms: int | None = None) -> None:
+    def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send everything that was handed over before this call, and wait until each record succeeded or failed.
 
         Args:
-            timeout_ms: None waits as long as deliveries may take.
+            timeout_ms: None waits as long as deliveries may take. By name only: other clients count in seconds.
 
         Raises:
             KafkaTimeoutError: not everything was done in time; the rest continues.
+            TypeError: the time was not given by name.
             IllegalStateError: called in a callback of a record, whose thread is the one that sends; or closed.
         """
         self._check_open()
         if threading.current_thread() is self._thread:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
+        _check_time("flush", positional, timeout_ms)
         deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
         with self._lock:
             waiting = self._accumulator.incomplete()
@@ -494,16 +496,21 @@ class KafkaProducer:
             }
         }
 
-    def close(self, timeout_ms: int | None = None) -> None:
+    def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send what is left and end the background thread. An open transaction is aborted.
 
         Args:
-            timeout_ms: after this time the rest fails with ``RequestCancelledError``. None waits until everything is
-                sent or its delivery timeout has passed; in a callback of a record the rest fails at once.
+            timeout_ms: after this time the rest is dropped: it fails with ``RequestCancelledError``, and a warning says
+                how much it was. None waits until everything is sent or its delivery timeout has passed; 0 drops what
+                is not sent; in a callback of a record the rest is dropped at once. By name only: other clients count in
+                seconds.
 
         Raises:
+            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
+            TypeError: the time was not given by name.
             KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
+        _check_time("close", positional, timeout_ms)
         if self._pid != os.getpid():
             self._closed = True
             return
@@ -528,6 +535,10 @@ class KafkaProducer:
             self._sender.stop_now()
             self._client.wakeup()
             self._thread.join(5.0)
+            if timeout_ms and self._sender.dropped:
+                raise KafkaTimeoutError(
+                    f"the producer was closed within {timeout_ms:g} ms; {self._sender.describe_dropped()}"
+                )
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one. The
@@ -549,7 +560,13 @@ class KafkaProducer:
     ) -> None:
         # After an exception waiting for deliveries would only hide it. But a transaction that stays open would hold up
         # everybody who reads its partitions.
-        self.close(timeout_ms=None if kind is None else 0 if self._transactions is None else _ABORT_MS)
+        if kind is None:
+            self.close()
+            return
+        try:
+            self.close(timeout_ms=0 if self._transactions is None else _ABORT_MS)
+        except KafkaTimeoutError as dropped:
+            log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
     # ------------------------------------------------------------ inside
 
@@ -734,6 +751,25 @@ def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None
         raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
 
     return serialize
+
+
+def _check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
+    """Raise an error for a time that is none, or was not given by name."""
+    if positional:
+        given = positional[0]
+        text = f"{call}() takes its time by name, since other clients count in seconds"
+        if len(positional) == 1 and isinstance(given, (int, float)) and not isinstance(given, bool):
+            text += (
+                f": {call}(timeout_ms={given * 1000:g}) means {given:g} s, and {call}(timeout_ms={given:g}) means "
+                f"{given:g} ms"
+            )
+        raise TypeError(text)
+    if timeout_ms is None:
+        return
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)):
+        raise TypeError(f"{call}(timeout_ms=...) takes a number of milliseconds, or None, not {timeout_ms!r}")
+    if not timeout_ms >= 0:
+        raise ValueError(f"{call}(timeout_ms={timeout_ms!r}): a time is 0 or more milliseconds")
 
 
 def _checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:

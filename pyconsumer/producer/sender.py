@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,7 @@ class Sender:
 
     Attributes:
         wanted_topics: topics that ``send`` needs metadata of; guarded by ``lock``.
+        dropped: records, by topic, that had no result when the thread ended.
         failures: the reason, in words, why no metadata has arrived since the last request for it.
     """
 
@@ -150,6 +152,7 @@ class Sender:
         self._force_close = False
         self._lost: dict[str, int] | None = None  # records that failed, by topic, from finish on
         self.wanted_topics: set[str] = set()
+        self.dropped: Counter[str] = Counter()
         self.failures = "nothing has failed so far"
         self.turns = 0
         self.sent_batches = 0
@@ -179,8 +182,17 @@ class Sender:
                     self._transactions.close(reason)
                 self._lock.notify_all()
             for batch in left:
+                if not batch.result.done:
+                    self.dropped[batch.topic_partition.topic] += batch.record_count
                 self._settle(batch, -1, -1, reason)
+            if self.dropped:
+                log.warning("%s: closed; %s", self.label, self.describe_dropped())
             self._client.close()
+
+    def describe_dropped(self) -> str:
+        """Return what became of the records that were not acknowledged when the producer was closed."""
+        counts = " and ".join(f"{_count(count, 'record')} for {topic}" for topic, count in sorted(self.dropped.items()))
+        return f"{counts} dropped without an acknowledgement (the broker may have what was on its way)"
 
     def finish(self) -> None:
         """Let the thread send what is left and end. Returns at once and takes no lock, as finalizers call it."""

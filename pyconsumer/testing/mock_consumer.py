@@ -43,7 +43,7 @@ class MockConsumer(Consumer):
         auto_offset_reset: where a partition without position and commit begins: ``earliest`` and ``latest`` take what
             :meth:`update_beginning_offsets` and :meth:`update_end_offsets` said, ``none`` raises. Records that are
             added later come after that end, so ``latest`` reads them. There is no ``by_duration``.
-        group_id: needed to subscribe and to commit, as in a consumer.
+        group_id: needed to commit, as in a consumer.
         max_poll_records: most records of one poll.
 
     Raises:
@@ -180,7 +180,6 @@ class MockConsumer(Consumer):
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         self._check_open()
-        self._need_group()
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
         if topics is None or isinstance(topics, str):

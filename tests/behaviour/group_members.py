@@ -68,7 +68,7 @@ def fill(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> None:
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(count):
             producer.send(topic, str(number).encode(), partition=number % partitions)
-        producer.flush(30_000)
+        producer.flush(timeout_ms=30_000)
 
 
 def make_consumer(cluster: Cluster | str, group_id: str, **settings: Any) -> KafkaConsumer:

@@ -663,7 +663,7 @@ def test_a_group_reads_everything_while_coordinators_and_leaders_move_and_die(tr
                 with at(trio, (node + 1) % 3) as client:
                     in_sync(client, "__consumer_offsets")
                     in_sync(client, "t")
-        producer.flush(30_000)
+        producer.flush(timeout_ms=30_000)
         total = count()
         read = lambda: {record for member in members for record in member.read}  # noqa: E731
         eventually(lambda: len(read()) == total or any(m.error for m in members), f"{total} records", 60)

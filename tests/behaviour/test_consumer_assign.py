@@ -285,8 +285,7 @@ def test_without_a_group_nothing_of_a_group_is_to_be_had(cluster: Cluster, topic
             consumer.commit_async,
             consumer.group_metadata,
             lambda: consumer.committed(tp),
-            lambda: consumer.subscribe([]),
-            lambda: consumer.subscribe([topic]),
+            consumer.enforce_rebalance,
         ):
             with pytest.raises(InvalidGroupIdError):
                 call()

@@ -313,7 +313,5 @@ def test_without_a_coordinator_an_asynchronous_commit_fails(proxy: KafkaProxy, t
 def test_group_methods_need_a_group(cluster: Cluster, topic: str) -> None:
     consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
     with pytest.raises(errors.InvalidGroupIdError):
-        consumer.subscribe([topic])
-    with pytest.raises(errors.InvalidGroupIdError):
         consumer.commit({TopicPartition(topic, 0): 1})
     consumer.close()

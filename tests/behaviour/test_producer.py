@@ -368,11 +368,39 @@ def test_close_with_a_timeout_gives_up_what_is_left(cluster: Cluster, topic: str
     proxy.hold(ApiKey.PRODUCE)
     future = producer.send(topic, b"y")
     started = time.monotonic()
-    producer.close(timeout_ms=300)
+    with pytest.raises(KafkaTimeoutError, match=rf"within 300 ms; 1 record for {topic} dropped"):
+        producer.close(timeout_ms=300)
 
     assert time.monotonic() - started < 25, "not the 30 s of a request"
     with pytest.raises(RequestCancelledError, match="closed before"):
         future.get(60)
+
+
+def test_a_close_that_drops_records_says_how_many(
+    topic: str, cluster: Cluster, proxy: KafkaProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = KafkaProducer(bootstrap_servers=proxy.bootstrap_servers, linger_ms=60_000)
+    producer.partitions_for(topic)
+    for _ in range(3):
+        producer.send(topic, b"x")
+    producer.close(timeout_ms=0)
+    (message,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert f"closed; 3 records for {topic} dropped" in message
+
+
+@pytest.mark.parametrize("call", ["flush", "close"])
+def test_times_are_given_by_name(call: str) -> None:
+    producer = KafkaProducer(bootstrap_servers="localhost:1")
+    with pytest.raises(TypeError, match=rf"{call}\(timeout_ms=5000\) means 5 s, and {call}\(timeout_ms=5\) means 5 ms"):
+        getattr(producer, call)(5)
+    with pytest.raises(TypeError, match="takes its time by name"):
+        getattr(producer, call)(True)
+    for wrong in (True, "5"):
+        with pytest.raises(TypeError, match="a number of milliseconds, or None"):
+            getattr(producer, call)(timeout_ms=wrong)
+    with pytest.raises(ValueError, match="0 or more milliseconds"):
+        getattr(producer, call)(timeout_ms=-1)
+    producer.close(timeout_ms=0)
 
 
 def test_metrics_count(cluster: Cluster, topic: str) -> None:

@@ -160,11 +160,11 @@ class Writer:
                 for _ in range(self._each):
                     self._send(self.sent)
                     self.sent += 1
-            self._producer.flush(90_000)
+            self._producer.flush(timeout_ms=90_000)
         except Exception as error:
             self.error = error
         finally:
-            self._producer.close(5_000)
+            self._producer.close(timeout_ms=5_000)
 
     def _send(self, number: int) -> None:
         future = self._producer.send(self._topic, b"%d" % number, partition=number % self._partitions)

@@ -118,7 +118,7 @@ def test_where_to_begin() -> None:
 def test_a_group_needs_its_id() -> None:
     assert build().group_id is None
     with KafkaConsumer(bootstrap_servers=BROKER_LESS) as consumer:
-        for call in (lambda: consumer.subscribe(["t"]), consumer.commit, consumer.group_metadata):
+        for call in (consumer.enforce_rebalance, consumer.commit, consumer.group_metadata):
             with pytest.raises(InvalidGroupIdError):
                 call()
 

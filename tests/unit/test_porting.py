@@ -164,3 +164,28 @@ def test_small_values_have_the_same_fields(name: str) -> None:
     theirs = getattr(kafka.structs, name)
     ours = getattr(pyconsumer, name)
     assert theirs._fields == ours._fields
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "value"),
+    [
+        ("KafkaConsumer", "client_id", None),
+        ("KafkaConsumer", "consumer_timeout_ms", float("inf")),
+        ("KafkaConsumer", "receive_buffer_bytes", None),
+        ("KafkaConsumer", "send_buffer_bytes", None),
+        ("KafkaConsumer", "ssl_check_hostname", False),
+        ("KafkaProducer", "client_id", None),
+        ("KafkaProducer", "compression_type", None),
+        ("KafkaProducer", "retries", float("inf")),
+        ("KafkaProducer", "receive_buffer_bytes", None),
+        ("KafkaProducer", "send_buffer_bytes", None),
+        ("KafkaAdminClient", "client_id", None),
+        ("KafkaAdminClient", "receive_buffer_bytes", None),
+    ],
+)
+def test_values_that_it_documents_are_taken(client: str, name: str, value: Any) -> None:
+    settings = _CLIENTS[client][2]
+    config = settings.build({"bootstrap_servers": "localhost:9092", name: value})
+    if value is not False:
+        assert getattr(config, name) == settings.by_name[name].default or name == "client_id"
+        assert name not in config.given

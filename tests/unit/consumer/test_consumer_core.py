@@ -482,11 +482,16 @@ def test_a_consumer_that_cannot_be_made_leaves_nothing_open(monkeypatch: pytest.
     assert len(closed) == 1
 
 
-@pytest.mark.spec("client:KC-41", "client:KC-14")
-@pytest.mark.parametrize("topics", [["t"], [], None])
-def test_subscribe_needs_a_group_before_anything_else(alone: KafkaConsumer, topics: Any) -> None:
-    with pytest.raises(InvalidGroupIdError):
-        alone.subscribe(topics)
+@pytest.mark.spec("client:KC-14", "client:KC-41")
+def test_without_a_group_topics_can_be_subscribed_and_nothing_committed(alone: KafkaConsumer) -> None:
+    alone.subscribe(["t"])
+    assert alone.subscription() == {"t"}
+    with pytest.raises(InvalidGroupIdError, match="a group_id is needed to commit"):
+        alone.commit()
+    alone.subscribe([])
+    assert alone.subscription() == set()
+    with pytest.raises(TypeError):
+        alone.subscribe(None)  # type: ignore[arg-type]
 
 
 @pytest.mark.spec("client:KC-42", "client:KC-44", "client:KC-49", "client:GP-02")

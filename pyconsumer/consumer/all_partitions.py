@@ -1,0 +1,113 @@
+"""Subscription without a group: the consumer reads all partitions of its topics (as kafka-python and aiokafka do it).
+
+Java refuses that: a subscription there needs a group. Rules:
+
+1. The assignment is what metadata says of the subscribed topics, or of those that match the pattern; it changes with it.
+2. A partition that was there when the subscription was made begins by ``auto_offset_reset``. One that is found later,
+   because its topic has grown or was created, begins at its start, also with ``latest``: or what was written before the
+   consumer heard of it would be lost.
+3. The rebalance listener is notified of partitions that come and go, after the assignment has changed.
+4. Only the application's thread calls this; nothing here waits.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+
+from pyconsumer.consumer.auto_offset_reset import EARLIEST
+from pyconsumer.consumer.context import ConsumerContext
+from pyconsumer.errors import Errors
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["AllPartitions"]
+
+log = logging.getLogger(__name__)
+
+
+class AllPartitions:
+    """The assignment of a consumer that subscribes without a group.
+
+    Args:
+        context: metadata, subscription and client of the consumer.
+    """
+
+    def __init__(self, context: ConsumerContext) -> None:
+        _, self._client, self._metadata, self._subscriptions, _ = context
+        self._seen = -1
+        self._since = -1  # metadata that came before this number of updates did not answer for our topics
+        self._found: set[str] = set()  # topics that metadata has said something about since they were subscribed
+
+    def on_subscription_change(self) -> None:
+        """The application subscribed to other topics or to a pattern."""
+        self._seen = -1
+        if self._subscriptions.has_pattern:
+            self._since = self._metadata.request_update()
+            self._found.clear()
+        else:
+            self._found &= self._subscriptions.subscription()
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether metadata has come that :meth:`poll` has not seen."""
+        return self._metadata.update_count != self._seen and self._subscriptions.has_auto_assigned
+
+    def poll(self) -> None:
+        """Take over what metadata says.
+
+        Raises:
+            Exception: what the rebalance listener raised, after the assignment has changed.
+        """
+        if not self.is_due:
+            return
+        subscriptions = self._subscriptions
+        if subscriptions.has_pattern:
+            if self._metadata.update_count == self._since:
+                return
+            self._seen = self._metadata.update_count
+            subscriptions.subscribe_from_pattern(filter(subscriptions.matches_pattern, self._metadata.topics()))
+        self._seen = self._metadata.update_count
+        before = subscriptions.assignment()
+        wanted, late = self._wanted()
+        if set(wanted) == before:
+            return
+        subscriptions.assign_from_subscribed(wanted)
+        for tp in late:
+            subscriptions.request_reset(tp, EARLIEST)
+        added = [tp for tp in wanted if tp not in before]
+        revoked = sorted(before.difference(wanted))
+        try:
+            self._notify("on_partitions_revoked", revoked)
+        finally:
+            self._notify("on_partitions_assigned", added)
+
+    def _wanted(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
+        """Return all partitions, and those of them that were found too late for ``auto_offset_reset``."""
+        subscriptions, metadata = self._subscriptions, self._metadata
+        topics = subscriptions.subscription()
+        first_look = subscriptions.has_pattern and not self._found
+        wanted, late = [], []
+        for topic in sorted(topics):
+            partitions = [TopicPartition(topic, item.partition) for item in metadata.partitions_for(topic) or ()]
+            wanted += partitions
+            if topic in self._found or (subscriptions.has_pattern and not first_look):
+                late += [tp for tp in partitions if subscriptions.get(tp) is None]
+            if partitions or metadata.topic_errors.get(topic) == Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                self._found.add(topic)
+        if subscriptions.has_pattern:
+            self._found.add("")  # the first look is over, whether anything has matched or not
+        return wanted, late
+
+    def release(self) -> None:
+        """The subscription ends: notify the listener of what is given up."""
+        if self._subscriptions.has_auto_assigned:
+            self._notify("on_partitions_revoked", sorted(self._subscriptions.assignment()))
+
+    def _notify(self, name: str, partitions: Collection[TopicPartition]) -> None:
+        if not partitions:
+            return
+        log.info("%s: %s", name.removeprefix("on_partitions_"), ", ".join(map(str, partitions)))
+        listener = self._subscriptions.listener
+        if listener is not None:
+            with self._client.disable_wakeups():
+                getattr(listener, name)(list(partitions))
