@@ -2,7 +2,7 @@
 
 Java refuses that: a subscription there needs a group. Rules:
 
-1. The assignment is what metadata says of the subscribed topics, or of those that match the pattern; it changes with it.
+1. The assignment is what metadata says of the subscribed topics, or of those that match the pattern, and follows it.
 2. A partition that was there when the subscription was made begins by ``auto_offset_reset``. One that is found later,
    because its topic has grown or was created, begins at its start, also with ``latest``: or what was written before the
    consumer heard of it would be lost.

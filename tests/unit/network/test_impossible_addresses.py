@@ -150,7 +150,7 @@ def test_the_producer_survives_such_metadata_and_sends_when_they_are_right(name:
     host, port, _ = IMPOSSIBLE[name]
     broker = stack.enter_context(Liar(host, port, metadata_lies=2))
     producer = KafkaProducer(bootstrap_servers=broker.address, **FAST)
-    stack.callback(producer.close, 0)
+    stack.callback(producer.close, timeout_ms=0)
     assert producer.send("t", b"v", partition=0).get(20).offset == 41
     assert producer.send("t", b"v", partition=0).get(20).offset == 41
 
@@ -160,7 +160,7 @@ def test_while_metadata_are_wrong_the_producer_names_the_reason(stack: ExitStack
     broker = stack.enter_context(Liar("a\0b", 9092, metadata_lies=10**9))
     settings: dict[str, Any] = {"request_timeout_ms": 300, "delivery_timeout_ms": 800, "linger_ms": 0}
     producer = KafkaProducer(bootstrap_servers=broker.address, **FAST, **settings)
-    stack.callback(producer.close, 0)
+    stack.callback(producer.close, timeout_ms=0)
     future = producer.send("t", b"v", partition=0)
     with pytest.raises(KafkaTimeoutError, match="the host contains characters that no name has"):
         future.get(20)
