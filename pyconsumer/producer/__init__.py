@@ -6,5 +6,6 @@
 
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.producer import KafkaProducer
+from pyconsumer.producer.sent_records import FutureRecords, SentRange
 
-__all__ = ["FutureRecordMetadata", "KafkaProducer"]
+__all__ = ["FutureRecordMetadata", "FutureRecords", "KafkaProducer", "SentRange"]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyconsumer.producer.batch import BufferMemory, ProducerBatch
-from pyconsumer.producer.future import FutureRecordMetadata
+from pyconsumer.producer.future import BatchResult, FutureRecordMetadata
 
 __all__ = ["Appender"]
 
@@ -57,6 +57,27 @@ class Appender:
             Its future, or None if nothing was done.
         """
         return None
+
+    def append_many(
+        self,
+        topic: Any,
+        values: list[Any],
+        keys: list[Any] | None,
+        start: int,
+        partition: Any,
+        timestamp_ms: Any,
+        runs: list[tuple[BatchResult, int, int]],
+    ) -> int:
+        """Append records from index ``start`` on, until something has to be decided.
+
+        Args:
+            runs: what was appended is added here: the result of a batch, the index of the first record there, and how
+                many records follow one another.
+
+        Returns:
+            The index of the first value that was not appended.
+        """
+        return start
 
     def remember(self, topic: str, count: int, batch: ProducerBatch, partition: int, sticky: list[int] | None) -> None:
         """Remember the open batch of a partition.

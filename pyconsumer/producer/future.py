@@ -85,6 +85,18 @@ class BatchResult:
             result, index = part, index - first
         return result, index
 
+    def ranges(self, first: int, count: int) -> list[tuple[BatchResult, int, int]]:
+        """The results that count for some records: each with the index of its first record there, and their number."""
+        if not self._parts:
+            return [(self, first, count)]
+        found = []
+        ends = [start for start, _ in self._parts[1:]] + [first + count]
+        for (start, part), end in zip(self._parts, ends, strict=True):
+            low, high = max(first, start), min(first + count, end)
+            if low < high:
+                found += part.ranges(low - start, high - low)
+        return found
+
     @property
     def done(self) -> bool:
         return self._settled
@@ -143,6 +155,11 @@ class FutureRecordMetadata:
         result = BatchResult(topic_partition)
         result.finish(-1, -1, error)
         return cls(result, 0, -1, -1, -1)
+
+    @property
+    def place(self) -> tuple[BatchResult, int]:
+        """The result of the batch, and the record's index in it."""
+        return self._result, self._index
 
     @property
     def is_done(self) -> bool:

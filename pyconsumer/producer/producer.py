@@ -17,7 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import (
@@ -33,12 +33,13 @@ from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
-from pyconsumer.producer.appending import Appender, FutureRecordMetadata
+from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
+from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
@@ -48,6 +49,9 @@ from pyconsumer.structs import (
     RecordMetadata,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = ["KafkaProducer"]
 
@@ -194,6 +198,98 @@ class KafkaProducer:
             if future is not None:
                 return future
         return self._send(topic, value, key, headers, partition, timestamp_ms)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecords:
+        """Send many records, with one future for all: much less work for each than :meth:`send`.
+
+        Args:
+            topic: its name.
+            values: what :meth:`send` takes as value, one for each record.
+            keys: one for each value; None sends records without keys.
+            partition: where all of them go; by default chosen for each.
+            timestamp_ms: of all of them, ms since the epoch; now by default.
+
+        Returns:
+            The promise of where they are.
+
+        Raises:
+            ValueError: there are more or fewer keys than values.
+            KafkaError, ValueError: as :meth:`send`, for the first record that cannot be handed over. Those before it
+                are sent all the same: the error's notes say how many.
+        """
+        rows = list(values)
+        row_keys = None if keys is None else list(keys)
+        if row_keys is not None and len(row_keys) != len(rows):
+            raise ValueError(f"there are {len(rows)} values and {len(row_keys)} keys")
+        runs: list[tuple[BatchResult, int, int]] = []
+        at = 0
+        transactions = self._transactions
+        try:
+            while at < len(rows):
+                if self._is_plain and (transactions is None or transactions.is_open):
+                    at = self._appender.append_many(topic, rows, row_keys, at, partition, timestamp_ms, runs)
+                    if at == len(rows):
+                        break
+                key = None if row_keys is None else row_keys[at]
+                runs.append((*self.send(topic, rows[at], key, None, partition, timestamp_ms).place, 1))
+                at += 1
+        except Exception as error:
+            error.add_note(f"{at} of the {len(rows)} records of this call were handed over before, and are sent")
+            raise
+        return FutureRecords(runs)
+
+    def send_arrow(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
+    ) -> FutureRecords:
+        """Send the rows of a table, as Spark's sink takes them: column ``value``, and ``key`` if it is there.
+
+        Args:
+            topic: its name.
+            table: ``value`` and ``key`` are binary or string columns; there may also be ``partition`` (integers) and
+                ``timestamp`` (a timestamp, or ms since the epoch). Serializers and interceptors are not applied to
+                them beyond what they do to bytes and text.
+            partition: where all rows go; by default chosen for each.
+
+        Returns:
+            The promise of where they are.
+
+        Raises:
+            ValueError: there is no column ``value``, or one that is not known.
+            KafkaError, ValueError: as :meth:`send_many`.
+        """
+        from pyconsumer.producer.arrow import batches_of
+
+        runs: list[tuple[BatchResult, int, int]] = []
+        sent = 0
+        try:
+            for values, keys, partitions, times in batches_of(table):
+                if partitions is None and times is None:
+                    runs += self.send_many(topic, values, keys, partition=partition).runs
+                    sent += len(values)
+                    continue
+                for row, value in enumerate(values):
+                    place = self.send(
+                        topic,
+                        value,
+                        None if keys is None else keys[row],
+                        None,
+                        partition if partitions is None or partitions[row] is None else partitions[row],
+                        None if times is None else times[row],
+                    ).place
+                    runs.append((*place, 1))
+                    sent += 1
+        except Exception as error:
+            error.add_note(f"of the table {sent} rows were handed over before this batch of rows, and are sent")
+            raise
+        return FutureRecords(runs)
 
     def _send(
         self,

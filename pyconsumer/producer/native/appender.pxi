@@ -15,6 +15,10 @@ cdef extern from "time.h" nogil:
 
 cdef enum:
     RECORD_OVERHEAD = 21
+    CHOOSE = -1  # no partition was given
+    MOST_AT_ONCE = 10000  # records after which other threads get their turn
+
+cdef int64_t MAX_INT64 = 0x7FFFFFFFFFFFFFFF
 
 #: How often this process has been made by a fork: a producer is used in the process that made it.
 cdef int forks = 0
@@ -168,70 +172,67 @@ cdef class Appender:
     def forget(self):
         self.topics = {}
 
-    def append(self, topic, value, key, headers, partition, timestamp_ms):
+    cdef _Topic known_topic(self, topic):
+        """The topic, if records may join its batches now; or None."""
         cdef PyObject *found
-        cdef _Topic known
-        cdef ProducerBatch batch
-        cdef BatchBuilder builder
-        cdef FutureRecordMetadata future
-        cdef const char *key_data = NULL
-        cdef const char *value_data = NULL
-        cdef Py_ssize_t key_size = -1, value_size = -1
-        cdef int64_t size, timestamp, used = 0
-        cdef int32_t number, index
-        cdef bint by_bytes = False
-        if not self.is_open or forks != self.forks or headers or type(topic) is not str:
+        if not self.is_open or forks != self.forks or type(topic) is not str:
             return None
         found = PyDict_GetItem(self.topics, topic)
-        if found is NULL:
-            return None
-        known = <_Topic>found
+        return None if found is NULL else <_Topic>found
+
+    cdef int64_t time_of(self, timestamp_ms):
+        """Milliseconds since 1970, or -1 if that is left to Python."""
         if timestamp_ms is None:
-            if not self.reads_clock:
-                return None
-            timestamp = pyconsumer_wall_ms()
-        elif type(timestamp_ms) is int:
-            try:
-                timestamp = timestamp_ms
-            except OverflowError:
-                return None
-            if timestamp < 0:
-                return None
-        else:
-            return None
-        try:
-            if not (text_or_bytes(value, &value_data, &value_size) and text_or_bytes(key, &key_data, &key_size)):
-                return None
-        except UnicodeEncodeError:
-            return None
-        size = RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+            return pyconsumer_wall_ms() if self.reads_clock else -1
+        if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= MAX_INT64:
+            return -1
+        return timestamp_ms
+
+    cdef int32_t chosen(self, partition):
+        """The partition that a user gave, CHOOSE without one, or FAILED if that is left to Python."""
+        if partition is None:
+            return FAILED if self.chooses else CHOOSE
+        if type(partition) is not int or not 0 <= partition <= MAX_INT32:
+            return FAILED
+        return partition
+
+    cdef ProducerBatch place(
+        self,
+        _Topic known,
+        int32_t partition,
+        int64_t timestamp,
+        const char *key,
+        Py_ssize_t key_size,
+        const char *value,
+        Py_ssize_t value_size,
+        int32_t *index,
+    ):
+        """Write a record into its open batch and return that; None if something has to be decided first.
+
+        No object is made here: that may run the collector, and so any code and any thread.
+        """
+        cdef PyObject *found
+        cdef ProducerBatch batch
+        cdef BatchBuilder builder
+        cdef int64_t size = RECORD_OVERHEAD + max(key_size, 0) + max(value_size, 0)
+        cdef int64_t used = 0
+        cdef bint by_bytes = False
         if size > self.largest:
             return None
-        if partition is not None:
-            if type(partition) is not int:
+        if partition == CHOOSE:
+            if key_size >= 0 and not self.ignore_keys:
+                partition = (murmur2_of(<const uint8_t *>key, key_size) & 0x7FFFFFFF) % <uint32_t>known.count
+            elif known.sticky is None:
                 return None
-            try:
-                number = partition
-            except OverflowError:
-                return None
-        elif self.chooses:
+            else:
+                by_bytes = True
+                partition = <object>PyList_GET_ITEM(known.sticky, 0)
+                used = <object>PyList_GET_ITEM(known.sticky, 1)
+                if used >= self.batch_size:
+                    return None
+        if not 0 <= partition < known.count:
             return None
-        elif key is not None and not self.ignore_keys:
-            number = (murmur2_of(<const uint8_t *>key_data, key_size) & 0x7FFFFFFF) % <uint32_t>known.count
-        elif known.sticky is None:
-            return None
-        else:
-            by_bytes = True
-            number = <object>PyList_GET_ITEM(known.sticky, 0)
-            used = <object>PyList_GET_ITEM(known.sticky, 1)
-            if used >= self.batch_size:
-                return None
-        if not 0 <= number < known.count:
-            return None
-        # Making an object may run the collector, and so any code and any thread: it comes before the last look at the
-        # batch, and from there on nothing is made.
-        future = FutureRecordMetadata.__new__(FutureRecordMetadata)
-        found = PyList_GET_ITEM(known.open, number)
+        found = PyList_GET_ITEM(known.open, partition)
         if found is <PyObject *>None:
             return None
         batch = <ProducerBatch>found
@@ -240,23 +241,95 @@ cdef class Appender:
             return None
         if self.memory.used + size > self.memory.limit and self.memory.used:
             return None
-        index = builder.put(timestamp, builder.last_delta + 1, key_data, key_size, value_data, value_size, "\0", 1)
-        if index < 0:
+        index[0] = builder.put(timestamp, builder.last_delta + 1, key, key_size, value, value_size, "\0", 1)
+        if index[0] < 0:
             return None
         batch.charged += size
         self.memory.used += size
         self.records += 1
+        if by_bytes:
+            known.sticky[1] = used + size
+        return batch
+
+    cdef int announce(self, ProducerBatch batch) except -1:
+        """Wake the sender once for a batch that is large enough."""
+        if not batch.announced and batch.builder_.estimate() >= self.batch_size:
+            batch.announced = True
+            self.wake()
+        return 0
+
+    def append(self, topic, value, key, headers, partition, timestamp_ms):
+        cdef _Topic known = None if headers else self.known_topic(topic)
+        cdef ProducerBatch batch
+        cdef FutureRecordMetadata future
+        cdef const char *key_data = NULL
+        cdef const char *value_data = NULL
+        cdef Py_ssize_t key_size = -1, value_size = -1
+        cdef int64_t timestamp
+        cdef int32_t number, index = 0
+        if known is None:
+            return None
+        timestamp = self.time_of(timestamp_ms)
+        number = self.chosen(partition)
+        if timestamp < 0 or number == FAILED:
+            return None
+        try:
+            if not (text_or_bytes(value, &value_data, &value_size) and text_or_bytes(key, &key_data, &key_size)):
+                return None
+        except UnicodeEncodeError:
+            return None
+        future = FutureRecordMetadata.__new__(FutureRecordMetadata)  # before the batch is looked at, see `place`
+        batch = self.place(known, number, timestamp, key_data, key_size, value_data, value_size, &index)
+        if batch is None:
+            return None
         future.result_ = batch.result_
         future.index = index
         future.key_size = <int32_t>key_size
         future.value_size = <int32_t>value_size
         future.timestamp_ms = timestamp
-        if by_bytes:
-            known.sticky[1] = used + size
-        if not batch.announced and builder.estimate() >= self.batch_size:
-            batch.announced = True
-            self.wake()
+        self.announce(batch)
         return future
+
+    def append_many(self, topic, list values, list keys, Py_ssize_t start, partition, timestamp_ms, list runs):
+        cdef _Topic known = self.known_topic(topic)
+        cdef ProducerBatch batch, last = None
+        cdef const char *key_data
+        cdef const char *value_data
+        cdef Py_ssize_t key_size, value_size, at = start
+        cdef Py_ssize_t end = min(PyList_GET_SIZE(values), start + MOST_AT_ONCE)
+        cdef int64_t timestamp
+        cdef int32_t number, index = 0, first = 0, count = 0
+        if known is None or (keys is not None and PyList_GET_SIZE(keys) != PyList_GET_SIZE(values)):
+            return start
+        timestamp = self.time_of(timestamp_ms)
+        number = self.chosen(partition)
+        if timestamp < 0 or number == FAILED:
+            return start
+        while at < end:
+            key_data = value_data = NULL
+            key_size = value_size = -1
+            try:
+                if not text_or_bytes(<object>PyList_GET_ITEM(values, at), &value_data, &value_size):
+                    break
+                if keys is not None and not text_or_bytes(<object>PyList_GET_ITEM(keys, at), &key_data, &key_size):
+                    break
+            except UnicodeEncodeError:
+                break
+            batch = self.place(known, number, timestamp, key_data, key_size, value_data, value_size, &index)
+            if batch is None:
+                break
+            at += 1
+            if batch is last:
+                count += 1
+                continue
+            if last is not None:
+                runs.append((last.result_, first, count))
+                self.announce(last)
+            last, first, count = batch, index, 1
+        if last is not None:
+            runs.append((last.result_, first, count))
+            self.announce(last)
+        return at
 
 
 cdef inline bint text_or_bytes(data, const char **start, Py_ssize_t *length) except *:

@@ -38,6 +38,17 @@ cdef class BatchResult:
             result, index = <BatchResult?>part, index - first
         return result, index
 
+    def ranges(self, int64_t first, int64_t count):
+        if self.parts is None:
+            return [(self, first, count)]
+        found = []
+        ends = [start for start, _ in self.parts[1:]] + [first + count]
+        for (start, part), end in zip(self.parts, ends):
+            low, high = max(first, start), min(first + count, end)
+            if low < high:
+                found += part.ranges(low - start, high - low)
+        return found
+
     @property
     def done(self):
         return self.settled
@@ -121,6 +132,10 @@ cdef class FutureRecordMetadata:
         result = BatchResult(topic_partition)
         result.finish(-1, -1, error)
         return cls(result, 0, -1, -1, -1)
+
+    @property
+    def place(self):
+        return self.result_, self.index
 
     @property
     def is_done(self):

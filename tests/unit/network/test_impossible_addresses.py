@@ -162,7 +162,9 @@ def test_while_metadata_are_wrong_the_producer_names_the_reason(stack: ExitStack
     producer = KafkaProducer(bootstrap_servers=broker.address, **FAST, **settings)
     stack.callback(producer.close, timeout_ms=0)
     future = producer.send("t", b"v", partition=0)
-    with pytest.raises((KafkaTimeoutError, KafkaConnectionError), match="the host contains characters that no name has"):
+    with pytest.raises(
+        (KafkaTimeoutError, KafkaConnectionError), match="the host contains characters that no name has"
+    ):
         future.get(20)
 
 

@@ -284,3 +284,49 @@ def test_records_of_several_threads_are_all_there_while_another_thread_closes_ba
         mine = [value for value in values if value and value.startswith(b"%d-" % name)]
         assert mine == [b"%d-%d" % (name, n) for n in range(20_000)]
     assert bench.appender.records == 60_000
+
+
+def test_many_records_are_appended_until_something_has_to_be_decided(native: Any) -> None:
+    bench = Bench(native)
+    runs: list[Any] = []
+    values = [b"%d" % n for n in range(100)]
+    at = bench.appender.append_many("t", values, None, 0, None, NOW, runs)
+    assert bench.sticky == [2, at * 23 if at <= 10 else 10 * 22 + (at - 10) * 23]
+    assert [(first, count) for _, first, count in runs] == [(0, at)]
+    assert runs[0][0] is bench.batches[2].result
+    assert at < 100
+    bench.sticky[:] = [1, 0]
+    assert bench.appender.append_many("t", values, None, at, None, NOW, runs) > at
+    assert runs[1][0] is bench.batches[1].result
+    assert [value for found in (2, 1) for _, value in bench.records()[found]] == values[: sum(run[2] for run in runs)]
+
+
+def test_many_records_with_keys_and_one_that_is_no_text(native: Any) -> None:
+    bench = Bench(native)
+    runs: list[Any] = []
+    keys = [b"key-%d" % n for n in range(20)]
+    values: list[Any] = ["x"] * 15 + [7] + ["x"] * 4
+    assert bench.appender.append_many("t", values, keys, 0, None, NOW, runs) == 15
+    assert sum(count for _, _, count in runs) == 15
+    assert sum(map(len, bench.records())) == 15
+    for wrong in ({"topic": "u"}, {"keys": keys[:3]}, {"partition": "1"}, {"timestamp_ms": -1}):
+        options = {"topic": "t", "keys": keys, "partition": None, "timestamp_ms": NOW} | wrong
+        found = bench.appender.append_many(
+            options["topic"], values, options["keys"], 16, options["partition"], options["timestamp_ms"], runs
+        )
+        assert found == 16, wrong
+
+
+def test_a_call_gives_other_threads_their_turn(native: Any) -> None:
+    bench = Bench(native, batch_size=1 << 40, size_limit=1 << 40, memory=1 << 40)
+    assert bench.appender.append_many("t", [b"v"] * 25_000, None, 0, None, NOW, []) == 10_000
+
+
+def test_ranges_of_a_batch_that_was_split(appending_twin: dict[str, type]) -> None:
+    kind: Any = appending_twin["BatchResult"]
+    whole, parts = kind(P0), [kind(P0), kind(P0), kind(P0)]
+    assert whole.ranges(2, 5) == [(whole, 2, 5)]
+    whole.split([(0, parts[0]), (4, parts[1]), (6, parts[2])])
+    assert whole.ranges(0, 10) == [(parts[0], 0, 4), (parts[1], 0, 2), (parts[2], 0, 4)]
+    assert whole.ranges(3, 2) == [(parts[0], 3, 1), (parts[1], 0, 1)]
+    assert whole.ranges(7, 1) == [(parts[2], 1, 1)]

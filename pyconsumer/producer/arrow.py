@@ -1,0 +1,66 @@
+"""Columns of Arrow as records to send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+__all__ = ["batches_of"]
+
+_COLUMNS: Final = ("value", "key", "partition", "timestamp")
+_ROWS: Final = 10_000
+
+Rows = tuple[list[Any], list[Any] | None, list[Any] | None, list[Any] | None]
+
+
+def batches_of(table: pa.Table | pa.RecordBatch) -> Iterator[Rows]:
+    """Yield values, keys, partitions and times of some rows at a time; None for a column that is not there.
+
+    Raises:
+        ValueError: there is no column ``value``, or one that is not known, or one of a wrong type.
+    """
+    names = table.schema.names
+    unknown = [name for name in names if name not in _COLUMNS]
+    if unknown:
+        raise ValueError(f"column {unknown[0]!r} is none of those that are sent: {', '.join(_COLUMNS)}")
+    if "value" not in names:
+        raise ValueError(f"there must be a column named value; there are {', '.join(names) or 'none'}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"a column is there twice: {', '.join(names)}")
+    whole = pa.table(table) if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+    columns = {name: _checked(name, whole.column(name)) for name in names}
+    for start in range(0, whole.num_rows, _ROWS):
+        rows = {name: column.slice(start, _ROWS).to_pylist() for name, column in columns.items()}
+        yield rows["value"], rows.get("key"), rows.get("partition"), rows.get("timestamp")
+
+
+def _checked(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if name == "partition":
+        good = pa.types.is_integer(kind)
+        wanted = "integers"
+    elif name == "timestamp":
+        good = pa.types.is_integer(kind) or pa.types.is_timestamp(kind)
+        wanted = "timestamps or milliseconds since the epoch"
+        if pa.types.is_timestamp(kind):
+            return column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
+    else:
+        good = any(
+            check(kind)
+            for check in (
+                pa.types.is_binary,
+                pa.types.is_string,
+                pa.types.is_large_binary,
+                pa.types.is_large_string,
+                pa.types.is_fixed_size_binary,
+                pa.types.is_null,
+            )
+        )
+        wanted = "binary or string"
+    if not good:
+        raise ValueError(f"column {name} must be {wanted}, not {kind}")
+    return column
