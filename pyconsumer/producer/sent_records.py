@@ -34,14 +34,14 @@ class FutureRecords:
 
     @property
     def runs(self) -> Sequence[tuple[BatchResult, int, int]]:
-        """What it was made of."""
+        """Return what it was made of."""
         return self._runs
 
     def __init__(self, runs: Sequence[tuple[BatchResult, int, int]]) -> None:
         self._runs = runs
 
     def __len__(self) -> int:
-        """How many records were sent."""
+        """Return the number of records that were sent."""
         return sum(count for _, _, count in self._runs)
 
     def done(self) -> bool:
@@ -50,7 +50,7 @@ class FutureRecords:
 
     @property
     def exception(self) -> KafkaError | None:
-        """The first error, in the order of the records, among those that are done; None without one."""
+        """Return the first error, in the order of the records, among those that are done; None without one."""
         for result, _, _ in self._ranges():
             if result.done and result.error is not None:
                 return result.error
@@ -58,7 +58,7 @@ class FutureRecords:
 
     @property
     def failed_count(self) -> int:
-        """How many records have failed so far."""
+        """Return the number of records that have failed so far."""
         return sum(count for result, _, count in self._ranges() if result.done and result.error is not None)
 
     def get(self, timeout: float | None = None) -> list[SentRange]:
