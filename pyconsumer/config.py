@@ -43,6 +43,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeVar
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.foreign_names import CLIENT_NAMES
 from pyconsumer.structs import Address
 
 if TYPE_CHECKING:
@@ -818,6 +819,7 @@ CLIENT_SETTINGS: Final = (
 """Settings common to all clients. Names are kafka-python's, defaults and meaning those of Java's client 4.x."""
 
 CLIENT_HINTS: Final[Mapping[str, str]] = {
+    **CLIENT_NAMES,
     "api_version": "leave it out, versions are negotiated with each broker",
     "api_version_auto_timeout_ms": "leave it out, versions are negotiated with each broker",
     "ssl_truststore_location": "give a PEM file as ssl_cafile, or an ssl.SSLContext as ssl_context",

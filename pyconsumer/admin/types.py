@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
@@ -156,10 +157,25 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True)
 class ConfigResource:
-    """A resource whose settings are read or changed. ``name`` is a topic's name or a broker's id."""
+    """A resource whose settings are read or changed. ``name`` is a topic's name or a broker's id.
+
+    The type may also be given by its name or number: ``ConfigResource("topic", "orders")``.
+
+    Raises:
+        ValueError: there is no such type.
+    """
 
     resource_type: ConfigResourceType
     name: str
+
+    def __post_init__(self) -> None:
+        given: Any = self.resource_type
+        try:
+            found = ConfigResourceType[given.upper()] if isinstance(given, str) else ConfigResourceType(given)
+        except (KeyError, ValueError):
+            known = ", ".join(kind.name for kind in ConfigResourceType)
+            raise ValueError(f"{given!r} is no type of a resource; there are {known}") from None
+        object.__setattr__(self, "resource_type", found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,9 @@ def as_partitions(values: Any) -> list[TopicPartition]:
     Raises:
         TypeError: the values are no list of partitions, but for example a single one or the name of a topic.
     """
-    if isinstance(values, str) or is_partition(values) or not isinstance(values, Iterable):
+    if is_partition(values):
+        raise TypeError(f"a list of TopicPartition is needed, not {values!r}: write [{values!r}]")
+    if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"a list of TopicPartition is needed, not {values!r}")
     return [as_partition(value) for value in values]
 

@@ -27,6 +27,7 @@ from pyconsumer.config import (
 )
 from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.foreign_names import CONSUMER_NAMES
 
 __all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]
 
@@ -319,8 +320,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
     ConsumerConfig,
     hints={
         **CLIENT_HINTS,
-        "enable_metrics_push": "leave it out, metrics are not pushed to brokers; see KafkaConsumer.metrics()",
-        "auto_commit_enable": "it is called enable_auto_commit",
+        **CONSUMER_NAMES,
         "metric_reporters": "leave it out; see KafkaConsumer.metrics()",
         "legacy_iterator": "leave it out, there is one iterator",
         "max_in_flight_requests_per_connection": "leave it out, one fetch is in flight per node",

@@ -21,6 +21,7 @@ from pyconsumer.config import (
     Text,
 )
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.foreign_names import PRODUCER_NAMES
 
 __all__ = ["PRODUCER_SETTINGS", "ProducerConfig"]
 
@@ -225,6 +226,7 @@ PRODUCER_SETTINGS: Final = Settings(
     ProducerConfig,
     hints={
         **CLIENT_HINTS,
+        **PRODUCER_NAMES,
         "max_in_flight": "it is max_in_flight_requests_per_connection",
     },
 )

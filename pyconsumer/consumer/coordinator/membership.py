@@ -47,7 +47,7 @@ from pyconsumer.consumer.coordinator.group_state import (
 )
 from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from pyconsumer.consumer.metrics import GroupMetrics
-from pyconsumer.errors import BrokerResponseError, FencedInstanceIdError, KafkaError, for_code
+from pyconsumer.errors import BrokerResponseError, Errors, FencedInstanceIdError, KafkaError, for_code
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
@@ -325,6 +325,11 @@ class GroupMember(ABC):
 
     def _refused(self, api: str, table: Mapping[int, ErrorAction], code: int) -> BrokerResponseError:
         detail = f"{api} of group {self.settings.group_id}"
+        if code == Errors.INVALID_SESSION_TIMEOUT:
+            detail += (
+                f": session_timeout_ms ({self.settings.session_timeout * 1000:g}) is outside the bounds of the broker, its "
+                "settings group.min.session.timeout.ms (6,000 by default) and group.max.session.timeout.ms (1,800,000)"
+            )
         return for_code(code, detail if code in table else f"unexpected answer to {detail}")
 
     def _reset(self, reason: str, *, keep_member_id: bool) -> None:

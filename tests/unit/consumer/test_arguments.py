@@ -22,7 +22,7 @@ def consumer() -> Iterator[KafkaConsumer]:
 
 CALLS: dict[str, tuple[Callable[[Any], object], str]] = {
     "assign a string": (lambda c: c.assign("abc"), "a list of TopicPartition is needed, not 'abc'"),
-    "assign one partition": (lambda c: c.assign(T0), "a list of TopicPartition is needed, not TopicPartition"),
+    "assign one partition": (lambda c: c.assign(T0), r"not TopicPartition\(.*\): write \[TopicPartition\(.*\)\]"),
     "assign strings": (lambda c: c.assign(["abc"]), "a partition must be a TopicPartition .*, not 'abc'"),
     "assign a number": (lambda c: c.assign(3), "a list of TopicPartition is needed, not 3"),
     "assign no number": (lambda c: c.assign([("t", "0")]), r"not \('t', '0'\)"),

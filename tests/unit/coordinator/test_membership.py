@@ -615,3 +615,16 @@ def test_assignments_that_cannot_be_used_are_followed_by_pauses_that_grow() -> N
     member.stable(2)
     member.core.on_rejected("once", member.now)
     assert member.core.due_at(member.now) == member.now
+
+
+def test_a_session_timeout_that_the_broker_refuses_is_named_with_the_bounds() -> None:
+    member = Member()
+    member.stable(4)
+    member.core.request_rejoin("because")
+    step = member.send_join()
+    member.answer_join(step, 26)
+    raised = member.core.next_step(0.0)
+    assert isinstance(raised, Raise)
+    error = raised.error
+    assert "is outside the bounds of the broker" in str(error)
+    assert "group.min.session.timeout.ms (6,000 by default)" in str(error)
