@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
@@ -18,6 +18,7 @@ from pyconsumer.structs import RecordMetadata, TopicPartition
 __all__ = [
     "BatchResult",
     "FutureRecordMetadata",
+    "awaited",
     "callback_failed",
     "in_sender_thread",
     "mark_sender_thread",
@@ -207,6 +208,10 @@ class FutureRecordMetadata:
 
     result = get
 
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        """Wait for the result in a coroutine: ``metadata = await producer.send(...)``. Raises as :meth:`get`."""
+        return awaited(self).__await__()
+
     def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FutureRecordMetadata:
         """Call ``function(*args, metadata, **kwargs)`` after success, in the sender thread (or now, if it is done)."""
 
@@ -256,6 +261,37 @@ def mark_sender_thread() -> None:
 
 
 _thread = threading.local()
+
+
+async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
+    """Wait for a future on the running event loop, which the sender's thread wakes up.
+
+    Raises:
+        KafkaError: why the record could not be sent.
+    """
+    import asyncio  # most programs have no use for it, and it takes long to import
+
+    loop = asyncio.get_running_loop()
+    settled = loop.create_future()
+
+    def settle() -> None:
+        if not settled.done():  # it may have been cancelled
+            settled.set_result(None)
+
+    def wake() -> None:
+        try:
+            loop.call_soon_threadsafe(settle)
+        except RuntimeError:
+            log.debug("the event loop that waited for a record is closed")
+
+    future.place[0].on_done(wake)
+    await settled
+    error = future.exception
+    if error is not None:
+        raise error
+    found = future.value
+    assert found is not None
+    return found
 
 
 def no_result(result: BatchResult, index: int, timeout: float | None) -> KafkaTimeoutError:

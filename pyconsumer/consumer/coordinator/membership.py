@@ -327,8 +327,8 @@ class GroupMember(ABC):
         detail = f"{api} of group {self.settings.group_id}"
         if code == Errors.INVALID_SESSION_TIMEOUT:
             detail += (
-                f": session_timeout_ms ({self.settings.session_timeout * 1000:g}) is outside the bounds of the broker, its "
-                "settings group.min.session.timeout.ms (6,000 by default) and group.max.session.timeout.ms (1,800,000)"
+                f": session_timeout_ms ({self.settings.session_timeout * 1000:g}) is outside the bounds of the broker, "
+                "group.min.session.timeout.ms (6,000 by default) to group.max.session.timeout.ms (1,800,000)"
             )
         return for_code(code, detail if code in table else f"unexpected answer to {detail}")
 

@@ -172,6 +172,9 @@ cdef class FutureRecordMetadata:
 
     result = get
 
+    def __await__(self):
+        return awaited(self).__await__()
+
     def add_callback(self, function, *args, **kwargs):
         return self.register(AFTER_SUCCESS, function, args, kwargs)
 

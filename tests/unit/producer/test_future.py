@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import threading
 
@@ -191,3 +193,42 @@ def test_a_split_batch_fails_only_for_the_records_of_the_part_that_failed() -> N
     assert [future.succeeded() for future in futures] == [True, True, False]
     assert futures[1].get(0).offset == 11
     assert isinstance(futures[2].exception, MessageTooLargeError)
+
+
+def test_a_future_can_be_awaited_whether_it_is_done_or_not() -> None:
+    async def program() -> list[int]:
+        first, done = pair(0)
+        first.finish(5, -1, None)
+        second, later = pair(1)
+        threading.Timer(0.05, second.finish, (5, -1, None)).start()
+        return [(await done).offset, (await later).offset]
+
+    assert asyncio.run(program()) == [5, 6]
+
+
+def test_an_awaited_failure_is_raised_and_a_cancelled_wait_harms_nobody() -> None:
+    async def program() -> None:
+        result, future = pair(0)
+        waiting = asyncio.ensure_future(future)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.sleep(0)
+        result.finish(-1, -1, MessageTooLargeError())
+        with pytest.raises(MessageTooLargeError):
+            await future
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(program())
+
+
+def test_a_loop_that_has_ended_before_the_result_does_not_harm_the_sender() -> None:
+    result, future = pair(0)
+
+    async def program() -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(future, 0.01)
+
+    asyncio.run(program())
+    assert result.finish(3, -1, None)
+    assert future.get(0).offset == 3
