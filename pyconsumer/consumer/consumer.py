@@ -46,6 +46,7 @@ _log = logging.getLogger("pyconsumer.consumer")
 T = TypeVar("T")
 
 DEFAULT_CLOSE_TIMEOUT_MS = 30_000
+_LIKE_SECONDS = 10.0  # a float up to here is rather meant as seconds
 
 
 class KafkaConsumer(Consumer):
@@ -68,6 +69,7 @@ class KafkaConsumer(Consumer):
     """
 
     _released = True  # there is nothing to release: not opened yet, or closed
+    _doubted = False  # a time that looks like seconds was pointed out
 
     def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
         names: list[str] = []
@@ -214,9 +216,19 @@ class KafkaConsumer(Consumer):
             if found is not None:
                 return found
             deadline = self._deadline(timeout_ms)
+            if type(timeout_ms) is float and 0 < timeout_ms <= _LIKE_SECONDS and not self._doubted:
+                self._doubt(name, timeout_ms)
             return client.run(self._delegate.fetched(deadline, take), deadline)
         finally:
             guard.release()
+
+    def _doubt(self, name: str, timeout_ms: float) -> None:
+        """Point out once that times are milliseconds: confluent-kafka's ``poll(1.0)`` waits for a second."""
+        self._doubted = True
+        _log.warning(
+            "%s(%s) waits for %s ms, as all times here are milliseconds; %s(%g) waits for %g s",
+            *(name, timeout_ms, timeout_ms, name, timeout_ms * 1000, timeout_ms),
+        )
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         return self

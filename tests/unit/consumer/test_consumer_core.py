@@ -846,3 +846,15 @@ def test_the_list_of_topics_outlives_a_lost_connection_and_tells_it_at_the_deadl
     assert len(asked) == 2
     with pytest.raises(KafkaTimeoutError, match="the broker went away"):
         steps.throw(KafkaTimeoutError("late"))
+
+
+def test_a_time_that_looks_like_seconds_is_pointed_out_once(
+    alone: KafkaConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    alone.assign([TopicPartition("t", 0)])
+    alone.poll(5)
+    for _ in range(3):
+        alone.poll(1.0)
+    alone.poll(0.0)
+    found = [record.getMessage() for record in caplog.records if "milliseconds" in record.getMessage()]
+    assert found == ["poll(1.0) waits for 1.0 ms, as all times here are milliseconds; poll(1000) waits for 1 s"]
