@@ -49,6 +49,20 @@ def test_the_code_of_the_guide_runs(tmp_path: Path) -> None:
     _run_python("docs/guide.md", tmp_path, "not-used:1")
 
 
+@pytest.mark.slow
+def test_both_programs_of_the_page_for_confluent_kafka_run(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
+    embedded = new_cluster("embedded")  # of its own: the offsets are those of the page
+    script = (ROOT / "docs" / "porting-confluent.md").read_text("utf-8")
+    assert script.count("```python") == 2
+    embedded.create_topic("orders", 1)
+    first, second = (text for language, text in _blocks("docs/porting-confluent.md") if language == "python")
+    wanted = [text for language, text in _blocks("docs/porting-confluent.md") if language == "text"]
+    for program, expected in zip((first, second), wanted, strict=True):
+        page = tmp_path / "page.py"
+        page.write_text(program.replace("localhost:9092", embedded.bootstrap_servers), "utf-8")
+        assert run([sys.executable, str(page)], timeout_s=90, cwd=ROOT).check().stdout == expected
+
+
 def test_the_code_of_the_readme_runs(tmp_path: Path, embedded: Cluster) -> None:
     _run_python("README.md", tmp_path, embedded.bootstrap_servers)
 
