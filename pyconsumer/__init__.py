@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
     from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
+    from pyconsumer.signals import stop_on_signals as stop_on_signals
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
     from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
@@ -37,6 +38,7 @@ _HOMES = {
     "OffsetAndTimestamp": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
+    "stop_on_signals": "pyconsumer.signals",
 }
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "TopicPartition",
     "errors",
     "process_exactly_once",
+    "stop_on_signals",
 ]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 
 import click
 
-from pyconsumer import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from pyconsumer import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition, stop_on_signals
 from pyconsumer.cli.options import as_json, client_options, connected, json_option
+from pyconsumer.errors import WakeupError
 
 __all__ = ["command"]
 
@@ -57,7 +59,7 @@ def command(
     }
     out = sys.stdout.buffer
     count = 0
-    with KafkaConsumer(options) as consumer:
+    with KafkaConsumer(options) as consumer, stop_on_signals(consumer, signals=(signal.SIGTERM,)) as stopped:
         wanted = []
         for topic in topics:
             numbers = consumer.partitions_for_topic(topic)
@@ -88,7 +90,7 @@ def command(
                     break
             out.flush()
             if done and group:
-                consumer.commit(done)
+                _commit(consumer, done)
             if count == max_messages:
                 return
             now = time.monotonic()
@@ -98,6 +100,17 @@ def command(
                 last = now
             elif idle_ms is not None and (now - last) * 1000 >= idle_ms:
                 return
+    if stopped.signal is not None:
+        raise SystemExit(128 + stopped.signal)  # as shells count it
+
+
+def _commit(consumer: KafkaConsumer, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    """Commit what was printed, also if the program is to end."""
+    try:
+        consumer.commit(offsets)
+    except WakeupError:
+        consumer.commit(offsets)
+        raise
 
 
 def _line(record: ConsumerRecord, json_output: bool, keys: bool) -> bytes:
