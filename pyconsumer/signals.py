@@ -17,7 +17,7 @@ __all__ = ["StopRequest", "stop_on_signals"]
 
 
 class StopRequest:
-    """Whether the process is to end.
+    """Request to end the process; true once a signal has come.
 
     Attributes:
         signal: the signal that has come, None before.
