@@ -20,11 +20,11 @@ PACKAGE = ROOT / "pyconsumer"
 
 #: Layers from the bottom. A part may import what stands in a lower layer, itself, and what ``_ALSO`` grants.
 _LAYERS = (
-    {"errors", "structs", "clock", "config"},
+    {"errors", "structs", "clock", "config", "foreign_names"},
     {"protocol", "assignors"},
     {"network"},
     {"consumer", "producer", "admin", "broker"},
-    {"exactly_once"},
+    {"exactly_once", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing"},
     {"cli", "__main__"},
