@@ -150,6 +150,7 @@ class Sender:
         self._turn_failures = 0
         self._last_failure: KafkaError | None = None
         self._force_close = False
+        self._warned = False  # somebody has
         self._lost: dict[str, int] | None = None  # records that failed, by topic, from finish on
         self.wanted_topics: set[str] = set()
         self.dropped: Counter[str] = Counter()
@@ -185,7 +186,7 @@ class Sender:
                 if not batch.result.done:
                     self.dropped[batch.topic_partition.topic] += batch.record_count
                 self._settle(batch, -1, -1, reason)
-            if self.dropped:
+            if self.dropped and not self._warned:
                 log.warning("%s: closed; %s", self.label, self.describe_dropped())
             self._client.close()
 
@@ -201,7 +202,8 @@ class Sender:
         self._client.wakeup()
 
     def give_up(self) -> None:
-        """Let the thread end at once. Callable from any thread."""
+        """Let the thread end at once, after somebody has warned of what is lost. Callable from any thread."""
+        self._warned = True
         self.stop_now()
         self._client.wakeup()
 
