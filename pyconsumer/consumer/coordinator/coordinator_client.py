@@ -185,7 +185,7 @@ class CoordinatorClient:
             response = future.result()
             node = read_coordinator(self.core.settings.group_id, response.api_version, response.message)
         except KafkaError as error:
-            failure = error
+            failure = error.with_traceback(None)  # which would keep this frame, and so the consumer, alive
             with self.lock:
                 self.core.on_lookup_failed(USER, error, now)
         else:
