@@ -9,13 +9,14 @@ cdef class BatchResult:
     cdef bint settled
     cdef bint is_released
     cdef object released  # an event, once somebody waits
-    cdef list waiting
+    cdef list waiting  # None once it is settled; made at first, since making a list may let other threads run
     cdef list parts
 
     def __init__(self, topic_partition):
         self.topic_partition = topic_partition
         self.base_offset = -1
         self.log_append_time_ms = -1
+        self.waiting = []
 
     def split(self, list parts):
         self.parts = parts
@@ -75,14 +76,13 @@ cdef class BatchResult:
         self.waiting = None
         self.settled = True
         try:
-            if waiting is not None:
-                for call in waiting:
-                    if type(call) is FutureRecordMetadata:
-                        (<FutureRecordMetadata>call).run()
-                    elif type(call) is tuple:
-                        run_one(<tuple>call)
-                    else:
-                        call()
+            for call in waiting:
+                if type(call) is FutureRecordMetadata:
+                    (<FutureRecordMetadata>call).run()
+                elif type(call) is tuple:
+                    run_one(<tuple>call)
+                else:
+                    call()
         finally:
             self.is_released = True
             if self.released is not None:
@@ -93,13 +93,7 @@ cdef class BatchResult:
         if self.settled:
             call()
         else:
-            self.add(call)
-
-    cdef int add(self, call) except -1:
-        if self.waiting is None:
-            self.waiting = []
-        self.waiting.append(call)
-        return 0
+            self.waiting.append(call)
 
 
 cdef enum:
@@ -188,32 +182,33 @@ cdef class FutureRecordMetadata:
         if self.when == 0 and not args and not kwargs and not self.result_.settled:
             self.function = function
             self.when = when
-            self.result_.add(self)
+            self.result_.waiting.append(self)
             return self
         call = (self, when, function, args, kwargs)
         if self.result_.settled:
             run_one(call)
         else:
-            self.result_.add(call)
+            self.result_.waiting.append(call)
         return self
 
     cdef int run(self) except -1:
         function = self.function
         self.function = None
-        error = self.failure()
-        if error is None:
-            if not self.when & AFTER_SUCCESS:
-                return 0
-            outcome = self.metadata()
-        elif self.when & AFTER_FAILURE:
-            outcome = error
-        else:
+        outcome = self.outcome(self.when)
+        if outcome is None:
             return 0
         try:
             function(outcome)
         except Exception:
             callback_failed()
         return 0
+
+    cdef object outcome(self, int when):
+        """The metadata or the error, None if it is not what a function waits for."""
+        error = self.failure()
+        if error is None:
+            return self.metadata() if when & AFTER_SUCCESS else None
+        return error if when & AFTER_FAILURE else None
 
     cdef object failure(self):
         if self.result_.parts is None:
@@ -241,15 +236,7 @@ cdef class FutureRecordMetadata:
 
 cdef int run_one(tuple call) except -1:
     cdef FutureRecordMetadata future = call[0]
-    cdef int when = call[1]
-    error = future.failure()
-    if error is None:
-        if not when & AFTER_SUCCESS:
-            return 0
-        outcome = future.metadata()
-    else:
-        if not when & AFTER_FAILURE:
-            return 0
-        outcome = error
-    run_callback(call[2], (*call[3], outcome), call[4])
+    outcome = future.outcome(call[1])
+    if outcome is not None:
+        run_callback(call[2], (*call[3], outcome), call[4])
     return 0
