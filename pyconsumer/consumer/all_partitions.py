@@ -7,7 +7,7 @@ Java refuses that: a subscription there needs a group. Rules:
    because its topic has grown or was created, begins at its start, also with ``latest``: or what was written before the
    consumer heard of it would be lost.
 3. The rebalance listener is notified of partitions that come and go, after the assignment has changed.
-4. Only the application's thread calls this; nothing here waits.
+4. Only the application's thread calls this; nothing here waits, but for a listener that is a coroutine function.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Collection
 from pyconsumer.consumer.auto_offset_reset import EARLIEST
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.errors import Errors
+from pyconsumer.network.futures import Steps, wait_for_callback
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["AllPartitions"]
@@ -52,7 +53,7 @@ class AllPartitions:
         """Return whether metadata has come that :meth:`poll` has not seen."""
         return self._metadata.update_count != self._seen and self._subscriptions.has_auto_assigned
 
-    def poll(self) -> None:
+    def poll(self) -> Steps[None]:
         """Take over what metadata says.
 
         Raises:
@@ -77,9 +78,9 @@ class AllPartitions:
         added = [tp for tp in wanted if tp not in before]
         revoked = sorted(before.difference(wanted))
         try:
-            self._notify("on_partitions_revoked", revoked)
+            yield from self._notify("on_partitions_revoked", revoked)
         finally:
-            self._notify("on_partitions_assigned", added)
+            yield from self._notify("on_partitions_assigned", added)
 
     def _wanted(self) -> tuple[list[TopicPartition], list[TopicPartition]]:
         """Return all partitions, and those of them that were found too late for ``auto_offset_reset``."""
@@ -98,16 +99,16 @@ class AllPartitions:
             self._found.add("")  # the first look is over, whether anything has matched or not
         return wanted, late
 
-    def release(self) -> None:
+    def release(self) -> Steps[None]:
         """The subscription ends: notify the listener of what is given up."""
         if self._subscriptions.has_auto_assigned:
-            self._notify("on_partitions_revoked", sorted(self._subscriptions.assignment()))
+            yield from self._notify("on_partitions_revoked", sorted(self._subscriptions.assignment()))
 
-    def _notify(self, name: str, partitions: Collection[TopicPartition]) -> None:
+    def _notify(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
         if not partitions:
             return
         log.info("%s: %s", name.removeprefix("on_partitions_"), ", ".join(map(str, partitions)))
         listener = self._subscriptions.listener
         if listener is not None:
             with self._client.disable_wakeups():
-                getattr(listener, name)(list(partitions))
+                yield from wait_for_callback(getattr(listener, name)(list(partitions)))

@@ -16,28 +16,18 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
-from pyconsumer.consumer.config import CONSUMER_SETTINGS
-from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
-from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
-from pyconsumer.consumer.metrics import ConsumerMetrics
-from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps
-from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
-
-    from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
 
 __all__ = ["KafkaConsumer"]
 
@@ -88,39 +78,17 @@ class KafkaConsumer(Consumer):
                 raise
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
-        config = CONSUMER_SETTINGS.build(options)
-        self.config = config
         self._clock = clock
-        self._metrics = ConsumerMetrics(clock.now())
-        self._interceptors = Interceptors(config.interceptors)
         self._now = clock.now
-        self._subscriptions = SubscriptionState(config.auto_offset_reset)
-        self._metadata = Metadata.from_config(
-            config,
-            allow_auto_topic_creation=config.allow_auto_create_topics,
-            exclude_internal_topics=config.exclude_internal_topics,
-        )
-        self._client = ConsumerNetworkClient(NetworkClient(config, metadata=self._metadata, clock=clock))
         self._prefetched = PrefetchedRecords()
-        context = ConsumerContext(config, self._client, self._metadata, self._subscriptions, clock)
-        try:
-            coordinator = self._make_coordinator(context)
-        except BaseException:
-            self._client.close()
-            raise
-        self._delegate = ConsumerDelegate(
-            context, coordinator=coordinator, interceptors=self._interceptors, metrics=self._metrics
-        )
-        self._guard = AccessGuard(self, on_interrupt=self._delegate.recover)
-        self._iteration = PrefetchedIteration(self._prefetched, self._delegate, self._guard)
+        delegate = self._delegate = ConsumerDelegate.open(options, clock, on_news=self._prefetched.stop)
+        self.config = delegate.config
+        self._client = delegate.client
+        self._metadata = delegate.metadata
+        self._subscriptions = delegate.subscriptions
+        self._guard = AccessGuard(self, on_interrupt=delegate.recover)
+        self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard)
         self._released = False
-
-    def _make_coordinator(self, context: ConsumerContext) -> ConsumerCoordinator | None:
-        if self.config.group_id is None:
-            return None
-        from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-
-        return ConsumerCoordinator(context, on_commit=self._interceptors.on_commit, on_news=self._prefetched.stop)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
@@ -211,7 +179,7 @@ class KafkaConsumer(Consumer):
             if client.wakeup_waits:
                 client.raise_wakeup()
             now = self._now()
-            self._metrics.on_poll_start(now)
+            self._delegate.metrics.on_poll_start(now)
             found = self._delegate.buffered(now, take)
             if found is not None:
                 return found
@@ -588,7 +556,7 @@ class KafkaConsumer(Consumer):
         self._delegate.abandon("the consumer was closed")
         self._client.close()
         self._delegate.fetcher.buffer.clear()
-        self._interceptors.close()
+        self._delegate.interceptors.close()
         self._released = True
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:

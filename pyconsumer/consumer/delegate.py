@@ -19,19 +19,22 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
 from pyconsumer.consumer.arguments import as_partitions, by_partition
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.fetcher import Fetcher
 from pyconsumer.consumer.interceptors import Interceptors
 from pyconsumer.consumer.metrics import ConsumerMetrics
+from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.consumer.offset_fetcher import current_leader
 from pyconsumer.consumer.partition_state import FetchPosition
 from pyconsumer.consumer.records import ConsumerRecords
-from pyconsumer.consumer.subscription_state import SubscriptionType
+from pyconsumer.consumer.subscription_state import SubscriptionState, SubscriptionType
 from pyconsumer.consumer.topic_metadata_fetcher import TopicMetadataFetcher, none_in_time
 from pyconsumer.errors import (
     IllegalStateError,
@@ -39,7 +42,9 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
+from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
+from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -94,6 +99,40 @@ class ConsumerDelegate:
         self._committed_not_before = 0.0
         self._check_response_at = 0.0
         self._interrupted = False
+
+    @classmethod
+    def open(cls, options: Mapping[str, Any], clock: Clock, *, on_news: Callable[[], object]) -> Self:
+        """Make all parts of a consumer.
+
+        Args:
+            options: settings by name, see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
+            clock: the time.
+            on_news: called in the heartbeat thread when the application may have to be notified of a change.
+
+        Raises:
+            ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
+        """
+        config = CONSUMER_SETTINGS.build(options)
+        interceptors = Interceptors(config.interceptors)
+        subscriptions = SubscriptionState(config.auto_offset_reset)
+        metadata = Metadata.from_config(
+            config,
+            allow_auto_topic_creation=config.allow_auto_create_topics,
+            exclude_internal_topics=config.exclude_internal_topics,
+        )
+        client = ConsumerNetworkClient(NetworkClient(config, metadata=metadata, clock=clock))
+        context = ConsumerContext(config, client, metadata, subscriptions, clock)
+        try:
+            coordinator = None
+            if config.group_id is not None:
+                from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
+
+                coordinator = ConsumerCoordinator(context, on_commit=interceptors.on_commit, on_news=on_news)
+        except BaseException:
+            client.close()
+            raise
+        metrics = ConsumerMetrics(clock.now())
+        return cls(context, coordinator=coordinator, interceptors=interceptors, metrics=metrics)
 
     # -- poll --------------------------------------------------------------------------------------------------------
 
@@ -271,7 +310,7 @@ class ConsumerDelegate:
             self.coordinator.note_poll(self.clock.now())
             yield from self.coordinator.poll(self.clock.now(), wait_for_join=False)
         elif self._all_partitions is not None:
-            self._all_partitions.poll()
+            yield from self._all_partitions.poll()
         self._update_positions(self.clock.now())
 
     # -- positions ---------------------------------------------------------------------------------------------------
@@ -484,7 +523,7 @@ class ConsumerDelegate:
             if self.coordinator is not None and self.subscriptions.has_auto_assigned:
                 yield from self.coordinator.on_unsubscribe(deadline)
             elif self._all_partitions is not None:
-                self._all_partitions.release()
+                yield from self._all_partitions.release()
         finally:  # the member has left, even if its listener raised
             self.subscriptions.unsubscribe()
             self.metadata.set_all_topics(False)
@@ -583,6 +622,6 @@ class ConsumerDelegate:
         if self.coordinator is not None:
             yield from self.coordinator.close(deadline, leave_group)
         elif self._all_partitions is not None:
-            self._all_partitions.release()
+            yield from self._all_partitions.release()
         if self.fetcher.close_sessions():
             self.client.flush()

@@ -53,7 +53,7 @@ class ConsumerRebalanceListener:
 
         By default calls :meth:`on_partitions_revoked`.
         """
-        self.on_partitions_revoked(lost)
+        return self.on_partitions_revoked(lost)  # with asyncio it may be an awaitable
 
 
 @runtime_checkable

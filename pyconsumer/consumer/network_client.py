@@ -112,7 +112,7 @@ class ConsumerNetworkClient:
             TopicAuthorizationFailedError, InvalidTopicError: of a topic that the consumer is interested in.
         """
         self.client.fire()
-        self._disconnect_pending()
+        self.disconnect_pending()
         quiet = disable_wakeup or self._wakeups_disabled > 0
         if self.wakeup_waits and not quiet:
             until = -math.inf  # serve the sockets once, then raise
@@ -123,7 +123,7 @@ class ConsumerNetworkClient:
             # With wakeups disabled, a wakeup only ends client.poll early: wait again.
             if not quiet or future is None or future.done or self.clock.now() >= until:
                 break
-        self._raise_cluster_error()
+        self.raise_cluster_error()
 
     def poll_no_wakeup(self, until: float = -math.inf, future: RequestFuture[Any] | None = None) -> None:
         """Poll as :meth:`poll` does, but raise no WakeupError; by default serve the sockets once without waiting."""
@@ -156,7 +156,8 @@ class ConsumerNetworkClient:
         finally:
             self._wakeups_disabled -= 1
 
-    def _raise_cluster_error(self) -> None:
+    def raise_cluster_error(self) -> None:
+        """Raise an error that metadata responses reported; once. See :meth:`poll`."""
         error = self.metadata.fatal_error
         if error is not None:
             self.metadata.fatal_error = None
@@ -202,7 +203,8 @@ class ConsumerNetworkClient:
         self._to_disconnect.append((node_id, connection, cause or "disconnected by this client"))
         self.client.wakeup()
 
-    def _disconnect_pending(self) -> None:
+    def disconnect_pending(self) -> None:
+        """Carry out what :meth:`disconnect_async` asked for. :meth:`poll` does this by itself."""
         while self._to_disconnect:
             node_id, connection, cause = self._to_disconnect.popleft()
             self.client.fail_unsent(node_id, connection, KafkaConnectionError(f"not sent: {cause}"))

@@ -275,11 +275,12 @@ class NetworkClient:
         self._interrupted = True
         self._waker.wake()
 
-    def step(self, now: float) -> float:
+    def step(self, now: float) -> tuple[float, bool]:
         """Run one turn without waiting, for a driver that waits in its own event loop (asyncio).
 
         Returns:
-            Time at which to call it again, in monotonic seconds, unless :meth:`fileno` becomes readable earlier.
+            Time at which to call it again, in monotonic seconds, unless :meth:`fileno` becomes readable earlier; and
+            whether :meth:`poll` would have returned: anything was received or failed, or :meth:`wakeup` was called.
         """
         self._check_open()
         self._is_waited_for = True
@@ -289,8 +290,9 @@ class NetworkClient:
         due = self._turn(now, served=True)
         if self._pool.fire() and not self._closed:
             due = self._turn(now, served=True)
+        happened = self._pool.happened or self._interrupted
         self._pool.happened = self._interrupted = False
-        return now if self._pool.has_completed else due
+        return now if self._pool.has_completed else due, happened
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is work; OSError on a system without epoll and kqueue."""

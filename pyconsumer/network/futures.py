@@ -9,23 +9,26 @@ does no I/O and never sleeps. To wait, it yields a :class:`Wait`, and a driver r
 * with a future: when the future is done or ``until`` has passed, whichever comes first;
 * without one: after anything was received or has failed, or at ``until``. It checks its condition and yields again;
 * possibly earlier than that. It re-reads the state it depends on and yields the same wait again;
+* with an awaitable, which a callback of the application has returned: after it has ended, with what it raised thrown
+  into the generator. A driver that does not run on an event loop throws a ``TypeError`` instead;
 * when the call's deadline has passed and it still wants to wait, with a ``KafkaTimeoutError`` thrown into it; a wakeup
   is thrown into it as ``WakeupError``. In both cases its ``finally`` blocks run.
 
-There are two drivers. :func:`drive` blocks until the call is finished; ``NetworkClient.run`` and
-``ConsumerNetworkClient.run`` use it. :class:`ResumableCall` never blocks: it runs a call as far as possible each time
+There are three drivers. :func:`drive` blocks until the call is finished; ``NetworkClient.run`` and
+``ConsumerNetworkClient.run`` use it. ``pyconsumer.aio`` has one that suspends the calling task instead.
+:class:`ResumableCall` never blocks: it runs a call as far as possible each time
 it is asked to, so that a consumer's ``poll`` can advance several calls and wait once for all of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError, RequestCancelledError
 
-__all__ = ["RequestFuture", "ResumableCall", "Steps", "Wait", "drive"]
+__all__ = ["RequestFuture", "ResumableCall", "Steps", "Wait", "drive", "refuse_awaitable", "wait_for_callback"]
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -190,10 +193,32 @@ class RequestFuture(Generic[T]):
 
 
 class Wait(NamedTuple):
-    """Wait for ``future`` (None: for anything to happen), but not beyond ``until`` (monotonic seconds, or inf)."""
+    """Wait for ``future`` (None: for anything to happen), but not beyond ``until`` (monotonic seconds, or inf).
+
+    With an ``awaitable``, wait for that alone, however long it takes: it is the application's code.
+    """
 
     future: RequestFuture[Any] | None
     until: float
+    awaitable: Awaitable[Any] | None = None
+
+
+def wait_for_callback(result: object) -> Iterator[Wait]:
+    """Yield what to wait for after a callback has returned: for its result, if that is an awaitable."""
+    if isinstance(result, Awaitable):
+        yield Wait(None, math.inf, result)
+
+
+def refuse_awaitable(awaitable: Awaitable[Any]) -> TypeError:
+    """Return the error for a callback that is a coroutine function where nothing can await it."""
+    name = getattr(awaitable, "__qualname__", type(awaitable).__name__)
+    close = getattr(awaitable, "close", None)
+    if close is not None:
+        close()  # or Python would warn that it was never awaited
+    return TypeError(
+        f"the callback {name} is a coroutine function, which only pyconsumer.aio.AsyncKafkaConsumer awaits: use that, "
+        "or a plain function"
+    )
 
 
 Steps = Generator[Wait, None, T]
@@ -225,7 +250,9 @@ def drive(
         while True:
             future = wait.future
             error: BaseException | None = None
-            if future is None or not future.done:
+            if wait.awaitable is not None:
+                error = refuse_awaitable(wait.awaitable)
+            elif future is None or not future.done:
                 late = now() >= deadline
                 if late and overdue:
                     error = KafkaTimeoutError("the call did not finish in time")

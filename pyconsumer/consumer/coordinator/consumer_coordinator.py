@@ -197,7 +197,7 @@ class ConsumerCoordinator:
         settled = True
         try:
             self._look_at_metadata()
-            self._committer.run_callbacks()
+            yield from self._committer.run_callbacks()
             self._committer.send_queued()
             if self._subscriptions.has_auto_assigned:
                 now = self._clock.now()
@@ -265,7 +265,7 @@ class ConsumerCoordinator:
                     core.request_rejoin(_LEAVE_NOTICE)
             else:
                 assert isinstance(step, CompleteJoin)
-                self._rebalance.complete(step)
+                yield from self._rebalance.complete(step)
 
     @property
     def _knows_pattern(self) -> bool:
@@ -388,7 +388,7 @@ class ConsumerCoordinator:
         failure: Exception | None = None
         try:
             try:
-                self._rebalance.drop_all(callbacks=callbacks)
+                yield from self._rebalance.drop_all(callbacks=callbacks)
             except Exception as error:
                 failure = error
             yield from self._say_farewell(deadline, leave_group)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
@@ -56,7 +56,7 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -168,7 +168,7 @@ class OffsetCommitter:
             ValueError: an offset is negative.
         """
         wanted = _checked(offsets)
-        self.run_callbacks()
+        yield from self.run_callbacks()
         if not wanted:
             yield from self.flush(deadline)
             return
@@ -189,7 +189,7 @@ class OffsetCommitter:
                 if self._coordinator.clock.now() >= deadline:
                     raise self._timeout("the answer to OffsetCommit", cause)
                 yield Wait(future, deadline)
-            self.run_callbacks()
+            yield from self.run_callbacks()
             cause = future.exception
             if cause is None:
                 self._committed(wanted)
@@ -205,7 +205,7 @@ class OffsetCommitter:
         Errors that may pass come as ``RetriableCommitFailedError``.
         """
         wanted = _checked(offsets)
-        self.run_callbacks()
+        self._run_plain_callbacks()
         future: RequestFuture[None] = RequestFuture()
         commit = _AsyncCommit(wanted, future)
         self._async[commit] = None
@@ -272,17 +272,25 @@ class OffsetCommitter:
                 self.send_queued()
                 continue
             yield Wait(None, deadline)
-        self.run_callbacks()
+        yield from self.run_callbacks()
 
     @property
     def has_callbacks(self) -> bool:
         """Return whether the user's thread has something to do: run callbacks, or send commits whose wait is over."""
         return bool(self._callbacks) or (bool(self._queue) and self._core.coordinator is not None)
 
-    def run_callbacks(self) -> None:
+    def run_callbacks(self) -> Steps[None]:
         """Run the waiting callbacks, in order. What one raises comes out; the rest runs the next time."""
         while self._callbacks:
-            self._callbacks.popleft()()
+            yield from wait_for_callback(self._callbacks.popleft()())
+
+    def _run_plain_callbacks(self) -> None:
+        """Run the waiting callbacks up to one that has to be awaited: the next call that may wait does that."""
+        while self._callbacks:
+            result = self._callbacks.popleft()()
+            if isinstance(result, Awaitable):
+                self._callbacks.appendleft(lambda found=result: found)  # type: ignore[misc]
+                return
 
     def _async_done(
         self,

@@ -24,7 +24,7 @@ from pyconsumer.consumer.coordinator.group_state import CompleteJoin, ComputeAss
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.network.futures import RequestFuture, Steps, Wait
+from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.consumer_protocol import (
@@ -210,7 +210,7 @@ class RebalanceSteps:
         self._forget_preparation()
         generation = self._core.generation  # the heartbeat thread may lose it at any time
         try:
-            self._give_up(lost=not generation.joined)
+            yield from self._give_up(lost=not generation.joined)
         finally:
             with self._coordinator.lock:
                 self._core.on_prepared(generation)
@@ -218,29 +218,29 @@ class RebalanceSteps:
             self._follow_topics()
         return True
 
-    def _give_up(self, *, lost: bool) -> None:
+    def _give_up(self, *, lost: bool) -> Steps[None]:
         owned = self._owned()
         if self._before is None:
             self._before = frozenset(owned)
         if lost:
             if owned:
-                self._lose(owned, owned, "on_partitions_lost")
+                yield from self._lose(owned, owned, "on_partitions_lost")
         elif self._protocol is RebalanceProtocol.EAGER:
-            self._lose(owned, owned, "on_partitions_revoked")
+            yield from self._lose(owned, owned, "on_partitions_revoked")
         else:
             subscribed = self._subscriptions.subscription()
             gone = [tp for tp in owned if tp.topic not in subscribed]
             if gone:
-                self._lose(owned, gone, "on_partitions_revoked")
+                yield from self._lose(owned, gone, "on_partitions_revoked")
 
-    def _lose(self, owned: Collection[TopicPartition], gone: Collection[TopicPartition], name: str) -> None:
+    def _lose(self, owned: Collection[TopicPartition], gone: Collection[TopicPartition], name: str) -> Steps[None]:
         try:
-            self._tell(name, gone)
+            yield from self._tell(name, gone)
         finally:
             kept = set(owned) - set(gone)
             self._subscriptions.assign_from_subscribed([tp for tp in owned if tp in kept])
 
-    def drop_all(self, *, callbacks: bool = True) -> None:
+    def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
         """Give up everything, because the member leaves."""
         self._forget_preparation()
         self._before = None
@@ -250,7 +250,7 @@ class RebalanceSteps:
         with self._coordinator.lock:
             lost = not self._core.generation.joined or self._core.rebalancing
         if callbacks:
-            self._lose(owned, owned, "on_partitions_lost" if lost else "on_partitions_revoked")
+            yield from self._lose(owned, owned, "on_partitions_lost" if lost else "on_partitions_revoked")
         else:
             self._subscriptions.assign_from_subscribed(())
 
@@ -447,7 +447,7 @@ class RebalanceSteps:
 
     # -- taking over -------------------------------------------------------------------------------------------------
 
-    def complete(self, step: CompleteJoin) -> None:
+    def complete(self, step: CompleteJoin) -> Steps[None]:
         """Take the assignment over and let the listener know what is new."""
         core, lock = self._core, self._coordinator.lock
         try:
@@ -470,7 +470,7 @@ class RebalanceSteps:
             with lock:
                 core.on_revoking()
             self._commit_revoked(revoked)
-            self._caught(errors, lambda: self._tell("on_partitions_revoked", revoked))
+            yield from self._tell_and_catch(errors, "on_partitions_revoked", revoked)
             with lock:
                 core.request_rejoin("need to revoke partitions and re-join")
         self._add_topics({tp.topic for tp in partitions})
@@ -490,7 +490,7 @@ class RebalanceSteps:
         self._caught(errors, lambda: self._schedule(assignor))
         added = sorted(set(partitions) - set(owned))
         self._log(report, step.generation, partitions)
-        self._caught(errors, lambda: self._tell("on_partitions_assigned", added))
+        yield from self._tell_and_catch(errors, "on_partitions_assigned", added)
         if errors:
             raise errors[0]
 
@@ -558,7 +558,15 @@ class RebalanceSteps:
     def _owned(self) -> list[TopicPartition]:
         return sorted(self._subscriptions.assignment())
 
-    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> None:
+    def _tell_and_catch(
+        self, errors: list[BaseException], name: str, partitions: Collection[TopicPartition]
+    ) -> Steps[None]:
+        try:
+            yield from self._tell(name, partitions)
+        except Exception as error:
+            errors.append(error)
+
+    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
         listener = self._subscriptions.listener
         what = name.removeprefix("on_partitions_")
         log.info("[%s] %s: %s", self._core.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
@@ -566,7 +574,8 @@ class RebalanceSteps:
             return
         started = self._coordinator.clock.now()
         try:
-            self._guarded(lambda: getattr(listener, name)(list(partitions)))
+            with self._client.disable_wakeups():
+                yield from wait_for_callback(getattr(listener, name)(list(partitions)))
         finally:
             self._core.metrics.callbacks[what].add(self._coordinator.clock.now() - started)
 

@@ -427,7 +427,7 @@ def test_callbacks_run_in_order_and_only_when_asked_for() -> None:
     assert log == []
     assert bench.committer.has_callbacks
     assert bench.told == []
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert log == [(1, None), (2, None)]
     assert [offsets[T0].offset for offsets in bench.told] == [1, 2]
     assert not bench.committer.has_callbacks
@@ -452,7 +452,7 @@ def test_an_asynchronous_commit_is_never_repeated() -> None:
     future = asynchronous(bench, 1, log)
     bench.answer_commit(14)
     assert future.failed
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert isinstance(log[0][1], errors.RetriableCommitFailedError)
     assert isinstance(log[0][1].__cause__, errors.CoordinatorLoadInProgressError)
     assert bench.network.sent == []
@@ -464,7 +464,7 @@ def test_errors_of_an_asynchronous_commit(code: int, error: type[Exception]) -> 
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
     bench.answer_commit(code)
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert isinstance(log[0][1], error)
 
 
@@ -478,8 +478,8 @@ def test_a_callback_that_raises_leaves_the_others_for_the_next_time() -> None:
     bench.committer.commit_async({}, wrong)
     bench.committer._callbacks.append(lambda: log.append((0, None)))
     with pytest.raises(RuntimeError, match="mine"):
-        bench.committer.run_callbacks()
-    bench.committer.run_callbacks()
+        list(bench.committer.run_callbacks())
+    list(bench.committer.run_callbacks())
     assert log == [(0, None)]
 
 
@@ -499,7 +499,7 @@ def test_when_the_coordinator_is_not_found_they_fail() -> None:
     log: list[tuple[int, KafkaError | None]] = []
     asynchronous(bench, 1, log)
     bench.network.take(FindCoordinatorRequest).fail()
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert isinstance(log[0][1], errors.RetriableCommitFailedError)
     assert bench.committer.pending_async == 0
 
@@ -529,7 +529,7 @@ def test_automatic_commits_come_once_an_interval() -> None:
     bench.committer.commit_automatically({T0: OffsetAndMetadata(1)}, 5.0)
     assert bench.auto.next_at == 10.0
     bench.answer_commit(0)
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert bench.auto.next_at == 10.0
     bench.committer.commit_automatically({}, 10.0)
     assert bench.auto.next_at == 15.0
@@ -541,11 +541,11 @@ def test_an_automatic_commit_that_failed_is_repeated_soon() -> None:
     bench.clock.advance(5.0)
     bench.committer.commit_automatically({T0: OffsetAndMetadata(1)}, 5.0)
     bench.answer_commit(14)
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert bench.auto.next_at == pytest.approx(5.1)
     bench.committer.commit_automatically({T0: OffsetAndMetadata(1)}, 6.0)
     bench.answer_commit(27)
-    bench.committer.run_callbacks()
+    list(bench.committer.run_callbacks())
     assert bench.auto.next_at == 11.0
 
 
