@@ -87,7 +87,7 @@ class KafkaConsumer(Consumer):
         self._metadata = delegate.metadata
         self._subscriptions = delegate.subscriptions
         self._guard = AccessGuard(self, on_interrupt=delegate.recover)
-        self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard)
+        self._iteration = PrefetchedIteration(self._prefetched, delegate, self._guard.call_on_enter)
         self._released = False
 
     # -- records -----------------------------------------------------------------------------------------------------

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 import os
 import weakref
+from collections.abc import Callable
 from typing import Final
 
 from pyconsumer.consumer.delegate import ConsumerDelegate
-from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.protocol.records import ConsumerRecord
 
 __all__ = ["PrefetchedIteration", "PrefetchedRecords"]
@@ -57,22 +57,28 @@ class PrefetchedIteration:
 
     Args:
         prefetched: the records that may be taken.
-        delegate, guard: of the consumer.
+        delegate: of the consumer.
+        call_on_enter: sets what the consumer's guard calls at the start of each call; None for nothing.
     """
 
-    __slots__ = ("_delegate", "_guard", "_prefetched")
+    __slots__ = ("_call_on_enter", "_delegate", "_prefetched")
 
-    def __init__(self, prefetched: PrefetchedRecords, delegate: ConsumerDelegate, guard: AccessGuard) -> None:
+    def __init__(
+        self,
+        prefetched: PrefetchedRecords,
+        delegate: ConsumerDelegate,
+        call_on_enter: Callable[[Callable[[], object] | None], None],
+    ) -> None:
         self._prefetched = prefetched
         self._delegate = delegate
-        self._guard = guard
+        self._call_on_enter = call_on_enter
 
     def start(self) -> None:
         """Offer the records that were decoded together with the one that is being returned."""
         delegate = self._delegate
         records, until = delegate.prefetched()
         if records:
-            self._guard.call_on_enter(self.commit_taken)
+            self._call_on_enter(self.commit_taken)
             self._prefetched.offer(records, until)
             if delegate.client.wakeup_waits or delegate.has_user_output:
                 self._prefetched.stop()
@@ -81,7 +87,7 @@ class PrefetchedIteration:
         """Stop, and move the position past the records that were taken. A second call changes nothing."""
         self._prefetched.stop()
         self._delegate.commit_taken()
-        self._guard.call_on_enter(None)
+        self._call_on_enter(None)
 
     @staticmethod
     def restore(records: list[ConsumerRecord], record: ConsumerRecord | None) -> None:

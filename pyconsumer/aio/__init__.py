@@ -1,0 +1,37 @@
+"""Clients for asyncio: the names, settings, errors and results of the blocking ones, with coroutines where those wait.
+
+See ``docs/asyncio.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
+    from pyconsumer.aio.consumer import AsyncKafkaConsumer as AsyncKafkaConsumer
+
+_HOMES = {
+    "AsyncConsumerRebalanceListener": "pyconsumer.aio.consumer",
+    "AsyncKafkaConsumer": "pyconsumer.aio.consumer",
+}
+
+__all__ = [
+    "AsyncConsumerRebalanceListener",
+    "AsyncKafkaConsumer",
+]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyconsumer.aio' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,123 @@
+"""``TaskGuard``: which task of an event loop may call what. It refuses, and never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from threading import get_ident
+
+from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
+
+__all__ = ["TaskGuard"]
+
+
+class TaskGuard:
+    """Guards the calls of one object on an event loop.
+
+    Calls that only look, move a position or commit are allowed to every task of the loop. *Exclusive* ones (``poll``,
+    ``subscribe``) exclude one another: a second one is refused. One that comes from the same task comes from a
+    callback.
+
+    Args:
+        name: of the guarded object, for messages.
+    """
+
+    __slots__ = ("_call", "_name", "_on_enter", "_pid", "_task", "_thread", "_waiters", "closed", "closing")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._pid = os.getpid()
+        self._thread: int | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._call = ""
+        self._on_enter: Callable[[], object] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        #: True after :meth:`close`: every further call is refused.
+        self.closed = False
+        #: True while the object is being closed: no exclusive call may begin.
+        self.closing = False
+
+    @property
+    def forked(self) -> bool:
+        """True in a process that was forked from the one that made the object."""
+        return self._pid != os.getpid()
+
+    def call_on_enter(self, callback: Callable[[], object] | None) -> None:
+        """Set a function to call at the start of each call; None for none."""
+        self._on_enter = callback
+
+    def bind(self) -> None:
+        """Take the current thread as the one of the loop."""
+        self._thread = get_ident()
+
+    def close(self) -> None:
+        """Refuse every further call."""
+        self.closed = True
+
+    def enter(self) -> None:
+        """Check a call of any kind.
+
+        Raises:
+            ConcurrentAccessError: this is another thread than the loop's, or a forked process.
+            IllegalStateError: the object is closed.
+        """
+        if self._pid != os.getpid():
+            raise ConcurrentAccessError(
+                f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
+            )
+        if self._thread is not None and self._thread != get_ident():
+            raise ConcurrentAccessError(
+                f"{self._name} belongs to the thread of its event loop; other threads may only call wakeup(), or use "
+                "asyncio.run_coroutine_threadsafe"
+            )
+        if self._on_enter is not None:
+            self._on_enter()
+        if self.closed:
+            raise IllegalStateError(f"this {self._name} is closed")
+
+    def refuse_in_exclusive(self, name: str) -> None:
+        """Raise an error if an exclusive call is under way.
+
+        Raises:
+            IllegalStateError: this is a callback of it.
+            ConcurrentAccessError: it is another task's.
+        """
+        if self._task is None:
+            return
+        if self._task is asyncio.current_task():
+            raise IllegalStateError(f"{name} must not be called from a callback")
+        raise ConcurrentAccessError(
+            f"{name} while {self._call} is under way in task {self._task.get_name()!r}: one task at a time may poll, "
+            "and change what is subscribed or assigned"
+        )
+
+    def begin(self, name: str) -> None:
+        """Begin an exclusive call; :meth:`end` must follow if this does not raise. Raises as the checks above."""
+        self.enter()
+        if self._task is not None:
+            self.refuse_in_exclusive(name)
+        if self.closing:
+            raise IllegalStateError(f"this {self._name} is closed")
+        self._task = asyncio.current_task()
+        self._call = name
+
+    def end(self) -> None:
+        """End the exclusive call."""
+        self._task = None
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
+
+    def in_callback(self) -> bool:
+        """Return whether this task is inside an exclusive call, and so in a callback of it."""
+        return self._task is not None and self._task is asyncio.current_task()
+
+    async def until_free(self, seconds: float) -> None:
+        """Wait until no exclusive call is under way, so long at most."""
+        if self._task is None:
+            return
+        ended = asyncio.get_running_loop().create_future()
+        self._waiters.append(ended)
+        await asyncio.wait([ended], timeout=max(0.0, seconds))
