@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
     from pyconsumer.aio.consumer import AsyncKafkaConsumer as AsyncKafkaConsumer
+    from pyconsumer.aio.producer import AsyncKafkaProducer as AsyncKafkaProducer
 
 _HOMES = {
     "AsyncConsumerRebalanceListener": "pyconsumer.aio.consumer",
     "AsyncKafkaConsumer": "pyconsumer.aio.consumer",
+    "AsyncKafkaProducer": "pyconsumer.aio.producer",
 }
 
 __all__ = [
     "AsyncConsumerRebalanceListener",
     "AsyncKafkaConsumer",
+    "AsyncKafkaProducer",
 ]
 
 

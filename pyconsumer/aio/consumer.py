@@ -576,7 +576,7 @@ class AsyncKafkaConsumer:
         return f"<{_NAME}{group} client_id={self.config.client_id!r} {state}>"
 
 
-def _not_empty(items: Iterable[T], call: str) -> Iterable[T]:
+def _not_empty(items: Any, call: str) -> Any:
     """Return the items; refuse an empty list, which would mean to unsubscribe, and that has to wait."""
     if isinstance(items, str) or not isinstance(items, Iterable):
         return items  # refused with the other wrong arguments

@@ -271,6 +271,8 @@ async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
     """
     import asyncio  # most programs have no use for it, and it takes long to import
 
+    from pyconsumer.producer.loop_calls import call_in_loop
+
     loop = asyncio.get_running_loop()
     settled = loop.create_future()
 
@@ -278,13 +280,7 @@ async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
         if not settled.done():  # it may have been cancelled
             settled.set_result(None)
 
-    def wake() -> None:
-        try:
-            loop.call_soon_threadsafe(settle)
-        except RuntimeError:
-            log.debug("the event loop that waited for a record is closed")
-
-    future.place[0].on_done(wake)
+    future.place[0].on_done(lambda: call_in_loop(loop, settle))
     await settled
     error = future.exception
     if error is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from pyconsumer.errors import KafkaError
@@ -31,7 +32,7 @@ class TransactionResult:
         taken: somebody has waited for the outcome and seen it.
     """
 
-    __slots__ = ("_done", "call", "error", "last_failure", "taken")
+    __slots__ = ("_callbacks", "_done", "_lock", "call", "error", "last_failure", "taken")
 
     def __init__(self, call: str) -> None:
         self.call = call
@@ -39,6 +40,8 @@ class TransactionResult:
         self.last_failure: KafkaError | None = None
         self.taken = False
         self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], object]] = []
 
     @property
     def done(self) -> bool:
@@ -47,7 +50,7 @@ class TransactionResult:
 
     def succeed(self) -> None:
         """Set success, unless there is an outcome."""
-        self._done.set()
+        self._end()
 
     def note(self, error: KafkaError) -> None:
         """Note why the outcome is not there yet."""
@@ -57,7 +60,22 @@ class TransactionResult:
         """Set the reason of a failure, unless there is an outcome."""
         if not self.done:
             self.error = error
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
             self._done.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for call in callbacks:
+            call()
+
+    def on_done(self, call: Callable[[], object]) -> None:
+        """Call a function when the outcome is there, in the sender's thread; now if it is there."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(call)
+                return
+        call()
 
     def wait(self, timeout: float) -> bool:
         """Wait for the outcome, ``timeout`` seconds at most; return whether it is there, and thereby taken."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import operator
 import os
 import re
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
@@ -27,13 +26,20 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
     RecordTooLargeError,
-    SerializationError,
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.producer.accumulator import RecordAccumulator
+from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
+from pyconsumer.producer.arguments import (
+    check_time,
+    checked_headers,
+    checked_offset,
+    checked_timestamp,
+    serializer_of,
+)
+from pyconsumer.producer.changes import BREATHER, Changes, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
 from pyconsumer.producer.partitioner import DefaultPartitioner
@@ -101,7 +107,7 @@ class KafkaProducer:
             config = self.config = config.replace(client_id=f"pyconsumer-producer-{name}")
         self._clock = _clock or SystemClock()
         self._mutex = threading.Lock()
-        self._lock = threading.Condition(self._mutex)  # the same lock; the bare one is quicker to take
+        self._lock = Changes(self._mutex)  # the same lock; the bare one is quicker to take
         self._topics: dict[str, _Topic] = {}
         self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
         self._metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
@@ -126,8 +132,8 @@ class KafkaProducer:
         self._append = self._appender.append
         self._is_plain = not (config.interceptors or config.key_serializer or config.value_serializer)
         self._partitioner = DefaultPartitioner(config.batch_size, ignore_keys=config.partitioner_ignore_keys)
-        self._serialize_key = _serializer(config.key_serializer, "key")
-        self._serialize_value = _serializer(config.value_serializer, "value")
+        self._serialize_key = serializer_of(config.key_serializer, "key")
+        self._serialize_value = serializer_of(config.value_serializer, "value")
         self._refused: KafkaError | None = None
         self._pid = os.getpid()
         self._records = 0
@@ -225,6 +231,17 @@ class KafkaProducer:
             KafkaError, ValueError: as :meth:`send`, for the first record that cannot be handed over. Those before it
                 are sent all the same: the error's notes say how many.
         """
+        return self._block(self.send_many_steps(topic, values, keys, partition, timestamp_ms))
+
+    def send_many_steps(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> Generator[Pause, None, FutureRecords]:
+        """Send many records, as a generator that yields what it has to wait for, and between batches."""
         rows = list(values)
         row_keys = None if keys is None else list(keys)
         if row_keys is not None and len(row_keys) != len(rows):
@@ -239,8 +256,10 @@ class KafkaProducer:
                     if at == len(rows):
                         break
                 key = None if row_keys is None else row_keys[at]
-                runs.append((*self.send(topic, rows[at], key, None, partition, timestamp_ms).place, 1))
+                future = yield from self.send_steps(topic, rows[at], key, None, partition, timestamp_ms)
+                runs.append((*future.place, 1))
                 at += 1
+                yield BREATHER
         except Exception as error:
             error.add_note(f"{at} of the {len(rows)} records of this call were handed over before, and are sent")
             raise
@@ -265,6 +284,12 @@ class KafkaProducer:
             ValueError: there is no column ``value``, or one that is not known.
             KafkaError, ValueError: as :meth:`send_many`.
         """
+        return self._block(self.send_arrow_steps(topic, table, partition))
+
+    def send_arrow_steps(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
+    ) -> Generator[Pause, None, FutureRecords]:
+        """Send the rows of a table, as a generator that yields what it has to wait for, and between batches."""
         from pyconsumer.producer.arrow import batches_of
 
         runs: list[tuple[BatchResult, int, int]] = []
@@ -272,26 +297,45 @@ class KafkaProducer:
         try:
             for values, keys, partitions, times in batches_of(table):
                 if partitions is None and times is None:
-                    runs += self.send_many(topic, values, keys, partition=partition).runs
+                    runs += (yield from self.send_many_steps(topic, values, keys, partition, None)).runs
                     sent += len(values)
                     continue
                 for row, value in enumerate(values):
-                    place = self.send(
+                    future = yield from self.send_steps(
                         topic,
                         value,
                         None if keys is None else keys[row],
                         None,
                         partition if partitions is None or partitions[row] is None else partitions[row],
                         None if times is None else times[row],
-                    ).place
-                    runs.append((*place, 1))
+                    )
+                    runs.append((*future.place, 1))
                     sent += 1
         except Exception as error:
             error.add_note(f"of the table {sent} rows were handed over before this batch of rows, and are sent")
             raise
         return FutureRecords(runs)
 
-    def _send(
+    def _send(self, *record: Any) -> FutureRecordMetadata:
+        """Send a record whose batch has to be made or waited for, or that is refused, or has to be serialized."""
+        return self._block(self.send_steps(*record))
+
+    def _block(self, steps: Generator[Pause, None, R]) -> R:
+        """Run a call that may have to wait, in this thread."""
+        try:
+            pause = next(steps)
+            while True:
+                with self._lock:
+                    while self._lock.count == pause.seen and (left := pause.deadline - self._clock.now()) > 0:
+                        self._lock.wait(min(left, threading.TIMEOUT_MAX))
+                pause = steps.send(None)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
+        finally:
+            steps.close()
+
+    def send_steps(
         self,
         topic: str,
         value: Any,
@@ -299,8 +343,13 @@ class KafkaProducer:
         headers: Sequence[tuple[str, bytes | None]] | None,
         partition: int | None,
         timestamp_ms: int | None,
-    ) -> FutureRecordMetadata:
-        """Send a record whose batch has to be made or waited for, or that is refused, or has to be serialized."""
+    ) -> Generator[Pause, None, FutureRecordMetadata]:
+        """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
+        transactions = self._transactions
+        if self._is_plain and (transactions is None or transactions.is_open):
+            future = self._append(topic, value, key, headers, partition, timestamp_ms)
+            if future is not None:
+                return future
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config
@@ -311,7 +360,7 @@ class KafkaProducer:
         if timestamp_ms is None:
             timestamp_ms = self._clock.wall_ms()
         else:
-            timestamp_ms = _checked_timestamp(timestamp_ms)
+            timestamp_ms = checked_timestamp(timestamp_ms)
         if config.interceptors:
             topic, key, value, headers, partition, timestamp_ms = self._intercept(
                 topic, key, value, headers, partition, timestamp_ms
@@ -329,7 +378,7 @@ class KafkaProducer:
         )
         header_list: Sequence[tuple[str, bytes | None]] = ()
         if headers:
-            header_list = _checked_headers(headers)
+            header_list = checked_headers(headers)
             size += sum(10 + 4 * len(name) + len(data or b"") for name, data in header_list)
         if size + BATCH_OVERHEAD > config.max_request_size:
             raise RecordTooLargeError(
@@ -344,38 +393,14 @@ class KafkaProducer:
             raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
         if known is None or known.error is not None or (partition is not None and partition >= known.count):
             deadline = self._clock.now() + config.max_block_ms / 1000
-            known = self._wait_for_topic(topic, partition, deadline)
-        try:
-            with self._mutex:
-                if self._accumulator.closing:
-                    raise IllegalStateError("the producer is closed")
-                if not self._accumulator.has_room(size):
-                    self._wait_for_room(size, deadline)
-                if partition is None:
-                    partition = self._choose(topic, key_bytes, known, size)
-                tp = TopicPartition(topic, partition)
-                if transactions is not None:
-                    transactions.add_partition(tp)
-                now = self._last_use[topic] = self._clock.now()
-                appended = self._accumulator.append(
-                    tp,
-                    timestamp_ms,
-                    key_bytes,
-                    value_bytes,
-                    header_list,
-                    size,
-                    now,
-                )
-                self._records += 1
-                if not config.interceptors and self._topics.get(topic) is known:
-                    self._appender.remember(
-                        topic, known.count, appended.batch, partition, self._partitioner.sticky(topic)
-                    )
-            if appended.wake_sender:
-                self._client.wakeup()
-        except BaseException:
-            self._client.wakeup()  # Ctrl-C may have come when the record was in its batch already
-            raise
+            known = yield from self._topic_steps(topic, partition, deadline)
+        while (
+            placed := self._place(topic, partition, timestamp_ms, key_bytes, value_bytes, header_list, size, known)
+        ) is None:
+            if deadline < 0:
+                deadline = self._clock.now() + config.max_block_ms / 1000
+            yield from self._room_steps(size, deadline)
+        tp, appended = placed
         future = FutureRecordMetadata(
             appended.batch.result,
             appended.position,
@@ -386,6 +411,44 @@ class KafkaProducer:
         if config.interceptors:
             future.add_both(self._acknowledge, tp)
         return future
+
+    def _place(
+        self,
+        topic: str,
+        partition: int | None,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        size: int,
+        known: _Topic,
+    ) -> tuple[TopicPartition, Appended] | None:
+        """Choose the partition and append the record to a batch; None if there is no room for it."""
+        transactions = self._transactions
+        try:
+            with self._mutex:
+                if self._accumulator.closing:
+                    raise IllegalStateError("the producer is closed")
+                if not self._accumulator.has_room(size):
+                    return None
+                if partition is None:
+                    partition = self._choose(topic, key, known, size)
+                tp = TopicPartition(topic, partition)
+                if transactions is not None:
+                    transactions.add_partition(tp)
+                now = self._last_use[topic] = self._clock.now()
+                appended = self._accumulator.append(tp, timestamp_ms, key, value, headers, size, now)
+                self._records += 1
+                if not self.config.interceptors and self._topics.get(topic) is known:
+                    self._appender.remember(
+                        topic, known.count, appended.batch, partition, self._partitioner.sticky(topic)
+                    )
+            if appended.wake_sender:
+                self._client.wakeup()
+        except BaseException:
+            self._client.wakeup()  # Ctrl-C may have come when the record was in its batch already
+            raise
+        return tp, appended
 
     def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send everything that was handed over before this call, and wait until each record succeeded or failed.
@@ -401,19 +464,25 @@ class KafkaProducer:
         self._check_open()
         if threading.current_thread() is self._thread:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
-        _check_time("flush", positional, timeout_ms)
+        check_time("flush", positional, timeout_ms)
         deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
-        with self._lock:
-            waiting = self._accumulator.incomplete()
-            if not waiting:
-                return
-            self._accumulator.flushing += 1
-        self._client.wakeup()
-        try:
+        with self.flushing() as waiting:
             for result in waiting:
                 left = None if deadline is None else max(0.0, deadline - self._clock.now())
                 if not result.wait(left):
                     raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
+
+    @contextlib.contextmanager
+    def flushing(self) -> Iterator[list[BatchResult]]:
+        """Send batches without lingering in this block, which gets the results of those that are incomplete now."""
+        self._check_open()
+        with self._lock:
+            waiting = self._accumulator.incomplete()
+            self._accumulator.flushing += 1
+        try:
+            if waiting:
+                self._client.wakeup()
+            yield waiting
         finally:
             with self._lock:
                 self._accumulator.flushing -= 1
@@ -468,16 +537,24 @@ class KafkaProducer:
             KafkaTimeoutError: not done in time: abort the transaction, or call it again.
             IllegalStateError: no transaction is open.
         """
+        begin = self.adding_offsets(offsets, group_metadata)
+        if begin is not None:
+            self._await(begin, timeout_ms)
+
+    def adding_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
+    ) -> Callable[[TransactionManager], TransactionResult] | None:
+        """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
         group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
         if not group.group_id:
             raise ValueError("group_metadata names no group: the consumer needs a group_id")
-        checked = {tp: _checked_offset(tp, offset) for tp, offset in offsets.items()}
-        if not checked:
-            transactions = self._require_transactions()
-            with self._lock:
-                transactions.check_send()
-            return
-        self._await(lambda transactions: transactions.add_offsets(checked, group), timeout_ms)
+        checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
+        if checked:
+            return lambda transactions: transactions.add_offsets(checked, group)
+        transactions = self._require_transactions()
+        with self._lock:
+            transactions.check_send()
+        return None
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Send what is left and commit: all records and offsets of the transaction become visible together.
@@ -534,14 +611,18 @@ class KafkaProducer:
     def _abort_if_open(self) -> None:
         """Abort the transaction if one is open and this is possible; a failure is logged, since another error is on
         its way."""
-        transactions = self._require_transactions()
-        with self._lock:
-            possible = transactions.may_abort and not self._closed
-        if possible:
+        if self.may_abort:
             try:
                 self.abort_transaction()
             except KafkaError as error:
-                log.warning("the transaction of %r could not be aborted: %s", transactions.transactional_id, error)
+                log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
+
+    @property
+    def may_abort(self) -> bool:
+        """Return whether a transaction is open that can be aborted."""
+        transactions = self._require_transactions()
+        with self._lock:
+            return transactions.may_abort and not self._closed
 
     def _require_transactions(self) -> TransactionManager:
         if self._transactions is None:
@@ -550,18 +631,28 @@ class KafkaProducer:
 
     def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         """Begin something that the sender's thread does, and wait for its outcome."""
+        result = self.begin_call(begin)
+        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
+        result.wait(limit / 1000)
+        self.check_outcome(result, limit)
+
+    def begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
+        """Begin something that the sender's thread does; return what will hold its outcome."""
         self._check_open()
         transactions = self._require_transactions()
         if threading.current_thread() is self._thread:
             raise IllegalStateError("a callback of a record cannot wait for its own thread; do this in another one")
-        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
         with self._lock:
             result = begin(transactions)
         self._client.wakeup()
-        if not result.wait(limit / 1000):
+        return result
+
+    def check_outcome(self, result: TransactionResult, limit_ms: float) -> None:
+        """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
+        if not result.wait(0):
             reason = result.last_failure or f"connections: {self._client.failures()}"
             raise KafkaTimeoutError(
-                f"{result.call}() was not done within {limit} ms; call it again to wait longer. The last error: "
+                f"{result.call}() was not done within {limit_ms:g} ms; call it again to wait longer. The last error: "
                 f"{reason}"
             )
         if result.error is not None:
@@ -569,10 +660,14 @@ class KafkaProducer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
+        return self._block(self.partitions_steps(topic))
+
+    def partitions_steps(self, topic: str) -> Generator[Pause, None, set[int]]:
+        """Return the partitions of a topic, as a generator that yields what it has to wait for."""
         self._check_open()
         known = self._topics.get(topic)
         if known is None or known.error is not None:
-            known = self._wait_for_topic(topic, None, self._clock.now() + self.config.max_block_ms / 1000)
+            known = yield from self._topic_steps(topic, None, self._clock.now() + self.config.max_block_ms / 1000)
         with self._lock:
             self._last_use[topic] = self._clock.now()
         return set(known.all)
@@ -606,7 +701,7 @@ class KafkaProducer:
             TypeError: the time was not given by name.
             KeyboardInterrupt: Ctrl-C ends the wait at once; what is left fails with ``RequestCancelledError``.
         """
-        _check_time("close", positional, timeout_ms)
+        check_time("close", positional, timeout_ms)
         if self._pid != os.getpid():
             self._closed = True
             return
@@ -636,14 +731,19 @@ class KafkaProducer:
                     f"the producer was closed within {timeout_ms:g} ms; {self._sender.describe_dropped()}"
                 )
 
+    def drop(self) -> bool:
+        """Let the thread end by itself, for finalizers; return whether the producer was neither closed nor forked."""
+        if self._closed or self._pid != os.getpid():
+            return False
+        self._closed = True
+        self._sender.finish()
+        return True
+
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one. The
         # thread sends what is left, each record within its delivery timeout, and ends.
-        if self._closed or self._pid != os.getpid():
-            return
-        self._closed = True
-        self._sender.finish()
-        _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
+        if self.drop():
+            _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
         return f"<KafkaProducer client_id={self.config.client_id!r}{' closed' if self._closed else ''}>"
@@ -660,11 +760,21 @@ class KafkaProducer:
             self.close()
             return
         try:
-            self.close(timeout_ms=0 if self._transactions is None else _ABORT_MS)
+            self.close(timeout_ms=self.patience_after_error_ms)
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
     # ------------------------------------------------------------ inside
+
+    @property
+    def changes(self) -> Changes:
+        """The lock under which the sender's thread announces what calls wait for."""
+        return self._lock
+
+    @property
+    def patience_after_error_ms(self) -> float:
+        """Time for :meth:`close` after an exception: none, but for the abort of a transaction."""
+        return 0 if self._transactions is None else _ABORT_MS
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
@@ -681,16 +791,17 @@ class KafkaProducer:
             raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {known.count - 1}")
         return chosen
 
-    def _wait_for_topic(self, topic: str, partition: int | None, deadline: float) -> _Topic:
+    def _topic_steps(self, topic: str, partition: int | None, deadline: float) -> Generator[Pause, None, _Topic]:
+        """Wait until metadata knows a topic, and a partition of it."""
         if not isinstance(topic, str):
             raise ValueError(f"the topic must be a string, not {topic!r}")
         if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
             raise InvalidTopicError(
                 f"{topic[:300]!r} is no topic name: 1 to 249 letters, digits, dots, hyphens and underscores"
             )
-        with self._lock:
-            asked_at = self._topics.get(topic)
-            while True:
+        asked_at = self._topics.get(topic)
+        while True:
+            with self._lock:
                 known = self._topics.get(topic)
                 if known is not None and known.error is None and (partition is None or partition < known.count):
                     return known
@@ -713,7 +824,8 @@ class KafkaProducer:
                 self._client.wakeup()
                 if threading.current_thread() is self._thread:
                     raise KafkaTimeoutError(f"no metadata of topic {topic!r} yet; a callback cannot wait for it")
-                self._lock.wait(min(left, threading.TIMEOUT_MAX))
+                seen = self._lock.count
+            yield Pause(seen, deadline)
 
     def _no_metadata(self, topic: str, known: _Topic | None) -> KafkaError:
         text = f"no metadata of topic {topic!r} within max_block_ms ({self.config.max_block_ms} ms)"
@@ -723,30 +835,34 @@ class KafkaProducer:
         error.__cause__ = cause
         return error
 
-    def _wait_for_room(self, size: int, deadline: float) -> None:
-        """With the lock held: wait until ``size`` bytes are free."""
-        if deadline < 0:
-            deadline = self._clock.now() + self.config.max_block_ms / 1000
-        self._accumulator.starved += 1
+    def _room_steps(self, size: int, deadline: float) -> Generator[Pause, None, None]:
+        """Wait until ``size`` bytes may be free."""
+        with self._lock:
+            self._accumulator.starved += 1
         try:
-            while not self._accumulator.has_room(size):
-                left = deadline - self._clock.now()
-                if left <= 0:
-                    raise BufferExhaustedError(
-                        f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}) within max_block_ms "
-                        f"({self.config.max_block_ms} ms): records are made faster than the brokers take them"
-                    )
-                if threading.current_thread() is self._thread:
-                    raise BufferExhaustedError(
-                        f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}); a callback cannot "
-                        "wait for it"
-                    )
+            while True:
+                with self._lock:
+                    if self._accumulator.closing:
+                        raise IllegalStateError("the producer was closed while send waited for room")
+                    if self._accumulator.has_room(size):
+                        return
+                    if self._clock.now() >= deadline:
+                        raise BufferExhaustedError(
+                            f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}) within "
+                            f"max_block_ms ({self.config.max_block_ms} ms): records are made faster than the brokers "
+                            "take them"
+                        )
+                    if threading.current_thread() is self._thread:
+                        raise BufferExhaustedError(
+                            f"no room for {size} bytes in buffer_memory ({self.config.buffer_memory}); a callback "
+                            "cannot wait for it"
+                        )
+                    seen = self._lock.count
                 self._client.wakeup()
-                self._lock.wait(min(left, threading.TIMEOUT_MAX))
-                if self._accumulator.closing:
-                    raise IllegalStateError("the producer was closed while send waited for room")
+                yield Pause(seen, deadline, for_room=True)
         finally:
-            self._accumulator.starved -= 1
+            with self._lock:
+                self._accumulator.starved -= 1
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""
@@ -812,89 +928,3 @@ def _weakly(method: Callable[P, R], otherwise: Callable[[], R]) -> Callable[P, R
         return otherwise() if target is None else target(*args, **kwargs)
 
     return call
-
-
-def _serializer(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None]:
-    """A function ``(topic, headers, data) -> bytes or None`` from what the user gave."""
-    if given is None:
-
-        def plain(topic: str, headers: Any, data: Any) -> bytes | None:
-            if data is None or type(data) is bytes:
-                return data
-            if isinstance(data, str):
-                try:
-                    return data.encode()
-                except UnicodeEncodeError as error:
-                    raise SerializationError(f"the {what} cannot be written as UTF-8: {error}") from error
-            if isinstance(data, (bytes, bytearray, memoryview)):
-                return bytes(data)
-            raise SerializationError(
-                f"the {what} is a {type(data).__name__}; without a {what}_serializer it must be bytes, str or None"
-            )
-
-        return plain
-    method = getattr(given, "serialize", None)
-
-    def serialize(topic: str, headers: Any, data: Any) -> bytes | None:
-        try:
-            result = method(topic, headers, data) if method is not None else given(data)
-        except Exception as error:
-            raise SerializationError(f"the {what}_serializer raised for topic {topic!r}: {error!r}") from error
-        if result is None or isinstance(result, bytes):
-            return result
-        if isinstance(result, (bytearray, memoryview)):
-            return bytes(result)
-        raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
-
-    return serialize
-
-
-def _check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
-    """Raise an error for a time that is none, or was not given by name."""
-    if positional:
-        given = positional[0]
-        text = f"{call}() takes its time by name, since other clients count in seconds"
-        if len(positional) == 1 and isinstance(given, (int, float)) and not isinstance(given, bool):
-            text += (
-                f": {call}(timeout_ms={given * 1000:g}) means {given:g} s, and {call}(timeout_ms={given:g}) means "
-                f"{given:g} ms"
-            )
-        raise TypeError(text)
-    if timeout_ms is None:
-        return
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)):
-        raise TypeError(f"{call}(timeout_ms=...) takes a number of milliseconds, or None, not {timeout_ms!r}")
-    if not timeout_ms >= 0:
-        raise ValueError(f"{call}(timeout_ms={timeout_ms!r}): a time is 0 or more milliseconds")
-
-
-def _checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
-    if not isinstance(tp, TopicPartition):
-        raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
-    found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-    if type(found.offset) is not int or not 0 <= found.offset < 1 << 63:
-        raise ValueError(f"the offset of {tp} must be a number from 0 on, not {found.offset!r}")
-    return found
-
-
-def _checked_timestamp(timestamp_ms: Any) -> int:
-    try:
-        value = operator.index(timestamp_ms)
-    except TypeError:
-        raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {timestamp_ms!r}") from None
-    if not 0 <= value < 1 << 63:
-        raise ValueError(f"timestamp_ms must be milliseconds since 1970, not {timestamp_ms!r}")
-    return value
-
-
-def _checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    checked = []
-    for item in headers:
-        try:
-            name, data = item
-        except (TypeError, ValueError):
-            raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}") from None
-        if not isinstance(name, str) or not (data is None or isinstance(data, (bytes, bytearray, memoryview))):
-            raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}")
-        checked.append((name, data if data is None else bytes(data)))
-    return checked

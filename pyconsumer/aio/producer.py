@@ -1,0 +1,360 @@
+"""``AsyncKafkaProducer``: the producer for asyncio, with the names, settings and results of ``KafkaProducer``.
+
+The producer's thread sends, as behind the blocking face: a loop that is busy delays no batch and no retry. What waits
+is a generator of the blocking producer; here a change that the thread announces resumes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+import warnings
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
+
+from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
+from pyconsumer.producer.arguments import check_time
+from pyconsumer.producer.changes import BREATHER, Pause
+from pyconsumer.producer.loop_calls import call_in_loop
+from pyconsumer.producer.pending_request import TransactionResult
+from pyconsumer.producer.producer import KafkaProducer, log
+from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["AsyncKafkaProducer"]
+
+T = TypeVar("T")
+
+_NAME: Final = "AsyncKafkaProducer"
+_LONGEST_TURN_S: Final = 0.005
+_SENDS_BETWEEN_LOOKS: Final = 64  # at the clock
+
+
+class AsyncKafkaProducer:
+    """Sends records to Kafka from an event loop (asyncio or uvloop).
+
+    Args:
+        configs: settings, see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed.
+
+    Raises:
+        ConfigurationError: a setting is unknown, wrong, or contradicts another one.
+
+    It belongs to the loop of its first call. All tasks of the loop may use it at a time. Use it in ``async with``, or
+    await :meth:`close`. Callbacks that are added to a future run in the producer's thread; await the future instead.
+
+    Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`, which documents each call in full.
+    """
+
+    _open = False
+
+    def __init__(self, configs: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
+        self._producer = KafkaProducer(configs, **kwargs)
+        self.config = self._producer.config
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn_began = 0.0
+        self._sends = 0
+        self._room = asyncio.Lock()  # who waits for memory gets it in turn
+        self._closing: asyncio.Future[None] | None = None
+        self._open = True
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Hand a record over; wait while metadata is missing or the buffer is full, for ``max_block_ms`` at most.
+
+        Returns:
+            The promise of its :class:`pyconsumer.structs.RecordMetadata`: ``metadata = await (await send(...))``.
+
+        Raises:
+            KafkaError, ValueError: as :meth:`pyconsumer.KafkaProducer.send`.
+
+        A call that is cancelled while it waits has sent nothing. A record that was handed over is sent, whoever is
+        cancelled afterwards.
+        """
+        self._bind()
+        self._sends += 1
+        if not self._sends % _SENDS_BETWEEN_LOOKS:
+            await self._breathe()
+        return await self._run(self._producer.send_steps(topic, value, key, headers, partition, timestamp_ms))
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Send a record and wait for the broker's answer. Raises as :meth:`send`, and what the broker answered."""
+        future = await self.send(topic, value, key, headers, partition, timestamp_ms)
+        return await future
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[Any],
+        keys: Iterable[Any] | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecords:
+        """Send many records, with one future for all; see :meth:`pyconsumer.KafkaProducer.send_many`.
+
+        One that is cancelled has sent those of its records that had room until then.
+        """
+        self._bind()
+        return await self._run(self._producer.send_many_steps(topic, values, keys, partition, timestamp_ms))
+
+    async def send_arrow(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
+    ) -> FutureRecords:
+        """Send the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
+        self._bind()
+        return await self._run(self._producer.send_arrow_steps(topic, table, partition))
+
+    async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
+        """Send everything that was handed over before this call, and wait until each record succeeded or failed.
+
+        Args:
+            timeout_ms: None waits as long as deliveries may take. By name only: other clients count in seconds.
+
+        Raises:
+            KafkaTimeoutError: not everything was done in time; the rest continues.
+            TypeError: the time was not given by name.
+        """
+        loop = self._bind()
+        check_time("flush", positional, timeout_ms)
+        with self._producer.flushing() as waiting:
+            try:
+                async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                    for result in waiting:
+                        await _settled(loop, result)
+            except TimeoutError:
+                raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms") from None
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
+        self._bind()
+        return await self._run(self._producer.partitions_steps(topic))
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    async def init_transactions(self, timeout_ms: int | None = None) -> None:
+        """Get ready for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        await self._call(lambda transactions: transactions.initialize(), timeout_ms)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; see :meth:`pyconsumer.KafkaProducer.begin_transaction`."""
+        self._producer.begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: ConsumerGroupMetadata | str,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit the positions of a consumer as part of the transaction (KIP-447).
+
+        See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
+        """
+        begin = self._producer.adding_offsets(offsets, group_metadata)
+        if begin is not None:
+            await self._call(begin, timeout_ms)
+
+    async def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Send what is left and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`.
+
+        One that is cancelled goes on, with an unknown outcome; call it again to hear of it.
+        """
+        await self._call(lambda transactions: transactions.commit(), timeout_ms)
+
+    async def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Give up the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        await self._call(lambda transactions: transactions.abort(), timeout_ms)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Self]:
+        """Run a block as a transaction: commit at its end, abort if it raises, is cancelled, or cannot be committed.
+
+        Raises:
+            TransactionAbortableError: the transaction failed and was aborted; the block may be repeated.
+            ApplicationRecoverableError: this producer was fenced; close it, make another one and repeat the block.
+        """
+        self.begin_transaction()
+        try:
+            yield self
+            await self.commit_transaction()
+        except BaseException:
+            await asyncio.shield(self._abort_if_open())
+            raise
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
+        return self._producer.is_initialized
+
+    async def _abort_if_open(self) -> None:
+        if self._producer.may_abort:
+            try:
+                await self.abort_transaction()
+            except KafkaError as error:
+                log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
+
+    async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
+        loop = self._bind()
+        limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
+        result = self._producer.begin_call(begin)
+        try:
+            async with asyncio.timeout(limit / 1000):
+                await _settled(loop, result)
+        except TimeoutError:
+            pass  # said below, with the reason
+        self._producer.check_outcome(result, limit)
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return counters since the start, by group and name."""
+        return self._producer.metrics()
+
+    async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
+        """Send what is left and end the producer's thread. An open transaction is aborted.
+
+        Closing goes on when the awaiting task is cancelled; another call waits for the same end.
+
+        Args:
+            timeout_ms: as in :meth:`pyconsumer.KafkaProducer.close`. By name only: other clients count in seconds.
+
+        Raises:
+            KafkaTimeoutError: records were dropped, and ``timeout_ms`` was not 0. The producer is closed.
+            TypeError: the time was not given by name.
+        """
+        check_time("close", positional, timeout_ms)
+        if self._closing is None:
+            self._open = False
+            loop = asyncio.get_running_loop()
+            close = functools.partial(self._producer.close, timeout_ms=timeout_ms)
+            self._closing = loop.run_in_executor(None, close)
+        await asyncio.shield(self._closing)
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._open:
+            self._open = False
+            self._producer.drop()
+            _warn(f"unclosed {self!r}: await close(), or use it in async with", ResourceWarning, source=self)
+
+    def __repr__(self) -> str:
+        return f"<{_NAME} client_id={self.config.client_id!r}{'' if self._open else ' closed'}>"
+
+    async def __aenter__(self) -> Self:
+        self._bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            await self.close()
+            return
+        try:
+            await self.close(timeout_ms=self._producer.patience_after_error_ms)
+        except KafkaTimeoutError as dropped:
+            log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def _bind(self) -> asyncio.AbstractEventLoop:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise IllegalStateError(f"{_NAME} works on a running event loop: await its calls in a task") from None
+        if loop is not self._loop:
+            if self._loop is not None:
+                other = "was closed" if self._loop.is_closed() else "is another one"
+                raise IllegalStateError(
+                    f"this {_NAME} belongs to the event loop of its first call, which {other}: make one in each loop, "
+                    "and close it there"
+                )
+            self._loop = loop
+        return loop
+
+    async def _breathe(self) -> None:
+        """Give up the loop for a moment if sends have kept it for long."""
+        if time.monotonic() - self._turn_began > _LONGEST_TURN_S:
+            await asyncio.sleep(0)
+            self._turn_began = time.monotonic()
+
+    async def _run(self, steps: Generator[Pause, None, T]) -> T:
+        """Run a call that may have to wait."""
+        try:
+            pause = next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        in_turn = False
+        try:
+            while True:
+                if pause is BREATHER:
+                    await self._breathe()
+                    pause = steps.send(None)
+                    continue
+                if pause.for_room and not in_turn:
+                    in_turn = await self._before(pause.deadline, self._room.acquire()) is not None
+                else:
+                    await self._before(pause.deadline, self._changed(pause.seen))
+                self._turn_began = time.monotonic()
+                pause = steps.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+        finally:
+            if in_turn:
+                self._room.release()
+            steps.close()
+
+    @staticmethod
+    async def _before(deadline: float, awaitable: Any) -> Any:
+        """Await something, until a time (monotonic seconds) at most; None if that came first."""
+        try:
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                return await awaitable
+        except TimeoutError:
+            return None
+
+    async def _changed(self, seen: int) -> bool:
+        """Wait until the producer's thread has announced a change."""
+        loop = self._bind()
+        changed = loop.create_future()
+        self._producer.changes.on_change(seen, lambda: call_in_loop(loop, lambda: _finish(changed)))
+        await changed
+        return True
+
+
+async def _settled(loop: asyncio.AbstractEventLoop, result: BatchResult | TransactionResult) -> None:
+    """Wait for a result that the producer's thread sets."""
+    if result.done:
+        return
+    settled = loop.create_future()
+    result.on_done(lambda: call_in_loop(loop, lambda: _finish(settled)))
+    await settled
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():  # it may have been cancelled
+        future.set_result(None)

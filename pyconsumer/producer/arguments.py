@@ -1,0 +1,101 @@
+"""Checks of what an application gives to the producer."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyconsumer.errors import SerializationError
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["check_time", "checked_headers", "checked_offset", "checked_timestamp", "serializer_of"]
+
+
+def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None]:
+    """Return a function ``(topic, headers, data) -> bytes or None`` made from what the application gave."""
+    if given is None:
+
+        def plain(topic: str, headers: Any, data: Any) -> bytes | None:
+            if data is None or type(data) is bytes:
+                return data
+            if isinstance(data, str):
+                try:
+                    return data.encode()
+                except UnicodeEncodeError as error:
+                    raise SerializationError(f"the {what} cannot be written as UTF-8: {error}") from error
+            if isinstance(data, (bytes, bytearray, memoryview)):
+                return bytes(data)
+            raise SerializationError(
+                f"the {what} is a {type(data).__name__}; without a {what}serializer_of it must be bytes, str or None"
+            )
+
+        return plain
+    method = getattr(given, "serialize", None)
+
+    def serialize(topic: str, headers: Any, data: Any) -> bytes | None:
+        try:
+            result = method(topic, headers, data) if method is not None else given(data)
+        except Exception as error:
+            raise SerializationError(f"the {what}serializer_of raised for topic {topic!r}: {error!r}") from error
+        if result is None or isinstance(result, bytes):
+            return result
+        if isinstance(result, (bytearray, memoryview)):
+            return bytes(result)
+        raise SerializationError(f"the {what}serializer_of returned a {type(result).__name__} instead of bytes or None")
+
+    return serialize
+
+
+def check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:
+    """Raise an error for a time that is none, or was not given by name."""
+    if positional:
+        given = positional[0]
+        text = f"{call}() takes its time by name, since other clients count in seconds"
+        if len(positional) == 1 and isinstance(given, (int, float)) and not isinstance(given, bool):
+            text += (
+                f": {call}(timeout_ms={given * 1000:g}) means {given:g} s, and {call}(timeout_ms={given:g}) means "
+                f"{given:g} ms"
+            )
+        raise TypeError(text)
+    if timeout_ms is None:
+        return
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)):
+        raise TypeError(f"{call}(timeout_ms=...) takes a number of milliseconds, or None, not {timeout_ms!r}")
+    if not timeout_ms >= 0:
+        raise ValueError(f"{call}(timeout_ms={timeout_ms!r}): a time is 0 or more milliseconds")
+
+
+def checked_offset(tp: Any, offset: Any) -> OffsetAndMetadata:
+    """Return the offset to commit of a partition; raise TypeError or ValueError for what is none."""
+    if not isinstance(tp, TopicPartition):
+        raise TypeError(f"offsets are given by TopicPartition, not by {tp!r}")
+    found = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+    if type(found.offset) is not int or not 0 <= found.offset < 1 << 63:
+        raise ValueError(f"the offset of {tp} must be a number from 0 on, not {found.offset!r}")
+    return found
+
+
+def checked_timestamp(timestamp_ms: Any) -> int:
+    """Return the time in ms since the epoch; raise ValueError for what is none."""
+    try:
+        value = operator.index(timestamp_ms)
+    except TypeError:
+        raise ValueError(f"timestamp_ms must be a whole number of milliseconds, not {timestamp_ms!r}") from None
+    if not 0 <= value < 1 << 63:
+        raise ValueError(f"timestamp_ms must be milliseconds since 1970, not {timestamp_ms!r}")
+    return value
+
+
+def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """Return headers as pairs; raise SerializationError for what is none."""
+    checked = []
+    for item in headers:
+        try:
+            name, data = item
+        except (TypeError, ValueError):
+            raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}") from None
+        if not isinstance(name, str) or not (data is None or isinstance(data, (bytes, bytearray, memoryview))):
+            raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}")
+        checked.append((name, data if data is None else bytes(data)))
+    return checked

@@ -1,0 +1,49 @@
+"""Calls from the sender's thread into event loops. Those of one batch, or of several, cross together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["call_in_loop"]
+
+log = logging.getLogger(__name__)
+
+
+class _Mailbox:
+    """Functions that a loop is to call. Any thread may add one; the loop is woken for the first of them only."""
+
+    __slots__ = ("_calls", "_is_woken")
+
+    def __init__(self) -> None:
+        self._calls: deque[Callable[[], object]] = deque()
+        self._is_woken = False
+
+    def add(self, loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+        self._calls.append(call)
+        if not self._is_woken:
+            self._is_woken = True
+            loop.call_soon_threadsafe(self._run)
+
+    def _run(self) -> None:
+        self._is_woken = False  # before the calls are taken: one that is added from now on wakes the loop again
+        while self._calls:
+            self._calls.popleft()()
+
+
+_mailboxes: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox]] = weakref.WeakKeyDictionary()
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    """Call a function soon in a loop's thread, in the order of the calls; nothing happens if the loop is closed."""
+    mailbox = _mailboxes.get(loop)
+    if mailbox is None:
+        mailbox = _mailboxes.setdefault(loop, _Mailbox())
+    try:
+        mailbox.add(loop, call)
+    except RuntimeError:
+        log.debug("an event loop that waited for the producer is closed")
