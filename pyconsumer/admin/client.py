@@ -79,8 +79,12 @@ class KafkaAdminClient:
         Args:
             include_internal: also Kafka's own, such as ``__consumer_offsets``.
         """
-        found = self._run(lambda until: topics.describe(self._calls, None, until), timeout_ms)
-        return [topic.name for topic in found if include_internal or not topic.is_internal]
+
+        def steps(until: float) -> Steps[list[str]]:
+            found = yield from topics.describe(self._calls, None, until)
+            return [topic.name for topic in found if include_internal or not topic.is_internal]
+
+        return self._run(steps, timeout_ms)
 
     def describe_topics(
         self, names: Iterable[str] | None = None, *, timeout_ms: int | None = None
@@ -112,19 +116,19 @@ class KafkaAdminClient:
             The error of each topic, None for success.
         """
         wanted = [NewTopic(item) if isinstance(item, str) else item for item in new_topics]
-        result = self._run(
-            lambda until: topics.create(self._calls, wanted, until, validate_only=validate_only), timeout_ms
+        return self._run(
+            lambda until: _raising(
+                topics.create(self._calls, wanted, until, validate_only=validate_only), raise_errors
+            ),
+            timeout_ms,
         )
-        return _raise_first(result, raise_errors)
 
     def delete_topics(
         self, names: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
         """Remove topics with their data. Result as :meth:`create_topics`."""
         wanted = _names(names)
-        return _raise_first(
-            self._run(lambda until: topics.delete(self._calls, wanted, until), timeout_ms), raise_errors
-        )
+        return self._run(lambda until: _raising(topics.delete(self._calls, wanted, until), raise_errors), timeout_ms)
 
     def create_partitions(
         self,
@@ -135,11 +139,13 @@ class KafkaAdminClient:
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
         """Raise the number of partitions: topic to the total number. Result as :meth:`create_topics`."""
-        result = self._run(
-            lambda until: topics.raise_partitions(self._calls, topic_partitions, until, validate_only=validate_only),
+        return self._run(
+            lambda until: _raising(
+                topics.raise_partitions(self._calls, topic_partitions, until, validate_only=validate_only),
+                raise_errors,
+            ),
             timeout_ms,
         )
-        return _raise_first(result, raise_errors)
 
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
@@ -234,7 +240,7 @@ class KafkaAdminClient:
                     result[group_id] = error
             return result
 
-        return _raise_first(self._run(steps, timeout_ms), raise_errors)
+        return self._run(lambda until: _raising(steps(until), raise_errors), timeout_ms)
 
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
@@ -431,7 +437,9 @@ def _names(names: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _raise_first(result: dict[str, KafkaError | None], wanted: bool) -> dict[str, KafkaError | None]:
+def _raising(steps: Steps[dict[str, KafkaError | None]], wanted: bool) -> Steps[dict[str, KafkaError | None]]:
+    """Return the result of a call for several things; if ``wanted``, raise the first error in it."""
+    result = yield from steps
     for error in result.values():
         if wanted and error is not None:
             raise error

@@ -8,18 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pyconsumer.aio.admin import AsyncKafkaAdminClient as AsyncKafkaAdminClient
     from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
     from pyconsumer.aio.consumer import AsyncKafkaConsumer as AsyncKafkaConsumer
     from pyconsumer.aio.producer import AsyncKafkaProducer as AsyncKafkaProducer
 
 _HOMES = {
     "AsyncConsumerRebalanceListener": "pyconsumer.aio.consumer",
+    "AsyncKafkaAdminClient": "pyconsumer.aio.admin",
     "AsyncKafkaConsumer": "pyconsumer.aio.consumer",
     "AsyncKafkaProducer": "pyconsumer.aio.producer",
 }
 
 __all__ = [
     "AsyncConsumerRebalanceListener",
+    "AsyncKafkaAdminClient",
     "AsyncKafkaConsumer",
     "AsyncKafkaProducer",
 ]

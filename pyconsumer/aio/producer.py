@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
-from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
+from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
 from pyconsumer.producer.changes import BREATHER, Pause
-from pyconsumer.producer.loop_calls import call_in_loop
+from pyconsumer.producer.loop_calls import call_in_loop, settled
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.producer import KafkaProducer, log
 from pyconsumer.producer.sent_records import FutureRecords
@@ -91,6 +91,9 @@ class AsyncKafkaProducer:
         self._sends += 1
         if not self._sends % _SENDS_BETWEEN_LOOKS:
             await self._breathe()
+        future = self._producer.send_at_once(topic, value, key, headers, partition, timestamp_ms)
+        if future is not None:
+            return future
         return await self._run(self._producer.send_steps(topic, value, key, headers, partition, timestamp_ms))
 
     async def send_and_wait(
@@ -139,13 +142,13 @@ class AsyncKafkaProducer:
             KafkaTimeoutError: not everything was done in time; the rest continues.
             TypeError: the time was not given by name.
         """
-        loop = self._bind()
+        self._bind()
         check_time("flush", positional, timeout_ms)
         with self._producer.flushing() as waiting:
             try:
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                     for result in waiting:
-                        await _settled(loop, result)
+                        await settled(result)
             except TimeoutError:
                 raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms") from None
 
@@ -218,12 +221,12 @@ class AsyncKafkaProducer:
                 log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
 
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
-        loop = self._bind()
+        self._bind()
         limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
         result = self._producer.begin_call(begin)
         try:
             async with asyncio.timeout(limit / 1000):
-                await _settled(loop, result)
+                await settled(result)
         except TimeoutError:
             pass  # said below, with the reason
         self._producer.check_outcome(result, limit)
@@ -344,15 +347,6 @@ class AsyncKafkaProducer:
         self._producer.changes.on_change(seen, lambda: call_in_loop(loop, lambda: _finish(changed)))
         await changed
         return True
-
-
-async def _settled(loop: asyncio.AbstractEventLoop, result: BatchResult | TransactionResult) -> None:
-    """Wait for a result that the producer's thread sets."""
-    if result.done:
-        return
-    settled = loop.create_future()
-    result.on_done(lambda: call_in_loop(loop, lambda: _finish(settled)))
-    await settled
 
 
 def _finish(future: asyncio.Future[None]) -> None:

@@ -269,19 +269,9 @@ async def awaited(future: FutureRecordMetadata) -> RecordMetadata:
     Raises:
         KafkaError: why the record could not be sent.
     """
-    import asyncio  # most programs have no use for it, and it takes long to import
+    from pyconsumer.producer.loop_calls import settled  # asyncio takes long to import, and most programs have no use
 
-    from pyconsumer.producer.loop_calls import call_in_loop
-
-    loop = asyncio.get_running_loop()
-    settled = loop.create_future()
-
-    def settle() -> None:
-        if not settled.done():  # it may have been cancelled
-            settled.set_result(None)
-
-    future.place[0].on_done(lambda: call_in_loop(loop, settle))
-    await settled
+    await settled(future.place[0])
     error = future.exception
     if error is not None:
         raise error

@@ -7,11 +7,24 @@ import logging
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-__all__ = ["call_in_loop"]
+__all__ = ["call_in_loop", "settled"]
 
 log = logging.getLogger(__name__)
+
+
+class Result(Protocol):
+    """A result that the sender's thread sets."""
+
+    @property
+    def done(self) -> bool:
+        """Return whether it is there."""
+        ...
+
+    def on_done(self, call: Callable[[], None]) -> None:
+        """Call a function when it is there, in the sender's thread; now if it is there."""
+        ...
 
 
 class _Mailbox:
@@ -47,3 +60,18 @@ def call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) ->
         mailbox.add(loop, call)
     except RuntimeError:
         log.debug("an event loop that waited for the producer is closed")
+
+
+async def settled(result: Result) -> None:
+    """Wait on the running loop until a result is there."""
+    if result.done:
+        return
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+
+    def finish() -> None:
+        if not future.done():  # it may have been cancelled
+            future.set_result(None)
+
+    result.on_done(lambda: call_in_loop(loop, finish))
+    await future

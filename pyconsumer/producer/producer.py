@@ -335,6 +335,21 @@ class KafkaProducer:
         finally:
             steps.close()
 
+    def send_at_once(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Sequence[tuple[str, bytes | None]] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+    ) -> FutureRecordMetadata | None:
+        """Send a record if there is a batch that it can join; otherwise change nothing and return None."""
+        transactions = self._transactions
+        if self._is_plain and (transactions is None or transactions.is_open):
+            return self._append(topic, value, key, headers, partition, timestamp_ms)
+        return None
+
     def send_steps(
         self,
         topic: str,
@@ -345,11 +360,10 @@ class KafkaProducer:
         timestamp_ms: int | None,
     ) -> Generator[Pause, None, FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
+        future = self.send_at_once(topic, value, key, headers, partition, timestamp_ms)
+        if future is not None:
+            return future
         transactions = self._transactions
-        if self._is_plain and (transactions is None or transactions.is_open):
-            future = self._append(topic, value, key, headers, partition, timestamp_ms)
-            if future is not None:
-                return future
         if self._closed or self._pid != os.getpid():
             self._check_open()
         config = self.config

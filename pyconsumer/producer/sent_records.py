@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
 
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.producer.appending import BatchResult
@@ -86,6 +86,20 @@ class FutureRecords:
                 text = f"no result for {missing} of {len(self)} records within {timeout:g} s"
                 cause = result.last_failure
                 raise KafkaTimeoutError(text if cause is None else f"{text}; the last error was: {cause}") from cause
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, list[SentRange]]:
+        """Wait for all records in a coroutine: ``ranges = await producer.send_many(...)``. Raises as :meth:`get`."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> list[SentRange]:
+        from pyconsumer.producer.loop_calls import settled  # asyncio takes long to import, and few programs use it
+
+        for result, _, _ in self._runs:
+            await settled(result)
+        return self._outcome()
+
+    def _outcome(self) -> list[SentRange]:
         error = self.exception
         if error is not None:
             raise error

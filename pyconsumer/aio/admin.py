@@ -1,0 +1,138 @@
+"""``AsyncKafkaAdminClient``: the calls of ``KafkaAdminClient`` as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.aio.driver import LoopDriver
+from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.futures import Steps
+
+__all__ = ["AsyncKafkaAdminClient"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME = "AsyncKafkaAdminClient"
+
+
+class _LoopAdminClient(KafkaAdminClient):
+    """An admin client whose calls return coroutines."""
+
+    def __init__(self, configs: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
+        super().__init__(configs, **kwargs)
+        self._driver = LoopDriver(self._client, _NAME)
+        self._turn = asyncio.Lock()
+
+    @property
+    def network(self) -> NetworkClient:
+        """The client that does the I/O."""
+        return self._client
+
+    def bind(self) -> None:
+        """Belong to the running loop."""
+        self._driver.bind()
+
+    def _run(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> Any:
+        return self._on_loop(steps, timeout_ms)
+
+    async def _on_loop(self, steps: Callable[[float], Steps[R]], timeout_ms: int | None) -> R:
+        self._driver.bind()
+        timeout = (self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        deadline = self._clock.now() + timeout
+        try:
+            async with asyncio.timeout(max(0.0, timeout)):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise KafkaTimeoutError("calls of other tasks took the time of this one") from None
+        try:
+            if self._closed:
+                raise IllegalStateError("the admin client is closed")
+            return await self._driver.run(steps(deadline), deadline)
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        """Close the connections at once; a call that is under way fails."""
+        self._closed = True
+        self._driver.stop_watching()
+        self._client.close()
+        self._driver.release()
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("KafkaAdminClient", _NAME)
+
+
+def _awaited(
+    method: Callable[Concatenate[KafkaAdminClient, P], R],
+) -> Callable[Concatenate[AsyncKafkaAdminClient, P], Coroutine[Any, Any, R]]:
+    """Return a call of the blocking client as a coroutine function."""
+
+    @functools.wraps(method)
+    async def call(self: AsyncKafkaAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        coroutine: Any = method(self.calls, *args, **kwargs)
+        result: R = await coroutine
+        return result
+
+    return call
+
+
+class AsyncKafkaAdminClient:
+    """Client that manages topics, groups and settings from an event loop (asyncio or uvloop).
+
+    Args:
+        configs: settings, see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+
+    Every call of :class:`pyconsumer.KafkaAdminClient` is a coroutine here, with the same arguments, results and errors.
+    Those of several tasks take turns. It belongs to the loop of its first call; use it in ``async with``, or await
+    :meth:`close`.
+    """
+
+    def __init__(self, configs: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
+        self.calls = _LoopAdminClient(configs, **kwargs)
+        self.config = self.calls.config
+
+    describe_cluster = _awaited(KafkaAdminClient.describe_cluster)
+    list_topics = _awaited(KafkaAdminClient.list_topics)
+    describe_topics = _awaited(KafkaAdminClient.describe_topics)
+    create_topics = _awaited(KafkaAdminClient.create_topics)
+    delete_topics = _awaited(KafkaAdminClient.delete_topics)
+    create_partitions = _awaited(KafkaAdminClient.create_partitions)
+    delete_records = _awaited(KafkaAdminClient.delete_records)
+    list_offsets = _awaited(KafkaAdminClient.list_offsets)
+    describe_configs = _awaited(KafkaAdminClient.describe_configs)
+    alter_configs = _awaited(KafkaAdminClient.alter_configs)
+    list_groups = _awaited(KafkaAdminClient.list_groups)
+    describe_groups = _awaited(KafkaAdminClient.describe_groups)
+    delete_groups = _awaited(KafkaAdminClient.delete_groups)
+    list_group_offsets = _awaited(KafkaAdminClient.list_group_offsets)
+    alter_group_offsets = _awaited(KafkaAdminClient.alter_group_offsets)
+    delete_group_offsets = _awaited(KafkaAdminClient.delete_group_offsets)
+    list_transactions = _awaited(KafkaAdminClient.list_transactions)
+    describe_transactions = _awaited(KafkaAdminClient.describe_transactions)
+    describe_producers = _awaited(KafkaAdminClient.describe_producers)
+    find_hanging_transactions = _awaited(KafkaAdminClient.find_hanging_transactions)
+    abort_transaction = _awaited(KafkaAdminClient.abort_transaction)
+    fence_producers = _awaited(KafkaAdminClient.fence_producers)
+
+    async def close(self) -> None:
+        """Close the connections at once; a call of another task that is under way fails. A second call does nothing."""
+        self.calls.close()
+
+    def __repr__(self) -> str:
+        return repr(self.calls)
+
+    async def __aenter__(self) -> Self:
+        self.calls.bind()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
