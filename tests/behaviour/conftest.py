@@ -16,7 +16,9 @@ import pyconsumer.consumer
 from pyconsumer import KafkaAdminClient
 from pyconsumer.protocol import records
 from pyconsumer.protocol.records import IMPLEMENTATION
+from tests.behaviour import consumer_support, group_members
 from tests.behaviour.raw_members import Connect, fetch_offset
+from tests.support.asyncio_face import AsyncioFace
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
@@ -39,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest version. Tests marked ``spark`` run on the
     embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
     only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
-    read with the other decoder, too, on the embedded broker.
+    read with the other decoder, too, on the embedded broker. Tests marked ``faces`` use the consumer for asyncio, too.
     """
     if "cluster_kind" not in metafunc.fixturenames:
         return
@@ -52,6 +54,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("smoke"):
         kinds.append(pytest.param("apache_old", marks=pytest.mark.kafka))
     if not metafunc.definition.get_closest_marker("twins"):
+        if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
+            metafunc.fixturenames.append("face")
+            metafunc.parametrize("face", ["blocking", "asyncio"], indirect=True)
         metafunc.parametrize("cluster_kind", kinds, scope="session")
         return
     pairs = [
@@ -63,9 +68,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("cluster_kind", "decoder_name"), pairs, indirect=["decoder_name"], scope="session")
 
 
+def _has_faces(definition: pytest.Item) -> bool:
+    """Return if a test marked ``faces`` uses both."""
+    alone = definition.get_closest_marker("blocking_only")
+    if alone is not None and not (alone.args or alone.kwargs.get("reason")):
+        raise pytest.UsageError(f"{definition.nodeid}: blocking_only needs a reason")
+    return alone is None
+
+
 def _on_apache(definition: pytest.Item) -> bool:
     """Return if a test runs on Apache Kafka, too."""
     return not definition.get_closest_marker("spark") or bool(definition.get_closest_marker("spark_smoke"))
+
+
+@pytest.fixture
+def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test marked ``faces`` and its helpers make consumers of one kind."""
+    if request.param == "asyncio":
+        for module in (consumer_support, group_members, request.module):
+            if hasattr(module, "KafkaConsumer"):
+                monkeypatch.setattr(module, "KafkaConsumer", AsyncioFace)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from pyconsumer.errors import InvalidGroupIdError
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 
+pytestmark = pytest.mark.faces
+
 
 @contextmanager
 def reading(cluster: Cluster, *topics: str, **changes: Any) -> Iterator[KafkaConsumer]:

@@ -24,6 +24,8 @@ from pyconsumer.protocol.messages.delete_records import (
 from tests.behaviour.consumer_support import append, consuming, fill, offsets, read, values
 from tests.support.cluster import Cluster
 
+pytestmark = pytest.mark.faces
+
 
 @pytest.mark.smoke
 @pytest.mark.spec("client:KC-14", "client:KC-31", "client:KC-34", "client:KC-55", "client:GP-29")
@@ -310,6 +312,7 @@ def test_partitions_assigned_by_hand_can_be_committed_for_a_group(cluster: Clust
 
 
 @pytest.mark.spec("client:KC-08", "client:KC-24", "client:KC-40")
+@pytest.mark.blocking_only("its loop is closed with it: see test_aio_consumer")
 def test_a_closed_consumer_refuses_calls(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer:
         consumer.close()

@@ -21,6 +21,8 @@ from tests.behaviour.consumer_support import consuming, fill, offsets, read
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -202,6 +204,7 @@ def test_wakeup_ends_other_calls_too_and_never_close(cluster: Cluster, topic: st
 
 @pytest.mark.concurrent
 @pytest.mark.spec("client:KC-01", "client:KC-05")
+@pytest.mark.blocking_only("tasks instead of threads: see test_aio_consumer")
 def test_a_second_thread_is_refused_while_a_call_is_under_way(cluster: Cluster, topic: str) -> None:
     with consuming(cluster, TopicPartition(topic, 0)) as consumer, ThreadPoolExecutor(1) as pool:
         consumer.poll(100)

@@ -12,6 +12,8 @@ from pyconsumer.errors import IllegalStateError
 from tests.behaviour.consumer_support import consuming, fill, offsets, read
 from tests.support.cluster import Cluster
 
+pytestmark = pytest.mark.faces
+
 
 @pytest.mark.spec("client:PL-15", "client:PL-06", "client:KC-30")
 def test_empty_polls_are_normal_until_the_group_has_settled(cluster: Cluster, topic: str, group_id: str) -> None:
@@ -85,6 +87,7 @@ def test_revocation_inside_a_loop_commits_the_last_record_yielded_and_drops_the_
 
 
 @pytest.mark.spec("client:KC-33", "client:KC-35")
+@pytest.mark.blocking_only("its listener waits, for which asyncio has coroutines: see test_aio_consumer")
 def test_a_listener_may_seek_and_pause_what_it_gets_and_may_not_poll(
     cluster: Cluster, make_topic: Callable[..., str], group_id: str
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess
 from tests.support.proxy import KafkaProxy
 
-pytestmark = pytest.mark.concurrent
+pytestmark = [pytest.mark.concurrent, pytest.mark.faces]
 
 MakeTopic = Callable[..., str]
 
@@ -440,6 +440,7 @@ while True:
 
 @pytest.mark.spec("transactions:SEQ-03", "transactions:HBT-05")
 @pytest.mark.slow
+@pytest.mark.blocking_only("its members are other processes")
 def test_members_in_processes_one_of_which_is_killed(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(4)
     command = [sys.executable, "-c", _MEMBER, cluster.bootstrap_servers, group_id, topic]
