@@ -189,7 +189,9 @@ class KafkaAdminClient:
         timeout_ms: int | None = None,
     ) -> None:
         """Change the settings named and no others; None gives one back its default (KIP-339)."""
-        self._run(lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms)
+        return self._run(
+            lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms
+        )
 
     # ------------------------------------------------------------ groups
 
@@ -264,7 +266,7 @@ class KafkaAdminClient:
         Raises:
             UnknownMemberIdError: the group has members; the message names them.
         """
-        self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
+        return self._run(lambda until: groups.commit_offsets(self._calls, group_id, offsets, until), timeout_ms)
 
     def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -276,7 +278,7 @@ class KafkaAdminClient:
             GroupIdNotFoundError: no such group.
         """
         wanted = list(partitions)
-        self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
+        return self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
 
     # ------------------------------------------------------------ transactions
 
@@ -367,7 +369,7 @@ class KafkaAdminClient:
         Raises:
             InvalidTxnStateError: no open transaction begins there.
         """
-        self._run(lambda until: transactions.abort(self._calls, partition, start_offset, until), timeout_ms)
+        return self._run(lambda until: transactions.abort(self._calls, partition, start_offset, until), timeout_ms)
 
     def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None

@@ -1,0 +1,247 @@
+"""``AsyncKafkaProducer`` and ``AsyncKafkaAdminClient`` on real brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import time
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaProducer, TopicPartition
+from pyconsumer.admin import ConfigResource
+from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+)
+from tests.behaviour.consumer_support import read_to_end
+from tests.support.cluster import Cluster
+from tests.support.proxy import KafkaProxy
+
+WITHIN_S = 60
+
+
+@pytest.mark.asyncio
+async def test_records_of_many_tasks(cluster: Cluster, topic: str) -> None:
+    async with AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        assert await producer.partitions_for(topic) == {0}
+        first = await producer.send_and_wait(topic, b"0", key=b"k", headers=[("h", b"1")], timestamp_ms=5)
+        assert (first.topic, first.partition, first.offset, first.timestamp) == (topic, 0, 0, 5)
+        found = await asyncio.gather(*(producer.send_and_wait(topic, b"%d" % number) for number in range(500)))
+        assert sorted(metadata.offset for metadata in found) == list(range(1, 501))
+        ranges = await (await producer.send_many(topic, [b"m"] * 5000))
+        assert sum(each.record_count for each in ranges) == 5000
+        await (await producer.send_arrow(topic, pa.table({"value": [b"a", b"b"], "partition": [0, 0]})))
+        futures = [await producer.send(topic, b"last") for _ in range(10)]
+        await producer.flush(timeout_ms=30_000)
+        assert all(future.is_done for future in futures)
+        assert producer.metrics()["producer-metrics"]["record-send-total"] == 5513
+    assert len(read_to_end(cluster.bootstrap_servers, topic, 1, "read_uncommitted")) == 5513
+
+
+@pytest.mark.asyncio
+async def test_completions_cross_to_the_loop_together(
+    cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    crossings = 0
+    crossing = loop.call_soon_threadsafe
+
+    def count(*args: Any, **kwargs: Any) -> Any:
+        nonlocal crossings
+        crossings += 1
+        return crossing(*args, **kwargs)
+
+    async with AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=50) as producer:
+        await producer.send_and_wait(topic, b"warm")
+        monkeypatch.setattr(loop, "call_soon_threadsafe", count)
+        await asyncio.gather(*(producer.send_and_wait(topic, b"x") for _ in range(400)))
+    assert 1 <= crossings < 100
+
+
+@pytest.mark.asyncio
+@pytest.mark.concurrent
+async def test_a_full_buffer_suspends_the_senders_and_nobody_else(cluster: Cluster, topic: str) -> None:
+    with KafkaProxy(cluster.bootstrap_servers) as proxy:
+        async with AsyncKafkaProducer(
+            bootstrap_servers=proxy.bootstrap_servers, buffer_memory=40_000, batch_size=4096, max_block_ms=500
+        ) as producer:
+            await producer.send_and_wait(topic, b"first")
+            proxy.refuse()
+            proxy.cut_all()
+            ticks = 0
+
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    ticks += 1
+                    await asyncio.sleep(0.01)
+
+            ticking = asyncio.create_task(tick())
+            started = time.monotonic()
+
+            async def fill() -> None:
+                for _ in range(100):
+                    await producer.send(topic, b"x" * 1000)
+
+            with pytest.raises(BufferExhaustedError, match="no room for 1021 bytes in buffer_memory"):
+                await fill()
+            assert time.monotonic() - started >= 0.4
+            assert ticks >= 10
+            waiting = [asyncio.create_task(producer.send(topic, b"y" * 1000)) for _ in range(20)]
+            await asyncio.sleep(0.05)
+            waiting[3].cancel()
+            proxy.accept()
+            async with asyncio.timeout(WITHIN_S):
+                results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(each).__name__ for each in results].count("CancelledError") == 1
+            assert sum(1 for each in results if not isinstance(each, BaseException)) == 19
+            ticking.cancel()
+    found = read_to_end(cluster.bootstrap_servers, topic, 1, "read_uncommitted")
+    assert found.count(b"y" * 1000) == 19, "the cancelled one was not sent, the others were, once"
+
+
+@pytest.mark.asyncio
+async def test_transactions(cluster: Cluster, topic: str, group_id: str) -> None:
+    tp = TopicPartition(topic, 0)
+    servers = cluster.bootstrap_servers
+    async with (
+        AsyncKafkaProducer(bootstrap_servers=servers, transactional_id=f"tx-{group_id}") as producer,
+        AsyncKafkaConsumer(bootstrap_servers=servers, group_id=group_id) as consumer,
+    ):
+        with pytest.raises(IllegalStateError):
+            producer.begin_transaction()
+        await producer.init_transactions()
+        assert producer.is_initialized
+        async with producer.transaction():
+            await producer.send(topic, b"committed")
+            await producer.send_offsets_to_transaction({tp: 17}, consumer.group_metadata())
+        assert await consumer.committed(tp) == 17
+
+        async def failing() -> None:
+            async with producer.transaction():
+                await producer.send(topic, b"aborted")
+                await producer.flush()
+                await producer.send_offsets_to_transaction({tp: 99}, group_id)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await failing()
+        assert await consumer.committed(tp) == 17
+
+        async def interrupted() -> None:
+            async with producer.transaction():
+                await producer.send(topic, b"cancelled")
+                await producer.flush()
+                await asyncio.sleep(WITHIN_S)
+
+        task = asyncio.create_task(interrupted())
+        await asyncio.sleep(0.3)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        producer.begin_transaction()
+        await producer.send(topic, b"by hand")
+        await producer.commit_transaction()
+        producer.begin_transaction()
+        await producer.abort_transaction()
+    assert read_to_end(servers, topic, 1, "read_committed") == [b"committed", b"by hand"]
+
+
+@pytest.mark.asyncio
+async def test_calls_return_in_time_without_a_broker() -> None:
+    producer = AsyncKafkaProducer(bootstrap_servers="127.0.0.1:1", max_block_ms=100, transactional_id="t")
+    with pytest.raises(KafkaTimeoutError, match=r"init_transactions\(\) was not done within 100 ms"):
+        await producer.init_transactions()
+    with pytest.raises(KafkaTimeoutError, match="no metadata of topic 't' within max_block_ms"):
+        await producer.partitions_for("t")
+    async with asyncio.timeout(WITHIN_S):
+        await producer.close(timeout_ms=0)
+    with pytest.raises(IllegalStateError, match="closed"):
+        await producer.partitions_for("t")
+
+
+@pytest.mark.asyncio
+async def test_closing_sends_what_is_left_also_when_it_is_cancelled(cluster: Cluster, topic: str) -> None:
+    producer = AsyncKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=200)
+    for wrong in ((5,), (1.5,)):
+        with pytest.raises(TypeError, match="takes its time by name"):
+            await producer.close(*wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="takes its time by name"):
+            await producer.flush(*wrong)  # type: ignore[arg-type]
+    future = await producer.send(topic, b"last")
+    closing = asyncio.create_task(producer.close())
+    await asyncio.sleep(0.01)
+    closing.cancel()
+    await producer.close()
+    assert future.succeeded()
+
+
+@pytest.mark.asyncio
+async def test_clients_belong_to_one_loop_and_are_closed(cluster: Cluster) -> None:
+    servers = cluster.bootstrap_servers
+    producer = AsyncKafkaProducer(bootstrap_servers=servers)
+    admin = AsyncKafkaAdminClient(bootstrap_servers=servers)
+    await producer.flush()
+    await admin.list_topics()
+
+    def elsewhere(call: Any) -> None:
+        with pytest.raises(IllegalStateError, match="belongs to the event loop of its first call"):
+            asyncio.run(call())
+
+    for call in (producer.flush, admin.list_topics):
+        await asyncio.to_thread(elsewhere, call)
+    with pytest.warns(ResourceWarning, match="unclosed <AsyncKafkaProducer"):
+        producer = gc.collect() and None  # type: ignore[assignment]
+    with pytest.warns(ResourceWarning, match="unclosed <AsyncKafkaAdminClient"):
+        admin = call = gc.collect() and None  # type: ignore[assignment]
+
+
+@pytest.mark.asyncio
+async def test_the_admin_client(cluster: Cluster, topic: str, group_id: str) -> None:
+    async with AsyncKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        assert topic in await admin.list_topics()
+        many = await asyncio.gather(*(admin.describe_topics([topic]) for _ in range(5)))
+        assert all(found[0].name == topic for found in many)
+        with pytest.raises(UnknownTopicOrPartitionError, match="does not exist"):
+            await admin.describe_topics([f"{topic}-none"])
+        assert isinstance(
+            (await admin.delete_topics([f"{topic}-none"], raise_errors=False))[f"{topic}-none"], Exception
+        )
+        resource = ConfigResource("topic", topic)
+        await admin.alter_configs({resource: {"retention.ms": "12345"}})
+        assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == "12345"
+        assert await admin.list_group_offsets(group_id) == {}
+        with pytest.raises(KafkaTimeoutError):
+            await admin.list_topics(timeout_ms=0)
+    with pytest.raises(IllegalStateError, match="closed"):
+        await admin.list_topics()
+
+
+@pytest.mark.parametrize(
+    ("ours", "blocking"),
+    [(AsyncKafkaProducer, KafkaProducer), (AsyncKafkaAdminClient, KafkaAdminClient)],
+)
+def test_the_calls_have_the_names_and_arguments_of_the_blocking_client(ours: type, blocking: type) -> None:
+    inner = {"adding_offsets", "begin_call", "changes", "check_outcome", "drop", "flushing", "may_abort"}
+    inner |= {"partitions_steps", "patience_after_error_ms", "send_arrow_steps", "send_at_once", "send_many_steps"}
+    inner |= {"send_steps"}
+    names = {name for name in dir(blocking) if not name.startswith("_")} - inner
+    assert names - set(dir(ours)) == set()
+    for name in names:
+        if inspect.isfunction(getattr(blocking, name)):
+            theirs = list(inspect.signature(getattr(blocking, name)).parameters)
+            assert list(inspect.signature(getattr(ours, name)).parameters) == theirs, name
+
+
+def test_every_call_of_the_admin_client_returns_what_its_driver_gives_it() -> None:
+    """Or there would be nothing to await."""
+    calls = [name for name, _ in inspect.getmembers(KafkaAdminClient, inspect.isfunction) if not name.startswith("_")]
+    for name in set(calls) - {"close"}:
+        assert "        return self._run(" in inspect.getsource(getattr(KafkaAdminClient, name)), name
