@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from pyconsumer.aio.driver import LoopDriver
+from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
@@ -164,8 +164,10 @@ class AsyncKafkaConsumer:
             delegate.note_delivered()
             if self._client.wakeup_waits:
                 self._client.raise_wakeup()
-            await driver.breathe()
             now = self._now()
+            if now - driver.turn_began > LONGEST_TURN_S:
+                await driver.breathe()
+                now = self._now()
             delegate.metrics.on_poll_start(now)
             found = delegate.buffered(now, take)
             if found is not None:

@@ -28,7 +28,7 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps
 
-__all__ = ["LoopDriver"]
+__all__ = ["LONGEST_TURN_S", "LoopDriver", "give_way"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,16 @@ T = TypeVar("T")
 
 #: A call that never waits gives up the loop after this time (seconds).
 LONGEST_TURN_S: Final = 0.005
+
+
+async def give_way() -> None:
+    """Let all others run that are ready, and those that a timer makes ready now.
+
+    A task that sleeps runs two rounds after its timer: the first one completes its future, the second one resumes it,
+    and whoever gave up the loop comes before it in each.
+    """
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 class _Waiter:
@@ -185,10 +195,9 @@ class LoopDriver:
     # -- calls -------------------------------------------------------------------------------------------------------
 
     async def breathe(self) -> None:
-        """Give up the loop for a moment if that has not happened for long. Nothing changes before or meanwhile."""
-        if self._now() - self.turn_began > LONGEST_TURN_S:
-            await asyncio.sleep(0)
-            self.turn_began = self._now()
+        """Let others run, where a call has kept the loop for :data:`LONGEST_TURN_S`, before it changes anything."""
+        await give_way()
+        self.turn_began = self._now()
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
         """Run a blocking call to its end and return its result; see :func:`pyconsumer.network.futures.drive`.
@@ -225,7 +234,8 @@ class LoopDriver:
             return result
 
     async def _wait(self, until: float, request: RequestFuture[Any] | None, interruptible: bool) -> None:
-        await self.breathe()
+        if self._now() - self.turn_began > LONGEST_TURN_S:
+            await self.breathe()
         if interruptible and self._stopped is not None:
             raise self._stopped
         happened = self._serve_again()

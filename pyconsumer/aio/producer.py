@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
+from pyconsumer.aio.driver import LONGEST_TURN_S, give_way
 from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
@@ -34,7 +35,6 @@ __all__ = ["AsyncKafkaProducer"]
 T = TypeVar("T")
 
 _NAME: Final = "AsyncKafkaProducer"
-_LONGEST_TURN_S: Final = 0.005
 _SENDS_BETWEEN_LOOKS: Final = 64  # at the clock
 
 
@@ -300,8 +300,8 @@ class AsyncKafkaProducer:
 
     async def _breathe(self) -> None:
         """Give up the loop for a moment if sends have kept it for long."""
-        if time.monotonic() - self._turn_began > _LONGEST_TURN_S:
-            await asyncio.sleep(0)
+        if time.monotonic() - self._turn_began > LONGEST_TURN_S:
+            await give_way()
             self._turn_began = time.monotonic()
 
     async def _run(self, steps: Generator[Pause, None, T]) -> T:
