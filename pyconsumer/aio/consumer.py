@@ -482,7 +482,7 @@ class AsyncKafkaConsumer:
     async def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
         """Commit if commits are automatic, notify the rebalance listener, leave the group, close all connections.
 
-        A ``poll`` of another task ends with ``IllegalStateError``, and ``async for`` ends. Closing goes on when the
+        A ``poll`` of another task ends with ``IllegalStateError``, and ``async for`` ends. Closing continues when the
         awaiting task is cancelled; another call waits for the same end. After that a call does nothing.
 
         Args:
@@ -504,7 +504,7 @@ class AsyncKafkaConsumer:
             deadline = self._deadline(_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms)
             loop = self._bind()
             self._guard.enter()
-            self._guard.closing = True
+            self._guard.begin_closing()
             self._prefetched.stop()
             self._closing = loop.create_task(self._close(deadline, leave_group), name="close AsyncKafkaConsumer")
         await asyncio.shield(self._closing)
@@ -522,7 +522,6 @@ class AsyncKafkaConsumer:
 
     def _release(self) -> None:
         """Release threads and sockets; a second call is harmless."""
-        self._guard.closing = True
         self._guard.close()
         self._delegate.abandon("the consumer was closed")
         self._driver.stop_watching()

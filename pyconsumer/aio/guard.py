@@ -51,9 +51,13 @@ class TaskGuard:
         """Take the current thread as the one of the loop."""
         self._thread = get_ident()
 
+    def begin_closing(self) -> None:
+        """Refuse further exclusive calls."""
+        self.closing = True
+
     def close(self) -> None:
         """Refuse every further call."""
-        self.closed = True
+        self.closing = self.closed = True
 
     def enter(self) -> None:
         """Check a call of any kind.
@@ -115,7 +119,7 @@ class TaskGuard:
         return self._task is not None and self._task is asyncio.current_task()
 
     async def until_free(self, seconds: float) -> None:
-        """Wait until no exclusive call is under way, so long at most."""
+        """Wait until no exclusive call is under way, for this time at most."""
         if self._task is None:
             return
         ended = asyncio.get_running_loop().create_future()

@@ -91,10 +91,10 @@ class AsyncKafkaProducer:
         self._sends += 1
         if not self._sends % _SENDS_BETWEEN_LOOKS:
             await self._breathe()
-        future = self._producer.send_at_once(topic, value, key, headers, partition, timestamp_ms)
+        future = self._producer._send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:
             return future
-        return await self._run(self._producer.send_steps(topic, value, key, headers, partition, timestamp_ms))
+        return await self._run(self._producer._send_steps(topic, value, key, headers, partition, timestamp_ms))
 
     async def send_and_wait(
         self,
@@ -123,14 +123,14 @@ class AsyncKafkaProducer:
         One that is cancelled has sent those of its records that had room until then.
         """
         self._bind()
-        return await self._run(self._producer.send_many_steps(topic, values, keys, partition, timestamp_ms))
+        return await self._run(self._producer._send_many_steps(topic, values, keys, partition, timestamp_ms))
 
     async def send_arrow(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
     ) -> FutureRecords:
         """Send the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
         self._bind()
-        return await self._run(self._producer.send_arrow_steps(topic, table, partition))
+        return await self._run(self._producer._send_arrow_steps(topic, table, partition))
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send everything that was handed over before this call, and wait until each record succeeded or failed.
@@ -144,7 +144,7 @@ class AsyncKafkaProducer:
         """
         self._bind()
         check_time("flush", positional, timeout_ms)
-        with self._producer.flushing() as waiting:
+        with self._producer._flushing() as waiting:
             try:
                 async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                     for result in waiting:
@@ -155,7 +155,7 @@ class AsyncKafkaProducer:
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
         self._bind()
-        return await self._run(self._producer.partitions_steps(topic))
+        return await self._run(self._producer._partitions_steps(topic))
 
     # -- transactions ------------------------------------------------------------------------------------------------
 
@@ -177,14 +177,14 @@ class AsyncKafkaProducer:
 
         See :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`.
         """
-        begin = self._producer.adding_offsets(offsets, group_metadata)
+        begin = self._producer._adding_offsets(offsets, group_metadata)
         if begin is not None:
             await self._call(begin, timeout_ms)
 
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Send what is left and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`.
 
-        One that is cancelled goes on, with an unknown outcome; call it again to hear of it.
+        One that is cancelled continues, with an unknown outcome; call it again to hear of it.
         """
         await self._call(lambda transactions: transactions.commit(), timeout_ms)
 
@@ -214,7 +214,7 @@ class AsyncKafkaProducer:
         return self._producer.is_initialized
 
     async def _abort_if_open(self) -> None:
-        if self._producer.may_abort:
+        if self._producer._may_abort:
             try:
                 await self.abort_transaction()
             except KafkaError as error:
@@ -223,13 +223,13 @@ class AsyncKafkaProducer:
     async def _call(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         self._bind()
         limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
-        result = self._producer.begin_call(begin)
+        result = self._producer._begin_call(begin)
         try:
             async with asyncio.timeout(limit / 1000):
                 await settled(result)
         except TimeoutError:
             pass  # said below, with the reason
-        self._producer.check_outcome(result, limit)
+        self._producer._check_outcome(result, limit)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class AsyncKafkaProducer:
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
         """Send what is left and end the producer's thread. An open transaction is aborted.
 
-        Closing goes on when the awaiting task is cancelled; another call waits for the same end.
+        Closing continues when the awaiting task is cancelled; another call waits for the same end.
 
         Args:
             timeout_ms: as in :meth:`pyconsumer.KafkaProducer.close`. By name only: other clients count in seconds.
@@ -260,7 +260,7 @@ class AsyncKafkaProducer:
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._open:
             self._open = False
-            self._producer.drop()
+            self._producer._drop()
             _warn(f"unclosed {self!r}: await close(), or use it in async with", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
@@ -277,7 +277,7 @@ class AsyncKafkaProducer:
             await self.close()
             return
         try:
-            await self.close(timeout_ms=self._producer.patience_after_error_ms)
+            await self.close(timeout_ms=self._producer._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
@@ -344,7 +344,7 @@ class AsyncKafkaProducer:
         """Wait until the producer's thread has announced a change."""
         loop = self._bind()
         changed = loop.create_future()
-        self._producer.changes.on_change(seen, lambda: call_in_loop(loop, lambda: _finish(changed)))
+        self._producer._changes.on_change(seen, lambda: call_in_loop(loop, lambda: _finish(changed)))
         await changed
         return True
 

@@ -15,7 +15,7 @@ __all__ = ["BREATHER", "Changes", "Pause"]
 
 
 class Pause(NamedTuple):
-    """What a call waits for: a change after ``seen``, or ``deadline`` (monotonic seconds).
+    """Reason to wait: a change after ``seen``, or ``deadline`` (monotonic seconds).
 
     ``for_room`` is True if it waits for memory, which those who wait get in turn.
     """

@@ -3,6 +3,9 @@
 ``send`` serializes, chooses a partition and appends to a batch in the calling thread; one background thread sends
 (:mod:`pyconsumer.producer.sender`). A producer may be used by several threads at a time; its transactions concern all
 of them.
+
+What may have to wait is a generator (``_send_steps``), which :meth:`KafkaProducer._block` runs in the calling thread,
+and :class:`pyconsumer.aio.AsyncKafkaProducer` on its event loop.
 """
 
 from __future__ import annotations
@@ -231,9 +234,9 @@ class KafkaProducer:
             KafkaError, ValueError: as :meth:`send`, for the first record that cannot be handed over. Those before it
                 are sent all the same: the error's notes say how many.
         """
-        return self._block(self.send_many_steps(topic, values, keys, partition, timestamp_ms))
+        return self._block(self._send_many_steps(topic, values, keys, partition, timestamp_ms))
 
-    def send_many_steps(
+    def _send_many_steps(
         self,
         topic: str,
         values: Iterable[Any],
@@ -256,7 +259,7 @@ class KafkaProducer:
                     if at == len(rows):
                         break
                 key = None if row_keys is None else row_keys[at]
-                future = yield from self.send_steps(topic, rows[at], key, None, partition, timestamp_ms)
+                future = yield from self._send_steps(topic, rows[at], key, None, partition, timestamp_ms)
                 runs.append((*future.place, 1))
                 at += 1
                 yield BREATHER
@@ -284,9 +287,9 @@ class KafkaProducer:
             ValueError: there is no column ``value``, or one that is not known.
             KafkaError, ValueError: as :meth:`send_many`.
         """
-        return self._block(self.send_arrow_steps(topic, table, partition))
+        return self._block(self._send_arrow_steps(topic, table, partition))
 
-    def send_arrow_steps(
+    def _send_arrow_steps(
         self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, partition: int | None
     ) -> Generator[Pause, None, FutureRecords]:
         """Send the rows of a table, as a generator that yields what it has to wait for, and between batches."""
@@ -297,11 +300,11 @@ class KafkaProducer:
         try:
             for values, keys, partitions, times in batches_of(table):
                 if partitions is None and times is None:
-                    runs += (yield from self.send_many_steps(topic, values, keys, partition, None)).runs
+                    runs += (yield from self._send_many_steps(topic, values, keys, partition, None)).runs
                     sent += len(values)
                     continue
                 for row, value in enumerate(values):
-                    future = yield from self.send_steps(
+                    future = yield from self._send_steps(
                         topic,
                         value,
                         None if keys is None else keys[row],
@@ -318,7 +321,7 @@ class KafkaProducer:
 
     def _send(self, *record: Any) -> FutureRecordMetadata:
         """Send a record whose batch has to be made or waited for, or that is refused, or has to be serialized."""
-        return self._block(self.send_steps(*record))
+        return self._block(self._send_steps(*record))
 
     def _block(self, steps: Generator[Pause, None, R]) -> R:
         """Run a call that may have to wait, in this thread."""
@@ -335,7 +338,7 @@ class KafkaProducer:
         finally:
             steps.close()
 
-    def send_at_once(
+    def _send_at_once(
         self,
         topic: str,
         value: Any,
@@ -350,7 +353,7 @@ class KafkaProducer:
             return self._append(topic, value, key, headers, partition, timestamp_ms)
         return None
 
-    def send_steps(
+    def _send_steps(
         self,
         topic: str,
         value: Any,
@@ -360,7 +363,7 @@ class KafkaProducer:
         timestamp_ms: int | None,
     ) -> Generator[Pause, None, FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
-        future = self.send_at_once(topic, value, key, headers, partition, timestamp_ms)
+        future = self._send_at_once(topic, value, key, headers, partition, timestamp_ms)
         if future is not None:
             return future
         transactions = self._transactions
@@ -480,14 +483,14 @@ class KafkaProducer:
             raise IllegalStateError("flush in a callback of a record would wait for its own thread")
         check_time("flush", positional, timeout_ms)
         deadline = None if timeout_ms is None else self._clock.now() + timeout_ms / 1000
-        with self.flushing() as waiting:
+        with self._flushing() as waiting:
             for result in waiting:
                 left = None if deadline is None else max(0.0, deadline - self._clock.now())
                 if not result.wait(left):
                     raise KafkaTimeoutError(f"not all records were acknowledged within {timeout_ms} ms")
 
     @contextlib.contextmanager
-    def flushing(self) -> Iterator[list[BatchResult]]:
+    def _flushing(self) -> Iterator[list[BatchResult]]:
         """Send batches without lingering in this block, which gets the results of those that are incomplete now."""
         self._check_open()
         with self._lock:
@@ -551,11 +554,11 @@ class KafkaProducer:
             KafkaTimeoutError: not done in time: abort the transaction, or call it again.
             IllegalStateError: no transaction is open.
         """
-        begin = self.adding_offsets(offsets, group_metadata)
+        begin = self._adding_offsets(offsets, group_metadata)
         if begin is not None:
             self._await(begin, timeout_ms)
 
-    def adding_offsets(
+    def _adding_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> Callable[[TransactionManager], TransactionResult] | None:
         """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
@@ -625,14 +628,14 @@ class KafkaProducer:
     def _abort_if_open(self) -> None:
         """Abort the transaction if one is open and this is possible; a failure is logged, since another error is on
         its way."""
-        if self.may_abort:
+        if self._may_abort:
             try:
                 self.abort_transaction()
             except KafkaError as error:
                 log.warning("the transaction of %r could not be aborted: %s", self.config.transactional_id, error)
 
     @property
-    def may_abort(self) -> bool:
+    def _may_abort(self) -> bool:
         """Return whether a transaction is open that can be aborted."""
         transactions = self._require_transactions()
         with self._lock:
@@ -645,12 +648,12 @@ class KafkaProducer:
 
     def _await(self, begin: Callable[[TransactionManager], TransactionResult], timeout_ms: int | None) -> None:
         """Begin something that the sender's thread does, and wait for its outcome."""
-        result = self.begin_call(begin)
+        result = self._begin_call(begin)
         limit = self.config.max_block_ms if timeout_ms is None else timeout_ms
         result.wait(limit / 1000)
-        self.check_outcome(result, limit)
+        self._check_outcome(result, limit)
 
-    def begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
+    def _begin_call(self, begin: Callable[[TransactionManager], TransactionResult]) -> TransactionResult:
         """Begin something that the sender's thread does; return what will hold its outcome."""
         self._check_open()
         transactions = self._require_transactions()
@@ -661,7 +664,7 @@ class KafkaProducer:
         self._client.wakeup()
         return result
 
-    def check_outcome(self, result: TransactionResult, limit_ms: float) -> None:
+    def _check_outcome(self, result: TransactionResult, limit_ms: float) -> None:
         """Raise the error of a call that has ended, or KafkaTimeoutError if it has not."""
         if not result.wait(0):
             reason = result.last_failure or f"connections: {self._client.failures()}"
@@ -674,9 +677,9 @@ class KafkaProducer:
 
     def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Errors as :meth:`send` for missing metadata."""
-        return self._block(self.partitions_steps(topic))
+        return self._block(self._partitions_steps(topic))
 
-    def partitions_steps(self, topic: str) -> Generator[Pause, None, set[int]]:
+    def _partitions_steps(self, topic: str) -> Generator[Pause, None, set[int]]:
         """Return the partitions of a topic, as a generator that yields what it has to wait for."""
         self._check_open()
         known = self._topics.get(topic)
@@ -745,7 +748,7 @@ class KafkaProducer:
                     f"the producer was closed within {timeout_ms:g} ms; {self._sender.describe_dropped()}"
                 )
 
-    def drop(self) -> bool:
+    def _drop(self) -> bool:
         """Let the thread end by itself, for finalizers; return whether the producer was neither closed nor forked."""
         if self._closed or self._pid != os.getpid():
             return False
@@ -756,7 +759,7 @@ class KafkaProducer:
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         # Any thread may run this, in the middle of anything, with locks held: nothing here waits or takes one. The
         # thread sends what is left, each record within its delivery timeout, and ends.
-        if self.drop():
+        if self._drop():
             _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
@@ -774,19 +777,19 @@ class KafkaProducer:
             self.close()
             return
         try:
-            self.close(timeout_ms=self.patience_after_error_ms)
+            self.close(timeout_ms=self._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
     # ------------------------------------------------------------ inside
 
     @property
-    def changes(self) -> Changes:
+    def _changes(self) -> Changes:
         """The lock under which the sender's thread announces what calls wait for."""
         return self._lock
 
     @property
-    def patience_after_error_ms(self) -> float:
+    def _patience_after_error_ms(self) -> float:
         """Time for :meth:`close` after an exception: none, but for the abort of a transaction."""
         return 0 if self._transactions is None else _ABORT_MS
 

@@ -50,6 +50,11 @@ def test_the_code_of_the_guide_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_code_of_the_page_about_asyncio_runs(tmp_path: Path) -> None:
+    _run_python("docs/asyncio.md", tmp_path, "not-used:1")
+
+
+@pytest.mark.slow
 def test_both_programs_of_the_page_for_confluent_kafka_run(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
     embedded = new_cluster("embedded")  # of its own: the offsets are those of the page
     script = (ROOT / "docs" / "porting-confluent.md").read_text("utf-8")
