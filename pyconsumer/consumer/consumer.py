@@ -74,7 +74,7 @@ class KafkaConsumer(Consumer):
             try:
                 self.subscribe(names)
             except BaseException:
-                self.close(0)
+                KafkaConsumer.close(self, 0)
                 raise
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
@@ -532,19 +532,24 @@ class KafkaConsumer(Consumer):
             KeyboardInterrupt: Ctrl-C ended the wait; the consumer is closed, but may not have left the group, which
                 then waits for ``session_timeout_ms``.
         """
+        self._close(timeout_ms, leave_group)
+
+    def _close(self, timeout_ms: float | None, leave_group: bool | None, *, commit: bool = True) -> None:
         if self._guard.closed:
             if not self._released and not self._guard.forked:  # the first call was interrupted by Ctrl-C
                 self._release()
             return
         with self._guard:
             self._refuse_in_callback("close")
-            self._close(DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms, leave_group)
+            self._leave_and_release(
+                DEFAULT_CLOSE_TIMEOUT_MS if timeout_ms is None else timeout_ms, leave_group, commit=commit
+            )
 
-    def _close(self, timeout_ms: float, leave_group: bool | None) -> None:
+    def _leave_and_release(self, timeout_ms: float, leave_group: bool | None, *, commit: bool) -> None:
         deadline = self._deadline(timeout_ms)
         try:
             with self._client.disable_wakeups():
-                self._client.run(self._delegate.close(deadline, leave_group=leave_group), deadline)
+                self._client.run(self._delegate.close(deadline, leave_group=leave_group, commit=commit), deadline)
         except KafkaTimeoutError as error:
             _log.warning("closing did not finish within %d ms: %s", timeout_ms, error)
         finally:

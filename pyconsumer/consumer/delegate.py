@@ -616,11 +616,15 @@ class ConsumerDelegate:
         if self.coordinator is not None:
             self.coordinator.abandon(reason)
 
-    def close(self, deadline: float, *, leave_group: bool | None) -> Steps[None]:
-        """Commit if commits are automatic, leave the group, close the fetch sessions. Waits as little as possible."""
+    def close(self, deadline: float, *, leave_group: bool | None, commit: bool = True) -> Steps[None]:
+        """Commit if commits are automatic, leave the group, close the fetch sessions. Waits as little as possible.
+
+        Args:
+            deadline, leave_group, commit: see :meth:`ConsumerCoordinator.close`.
+        """
         self._end_committed_call()
         if self.coordinator is not None:
-            yield from self.coordinator.close(deadline, leave_group)
+            yield from self.coordinator.close(deadline, leave_group, commit=commit)
         elif self._all_partitions is not None:
             yield from self._all_partitions.release()
         if self.fetcher.close_sessions():

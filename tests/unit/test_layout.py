@@ -27,6 +27,7 @@ _LAYERS = (
     {"exactly_once", "signals"},
     {"pyconsumer"},  # the public names, gathered in pyconsumer/__init__.py
     {"spark", "aio", "testing"},
+    {"compat"},
     {"cli", "__main__"},
 )
 _RANK = {part: rank for rank, parts in enumerate(_LAYERS) for part in parts}

@@ -1,0 +1,132 @@
+"""``KafkaConsumer`` with kafka-python's habits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import pyconsumer
+from pyconsumer.compat.kafka.settings import connect, translate
+from pyconsumer.consumer.delegate import CommitCallback
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.network.futures import RequestFuture
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["KafkaConsumer"]
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost:9092",
+    "partition_assignment_strategy": ("range", "roundrobin"),
+    "reconnect_backoff_max_ms": 30_000,
+    "request_timeout_ms": 30_000,
+}
+_BOOTSTRAP_TIMEOUT_MS: Final = 30_000
+
+
+class KafkaConsumer(pyconsumer.KafkaConsumer):
+    """A consumer that a program for kafka-python can use.
+
+    Args:
+        topics: names of topics to subscribe to.
+        configs: kafka-python's settings, and ours.
+
+    Raises:
+        NoBrokersAvailableError: no broker answered within ``bootstrap_timeout_ms`` (30 s); not with an ``api_version``,
+            when nothing connects before the first call.
+        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+
+    Differs from :class:`pyconsumer.KafkaConsumer` in this: the constructor connects; ``bootstrap_servers`` is
+    ``localhost:9092`` by default, assignors and times are kafka-python's; look-ups end with ``request_timeout_ms``;
+    ``close`` takes ``autocommit`` first; a pattern matches the beginning of a topic's name.
+    """
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
+        self._default_callback: CommitCallback | None = configs.pop("default_offset_commit_callback", None)
+        self._bootstrap_ms: float = bootstrap_ms
+        assignors = configs.get("partition_assignment_strategy")
+        if assignors is not None and not isinstance(assignors, str):
+            configs["partition_assignment_strategy"] = [_ours(assignor) for assignor in assignors]
+        super().__init__(translate(configs, defaults=_DEFAULTS))
+        try:
+            if configs.get("api_version") is None:
+                connect(self.config, bootstrap_ms)
+            if topics:
+                self.subscribe(topics=topics)
+        except BaseException:
+            self.close(autocommit=False, timeout_ms=0)
+            raise
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """Make sure that a broker answers.
+
+        Args:
+            timeout_ms: longest wait; ``bootstrap_timeout_ms`` by default.
+            refresh: accepted; every call asks anew.
+
+        Raises:
+            NoBrokersAvailableError: none answered in time.
+        """
+        connect(self.config, self._bootstrap_ms if timeout_ms is None else timeout_ms)
+
+    def bootstrap_connected(self) -> bool:
+        """Return whether a connection to a broker is open."""
+        with self._guard:
+            client = self._client
+            return any(client.connection_state(broker.node_id) == "ready" for broker in self._metadata.brokers())
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to topics by name or by pattern; the pattern matches the beginning of a topic's name."""
+        if pattern is not None:
+            given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
+            pattern = re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
+        super().subscribe([topics] if isinstance(topics, str) else topics, pattern, listener)
+
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
+    ) -> ConsumerRecords:
+        """Return records by partition; see :meth:`pyconsumer.KafkaConsumer.poll`.
+
+        Args:
+            timeout_ms: longest time to wait if no record is there yet; 0 returns at once.
+            max_records: the most records to return; by default ``max_poll_records``.
+            update_offsets: only True; with False kafka-python's iteration moves positions by itself.
+
+        Raises:
+            ValueError: ``update_offsets`` is False.
+        """
+        if not update_offsets:
+            raise ValueError("update_offsets=False was for kafka-python's own iteration: seek back to read again")
+        return super().poll(timeout_ms, max_records)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        callback: Callable[..., object] | None = None,
+    ) -> RequestFuture[Any]:
+        """Commit offsets without waiting; ``default_offset_commit_callback`` is called if no callback is given."""
+        return super().commit_async(offsets, self._default_callback if callback is None else callback)
+
+    def close(  # type: ignore[override]
+        self, autocommit: bool = True, timeout_ms: float | None = None
+    ) -> None:
+        """Close the consumer.
+
+        Args:
+            autocommit: False leaves out the last automatic commit.
+            timeout_ms: longest time for all of this, by default 30 s.
+        """
+        self._close(timeout_ms, None, commit=bool(autocommit))
+
+
+def _ours(assignor: Any) -> Any:
+    """Return the name of one of kafka-python's assignors, which have those of the protocol; others as they are."""
+    module = getattr(assignor, "__module__", "") or ""
+    return assignor.name if module.startswith("kafka.") and isinstance(assignor.name, str) else assignor

@@ -1,0 +1,94 @@
+"""``KafkaProducer`` with kafka-python's habits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyconsumer
+from pyconsumer.compat.kafka.settings import connect, translate
+from pyconsumer.errors import KafkaTimeoutError
+
+__all__ = ["KafkaProducer"]
+
+log = logging.getLogger(__name__)
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost:9092",
+    "linger_ms": 0,
+    "reconnect_backoff_max_ms": 30_000,
+}
+_BOOTSTRAP_TIMEOUT_MS: Final = 30_000
+
+
+class KafkaProducer(pyconsumer.KafkaProducer):
+    """A producer that a program for kafka-python can use.
+
+    Args:
+        configs: kafka-python's settings, and ours.
+
+    Raises:
+        NoBrokersAvailableError: no broker answered within ``bootstrap_timeout_ms`` (30 s); not with an ``api_version``,
+            when nothing connects before the first call.
+        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+
+    Differs from :class:`pyconsumer.KafkaProducer` in this: the constructor connects; ``bootstrap_servers`` is
+    ``localhost:9092`` by default, and ``linger_ms`` 0; ``flush`` and ``close`` take seconds.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
+        configs.pop("allow_auto_create_topics", None)  # the broker decides
+        mine = frozenset(("max_in_flight_requests_per_connection",))
+        super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine))
+        self._bootstrap_ms: float = bootstrap_ms
+        try:
+            if configs.get("api_version") is None:
+                connect(self.config, bootstrap_ms)
+        except BaseException:
+            self.close(timeout=0)
+            raise
+
+    def bootstrap_connected(self) -> bool:
+        """Return whether a broker answers, within ``request_timeout_ms``."""
+        try:
+            connect(self.config, self.config.request_timeout_ms)
+        except pyconsumer.errors.KafkaError:
+            return False
+        return True
+
+    @staticmethod
+    def max_usable_produce_magic(api_version: Any = None) -> int:
+        """Return the version of record batches: always 2."""
+        return 2
+
+    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
+        """Return counters since the start, by group and name; ``raw`` makes no difference."""
+        return super().metrics()
+
+    def flush(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> None:  # type: ignore[override]
+        """Wait until everything that was handed over was acknowledged or has failed.
+
+        Args:
+            timeout: seconds; None waits as long as deliveries may take. ``timeout_ms`` is the same in milliseconds.
+
+        Raises:
+            KafkaTimeoutError: not everything was done in time; the rest continues.
+        """
+        super().flush(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
+
+    def close(  # type: ignore[override]
+        self, timeout: float | None = None, null_logger: bool = False, *, timeout_ms: float | None = None
+    ) -> None:
+        """Send what is left and end the background thread.
+
+        Args:
+            timeout: seconds; after this time the rest is dropped, and a warning says how much it was. None waits until
+                everything is sent or its delivery timeout has passed. ``timeout_ms`` is the same in milliseconds.
+            null_logger: accepted; what is logged is configured by :mod:`logging`.
+        """
+        try:
+            super().close(timeout_ms=timeout * 1000 if timeout is not None else timeout_ms)
+        except KafkaTimeoutError as dropped:
+            log.info("%s", dropped)  # the sender has warned; kafka-python's close does not raise

@@ -1,0 +1,83 @@
+"""kafka-python's settings as ours: defaults that differ, and settings that have no effect or no counterpart here."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.admin.config import ADMIN_SETTINGS
+from pyconsumer.config import ClientConfig
+from pyconsumer.errors import ConfigurationError, KafkaTimeoutError, NoBrokersAvailableError
+
+__all__ = ["connect", "translate"]
+
+log = logging.getLogger(__name__)
+
+#: Settings that mean nothing here, with the reason that is logged once where they are given.
+_WITHOUT_EFFECT: Final = {
+    "api_version": "versions are negotiated with each broker",
+    "api_version_auto_timeout_ms": "versions are negotiated with each broker",
+    "kafka_client": "the network client cannot be exchanged",
+    "legacy_iterator": "there is one way to iterate",
+    "max_in_flight_requests_per_connection": "the consumer bounds what it fetches in bytes",
+    "metric_group_prefix": "see metrics()",
+    "metric_reporters": "see metrics()",
+    "metrics_enabled": "see metrics()",
+    "metrics_num_samples": "see metrics()",
+    "metrics_sample_window_ms": "see metrics()",
+    "receive_message_max_bytes": "answers are bounded by what was asked for",
+    "sasl_kerberos_domain_name": "there is no GSSAPI",
+    "sasl_kerberos_name": "there is no GSSAPI",
+    "sasl_kerberos_service_name": "there is no GSSAPI",
+    "selector": "the system's best one is used",
+    "sock_chunk_buffer_count": "buffers have the size of the answers",
+    "sock_chunk_bytes": "buffers have the size of the answers",
+    "socket_options": "TCP_NODELAY is always on; use send_buffer_bytes and receive_buffer_bytes",
+}
+#: Settings without which a program would not do what it says: only None is taken.
+_NOT_THERE: Final = ("proxy_url", "socks5_proxy")
+
+
+def translate(
+    given: Mapping[str, Any], *, defaults: Mapping[str, Any], meaningful: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Return our settings for kafka-python's.
+
+    Args:
+        given: what the program sets.
+        defaults: kafka-python's defaults that differ from ours.
+        meaningful: names among ``_WITHOUT_EFFECT`` that mean something for this client.
+
+    Raises:
+        ConfigurationError: a setting is given that cannot be had here.
+    """
+    settings = dict(defaults)
+    for name, value in given.items():
+        if name in _NOT_THERE:
+            if value is not None:
+                raise ConfigurationError(f"{name} cannot be used: connections go to the brokers directly")
+        elif name in _WITHOUT_EFFECT and name not in meaningful:
+            log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
+        else:
+            settings[name] = value
+    if "request_timeout_ms" in settings:
+        settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
+    return settings
+
+
+def connect(config: ClientConfig, timeout_ms: float) -> None:
+    """Make sure that a broker answers, as kafka-python's constructors do.
+
+    Raises:
+        NoBrokersAvailableError: none does within ``timeout_ms``.
+        AuthenticationError: the broker refuses us.
+    """
+    shared = config.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
+    with KafkaAdminClient({name: getattr(config, name) for name in shared}) as admin:
+        try:
+            admin.describe_cluster(timeout_ms=math.ceil(timeout_ms))
+        except KafkaTimeoutError as error:
+            raise NoBrokersAvailableError(f"no broker answered within {timeout_ms:g} ms: {error}") from error

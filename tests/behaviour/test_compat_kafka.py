@@ -1,0 +1,187 @@
+"""``pyconsumer.compat.kafka``: programs as kafka-python's documentation writes them, run with both packages."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import time
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient
+from pyconsumer.errors import ConfigurationError
+from tests.behaviour.consumer_support import fill
+from tests.support.cluster import Cluster
+
+WITHIN_MS = 20_000
+
+
+@pytest.fixture(params=["kafka", "pyconsumer.compat.kafka"])
+def package(request: pytest.FixtureRequest) -> ModuleType:
+    """kafka-python, and ours in its place."""
+    pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
+    return importlib.import_module(request.param)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_first_program_of_every_user(package: ModuleType, cluster: Cluster, topic: str) -> None:
+    servers = cluster.bootstrap_servers
+    producer = package.KafkaProducer(
+        bootstrap_servers=servers, value_serializer=lambda m: json.dumps(m).encode("ascii")
+    )
+    future = producer.send(topic, {"key": "value"}, key=b"foo")
+    record_metadata = future.get(timeout=10)
+    assert (record_metadata.topic, record_metadata.partition, record_metadata.offset) == (topic, 0, 0)
+    good: list[Any] = []
+    producer.send(topic, {"n": 1}).add_callback(good.append).add_errback(good.append)
+    producer.flush(timeout=10)
+    assert good[0].offset == 1
+    assert producer.partitions_for(topic) == {0}
+    producer.close(timeout=5)
+
+    consumer = package.KafkaConsumer(
+        topic,
+        bootstrap_servers=[servers],
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=3000,
+        value_deserializer=lambda m: json.loads(m.decode("ascii")),
+    )
+    found = [(message.topic, message.partition, message.offset, message.key, message.value) for message in consumer]
+    assert found == [(topic, 0, 0, b"foo", {"key": "value"}), (topic, 0, 1, None, {"n": 1})]
+    consumer.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_assigning_and_seeking(package: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 10)
+    tp = package.TopicPartition(topic, 0)
+    consumer = package.KafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, group_id=group_id, enable_auto_commit=False
+    )
+    assert topic in consumer.topics()
+    assert consumer.partitions_for_topic(topic) == {0}
+    consumer.assign([tp])
+    assert consumer.assignment() == {tp}
+    assert consumer.beginning_offsets([tp]) == {tp: 0}
+    assert consumer.end_offsets([tp]) == {tp: 10}
+    consumer.seek(tp, 7)
+    found: list[bytes] = []
+    end = time.monotonic() + WITHIN_MS / 1000
+    while len(found) < 3:
+        assert time.monotonic() < end
+        for partition, records in consumer.poll(timeout_ms=500).items():
+            assert partition == tp
+            found += [record.value for record in records]
+    assert found == [b"7", b"8", b"9"]
+    assert consumer.position(tp) == 10
+    assert consumer.committed(tp) is None
+    consumer.commit()
+    assert consumer.committed(tp) == 10
+    consumer.seek_to_beginning(tp)
+    assert consumer.position(tp) == 0
+    times = consumer.offsets_for_times({tp: 0})
+    assert times[tp].offset == 0
+    consumer.pause(tp)
+    assert consumer.paused() == {tp}
+    consumer.resume(tp)
+    assert isinstance(consumer.metrics(), dict)
+    consumer.close(autocommit=False)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_closing_without_the_automatic_commit(package: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
+    fill(cluster, topic, 5)
+    settings = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": group_id, "auto_offset_reset": "earliest"}
+    tp = package.TopicPartition(topic, 0)
+    for autocommit, expected in ((False, None), (True, 5)):
+        consumer = package.KafkaConsumer(auto_commit_interval_ms=600_000, **settings)
+        consumer.assign([tp])
+        count, end = 0, time.monotonic() + WITHIN_MS / 1000
+        while count < 5:
+            assert time.monotonic() < end
+            count += sum(map(len, consumer.poll(500).values()))
+        consumer.poll(0)
+        consumer.close(autocommit)
+        consumer = package.KafkaConsumer(**settings)
+        assert consumer.committed(tp) == expected
+        consumer.close(autocommit=False)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_pattern_matches_the_beginning_of_a_name(
+    package: ModuleType, cluster: Cluster, admin: KafkaAdminClient, topic: str
+) -> None:
+    longer = f"{topic}-{package.__name__}"
+    admin.create_topics([longer])
+    fill(cluster, longer, 1)
+    consumer = package.KafkaConsumer(
+        bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=3000
+    )
+    consumer.subscribe(pattern=f"^{re.escape(topic)}-")
+    assert [message.topic for message in consumer] == [longer]
+    assert consumer.subscription() == {longer}
+    consumer.unsubscribe()
+    consumer.close()
+
+
+@pytest.mark.parametrize("name", ["KafkaConsumer", "KafkaProducer"])
+def test_no_broker(name: str) -> None:
+    """As kafka-python, whose constructor leaves sockets open then; so only ours is tried."""
+    ours = importlib.import_module("pyconsumer.compat.kafka")
+    begin = time.monotonic()
+    with pytest.raises(ours.errors.NoBrokersAvailable, match=r"no broker answered within 300 ms: .*127\.0\.0\.1:1"):
+        getattr(ours, name)(bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=300)
+    assert time.monotonic() - begin < 20
+
+
+def test_settings_that_have_no_effect_or_no_counterpart(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    from pyconsumer.compat.kafka import KafkaConsumer, KafkaProducer
+
+    servers = cluster.bootstrap_servers
+    with (
+        caplog.at_level("INFO", "pyconsumer.compat.kafka.settings"),
+        KafkaConsumer(
+            bootstrap_servers=servers,
+            api_version=(2, 6),
+            selector=object,
+            metric_reporters=[],
+            sasl_kerberos_service_name="kafka",
+            default_offset_commit_callback=print,
+        ) as consumer,
+    ):
+        assert not consumer.bootstrap_connected()
+        assert consumer.config.partition_assignment_strategy == ("range", "roundrobin")
+        assert consumer.config.default_api_timeout_ms == consumer.config.request_timeout_ms
+    assert "the setting selector has no effect: the system's best one is used" in caplog.text
+    with KafkaProducer(bootstrap_servers=servers, api_version=(2, 6)) as producer:
+        assert producer.config.linger_ms == 0
+        assert producer.max_usable_produce_magic((2, 6)) == 2
+    for client in (KafkaConsumer, KafkaProducer):
+        with pytest.raises(ConfigurationError, match="socks5_proxy cannot be used"):
+            client(bootstrap_servers=servers, socks5_proxy="socks5://proxy:1")
+        with pytest.raises(ConfigurationError, match="bootstrap_server"):
+            client(bootstrap_server=servers)
+
+
+def test_every_name_is_there() -> None:
+    kafka = pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
+    ours = importlib.import_module("pyconsumer.compat.kafka")
+    for name in ("KafkaConsumer", "KafkaProducer"):
+        theirs = {each for each, _ in inspect.getmembers(getattr(kafka, name), callable) if not each.startswith("_")}
+        assert theirs - set(dir(getattr(ours, name))) == set()
+        for each in theirs:
+            wanted = list(inspect.signature(getattr(getattr(kafka, name), each)).parameters)
+            given = list(inspect.signature(getattr(getattr(ours, name), each)).parameters)
+            assert given[: len(wanted)] == wanted, f"{name}.{each}"
+    errors = importlib.import_module("kafka.errors")
+    for name, value in vars(errors).items():
+        is_error = inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == "kafka.errors"
+        if is_error and name != "NoError":  # no error is no exception
+            assert hasattr(ours.errors, name), name
+    assert ours.errors.KafkaTimeoutError is importlib.import_module("pyconsumer.errors").KafkaTimeoutError
+    with pytest.raises(AttributeError, match="has no error 'Nonsense'"):
+        ours.errors.Nonsense  # noqa: B018
