@@ -457,6 +457,11 @@ class AsyncKafkaConsumer:
         deadline = self._deadline(timeout_ms)
         return await self._driver.run(self._delegate.partitions_for(topic, deadline), deadline)
 
+    def known_partitions(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions as far as metadata is known already; empty if it is not."""
+        self._guard.enter()
+        return {found.partition for found in self._delegate.metadata.partitions_for(topic) or ()}
+
     async def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return the names of all visible topics; internal ones only with ``exclude_internal_topics=False``."""
         self._enter()

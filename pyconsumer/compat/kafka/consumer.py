@@ -64,7 +64,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
 
         Args:
             timeout_ms: longest wait; ``bootstrap_timeout_ms`` by default.
-            refresh: accepted; every call asks anew.
+            refresh: accepted; every call asks a broker.
 
         Raises:
             NoBrokersAvailableError: none answered in time.

@@ -1,0 +1,283 @@
+"""``AIOKafkaConsumer``: aiokafka's names and habits over ``AsyncKafkaConsumer``."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Awaitable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pyconsumer.aio import AsyncKafkaConsumer
+from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
+from pyconsumer.compat.kafka.settings import translate
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.errors import IllegalStateError, KafkaConnectionError, KafkaTimeoutError
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+__all__ = ["AIOKafkaConsumer", "as_offsets"]
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost:9092",
+    "partition_assignment_strategy": ("roundrobin",),
+    "request_timeout_ms": 40_000,
+    "session_timeout_ms": 10_000,
+}
+_WITHOUT_EFFECT: Final = ("loop", "consumer_timeout_ms", "rebalance_timeout_ms")
+_NO_LIMIT: Final = 2**31 - 1
+
+
+def as_offsets(offsets: Mapping[TopicPartition, Any] | None) -> dict[TopicPartition, OffsetAndMetadata | int] | None:
+    """Return offsets in our form; aiokafka takes pairs of an offset and metadata as well."""
+    if offsets is None:
+        return None
+    return {
+        tp: OffsetAndMetadata(*value) if isinstance(value, tuple) and len(value) == 2 else value
+        for tp, value in offsets.items()
+    }
+
+
+class AIOKafkaConsumer:
+    """A consumer that a program for aiokafka can use.
+
+    Args:
+        topics: names of topics to subscribe to.
+        configs: aiokafka's settings, and ours. ``loop``, ``consumer_timeout_ms`` (how often aiokafka's iteration looks)
+            and ``rebalance_timeout_ms`` have no effect.
+
+    Raises:
+        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+
+    Heartbeats have a thread of their own, and nothing is fetched before the first ``getone``, ``getmany`` or iteration,
+    in which the consumer joins its group, too. Calls of several tasks take turns.
+
+    Attributes:
+        consumer: the :class:`pyconsumer.aio.AsyncKafkaConsumer` behind it.
+    """
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        for name in _WITHOUT_EFFECT:
+            configs.pop(name, None)
+        if configs.get("max_poll_records", 0) is None:
+            configs["max_poll_records"] = _NO_LIMIT
+        configs.setdefault("max_poll_records", _NO_LIMIT)
+        self.consumer = AsyncKafkaConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
+        self._turn = asyncio.Lock()
+        self._stopped = False
+
+    # -- beginning and end -------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect.
+
+        Raises:
+            KafkaConnectionError: no broker answered within ``request_timeout_ms``. Stop the consumer nevertheless.
+        """
+        try:
+            await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
+        except KafkaTimeoutError as error:
+            raise KafkaConnectionError(f"no broker answered: {error}") from error
+
+    async def stop(self) -> None:
+        """Commit if commits are automatic, leave the group, close the connections. A second call does nothing."""
+        self._stopped = True
+        await self.consumer.close()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # -- records -----------------------------------------------------------------------------------------------------
+
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Wait for the next record, of these partitions or of all.
+
+        Raises:
+            ConsumerStoppedError: the consumer was stopped, before or during this call.
+        """
+        while True:
+            async with self._turn:
+                found = await self._read(partitions, math.inf, 1)
+            for records in found.values():
+                return records[0]
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return what has arrived, of these partitions or of all.
+
+        Args:
+            timeout_ms: longest time to wait if no record is there yet.
+            max_records: the most records to return; by default ``max_poll_records``, which has no limit by default.
+
+        Raises:
+            ConsumerStoppedError: the consumer was stopped, before or during this call.
+            ValueError: ``max_records`` is less than 1.
+        """
+        async with self._turn:
+            return await self._read(partitions, timeout_ms, max_records)
+
+    async def _read(
+        self, partitions: tuple[TopicPartition, ...], timeout_ms: float, max_records: int | None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        consumer = self.consumer
+        others: set[TopicPartition] = set()
+        try:
+            if self._stopped:
+                raise ConsumerStoppedError("the consumer was stopped")
+            if partitions:
+                others = consumer.assignment() - set(partitions) - consumer.paused()
+                consumer.pause(*others)
+            return dict(await consumer.poll(timeout_ms, max_records))
+        except IllegalStateError as error:
+            if self._stopped and not isinstance(error, ConsumerStoppedError):
+                raise ConsumerStoppedError("the consumer was stopped") from error
+            raise
+        finally:
+            if others and not self._stopped:
+                consumer.resume(*(others & consumer.assignment()))
+
+    def __aiter__(self) -> Self:
+        if self._stopped:
+            raise ConsumerStoppedError("the consumer was stopped")
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """Return the next record; the loop ends when the consumer is stopped."""
+        if self._turn.locked():
+            async with self._turn:
+                pass
+        return await anext(self.consumer)
+
+    # -- subscription ------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Subscribe to topics by name or by pattern, which matches the beginning of a topic's name."""
+        if pattern is not None:
+            given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
+            pattern = re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
+        self.consumer.subscribe(topics, pattern, listener)
+
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return frozenset(self.consumer.subscription())
+
+    def unsubscribe(self) -> Awaitable[None]:
+        """Drop the subscription; what is returned need not be awaited, unless the next call subscribes again."""
+        return asyncio.ensure_future(self.consumer.unsubscribe())
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Assign partitions by hand."""
+        self.consumer.assign(partitions)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
+        return frozenset(self.consumer.assignment())
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the partitions of a topic that the consumer knows, None if it does not know the topic."""
+        found = self.consumer.known_partitions(topic)
+        return found or None
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics."""
+        return await self.consumer.topics()
+
+    # -- positions ---------------------------------------------------------------------------------------------------
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record."""
+        return await self.consumer.position(partition)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue from an offset."""
+        self.consumer.seek(partition, offset)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
+        """Continue from the start of the log, in these partitions or in all; return when it is known."""
+        self.consumer.seek_to_beginning(*partitions)
+        return await self._positioned(partitions)
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> bool:
+        """Continue from the end of the log, in these partitions or in all; return when it is known."""
+        self.consumer.seek_to_end(*partitions)
+        return await self._positioned(partitions)
+
+    async def _positioned(self, partitions: Iterable[TopicPartition]) -> bool:
+        for tp in partitions or self.consumer.assignment():
+            await self.consumer.position(tp)
+        return True
+
+    async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
+        """Continue from what is committed, in these partitions or in all; return the offsets."""
+        found: dict[TopicPartition, int | None] = await self.consumer.committed(
+            partitions or self.consumer.assignment()
+        )
+        for tp, offset in found.items():
+            if offset is not None:
+                self.consumer.seek(tp, offset)
+        return found
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until :meth:`resume`."""
+        self.consumer.pause(*partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again."""
+        self.consumer.resume(*partitions)
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return the paused partitions."""
+        return frozenset(self.consumer.paused())
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the high watermark as of the last fetch."""
+        return self.consumer.highwater(partition)
+
+    # -- commits and the log -----------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
+        """Commit offsets, by default all positions.
+
+        Args:
+            offsets: the next offset of each partition, or a pair of it and metadata.
+        """
+        await self.consumer.commit(as_offsets(offsets))
+
+    async def committed(self, partition: TopicPartition) -> int | None:
+        """Return the committed offset of a partition."""
+        found: int | None = await self.consumer.committed(partition)
+        return found
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offset of each log."""
+        return await self.consumer.beginning_offsets(partitions)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset after the last readable record."""
+        return await self.consumer.end_offsets(partitions)
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offset at or after a time, in ms."""
+        return await self.consumer.offsets_for_times(timestamps)
+
+    def __repr__(self) -> str:
+        return repr(self.consumer).replace("AsyncKafkaConsumer", "AIOKafkaConsumer")
