@@ -27,7 +27,7 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
             if isinstance(data, (bytes, bytearray, memoryview)):
                 return bytes(data)
             raise SerializationError(
-                f"the {what} is a {type(data).__name__}; without a {what}serializer_of it must be bytes, str or None"
+                f"the {what} is a {type(data).__name__}; without a {what}_serializer it must be bytes, str or None"
             )
 
         return plain
@@ -37,12 +37,12 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
         try:
             result = method(topic, headers, data) if method is not None else given(data)
         except Exception as error:
-            raise SerializationError(f"the {what}serializer_of raised for topic {topic!r}: {error!r}") from error
+            raise SerializationError(f"the {what}_serializer raised for topic {topic!r}: {error!r}") from error
         if result is None or isinstance(result, bytes):
             return result
         if isinstance(result, (bytearray, memoryview)):
             return bytes(result)
-        raise SerializationError(f"the {what}serializer_of returned a {type(result).__name__} instead of bytes or None")
+        raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
 
     return serialize
 
