@@ -1,4 +1,4 @@
-"""A service on one event loop: it reads payments, does two things beside that, and ends in good order on SIGTERM.
+"""A service on one event loop: it reads transfers, does two things beside that, and ends in good order on SIGTERM.
 
 Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on a cluster.
 """
@@ -8,10 +8,16 @@ import asyncio
 import signal
 from contextlib import ExitStack
 
-from pyconsumer.aio import AsyncConsumerRebalanceListener, AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.admin import NewTopic
+from pyconsumer.aio import (
+    AsyncConsumerRebalanceListener,
+    AsyncKafkaAdminClient,
+    AsyncKafkaConsumer,
+    AsyncKafkaProducer,
+)
 from pyconsumer.broker import EmbeddedCluster
 
-TOPIC, GROUP, PAYMENTS = "payments", "ledger", 1000
+TOPIC, GROUP, TRANSFERS = "transfers", "ledger", 1000
 
 
 class Ledger(AsyncConsumerRebalanceListener):
@@ -29,20 +35,22 @@ class Ledger(AsyncConsumerRebalanceListener):
         self.consumer.subscribe([TOPIC], listener=self)
         async for _ in self.consumer:
             self.booked += 1
-            if self.booked == PAYMENTS:
+            if self.booked == TRANSFERS:
                 self.all_booked.set()
 
 
 async def produce(servers: str) -> None:
     async with AsyncKafkaProducer(bootstrap_servers=servers) as producer:
-        for number in range(PAYMENTS):
-            await producer.send(TOPIC, f"payment {number}", key=f"account-{number % 7}")
+        for number in range(TRANSFERS):
+            await producer.send(TOPIC, f"transfer {number}", key=f"account-{number % 7}")
 
 
 async def main(servers: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with AsyncKafkaAdminClient(bootstrap_servers=servers) as admin:
+        await admin.create_topics([NewTopic(TOPIC, 4)])
     consumer = AsyncKafkaConsumer(bootstrap_servers=servers, group_id=GROUP, auto_offset_reset="earliest")
     ledger = Ledger(consumer)
 
@@ -57,7 +65,7 @@ async def main(servers: str) -> None:
         tasks.create_task(watch())
         await stop.wait()
         await consumer.close()  # ends the loop of ledger.run(), commits, and leaves the group
-    print(f"{ledger.booked} payments booked, and the group left")
+    print(f"{ledger.booked} transfers booked, and the group left")
 
 
 if __name__ == "__main__":

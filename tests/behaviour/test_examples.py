@@ -29,7 +29,7 @@ _OUTPUT = {
         "1000 clicks counted",
         "committed offsets add up to 1000",
     ),
-    "asyncio_service.py": ("1000 payments booked, and the group left",),
+    "asyncio_service.py": ("1000 transfers booked, and the group left",),
     "exactly_once.py": (
         "crashed in the middle of a batch",
         "crashed in the middle of a batch",
