@@ -59,7 +59,7 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
     """Let one member break a rule."""
     rebalancer = coordinator._rebalance
     if rule == "no-revoking":
-        rebalancer._give_up = lambda *, lost: None  # type: ignore[method-assign]
+        rebalancer._give_up = lambda *, lost: iter(())  # type: ignore[method-assign]
         if rebalancer._protocol is RebalanceProtocol.COOPERATIVE:
             _keep_all(rebalancer)
     elif rule == "no-withholding":
@@ -75,7 +75,7 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
         core._generation_lost = unhurried  # type: ignore[method-assign]
     elif rule == "no-callback":
         tell = rebalancer._tell
-        rebalancer._tell = lambda name, partitions: None if name == "on_partitions_lost" else tell(name, partitions)  # type: ignore[method-assign]
+        rebalancer._tell = lambda name, partitions: iter(()) if name == "on_partitions_lost" else tell(name, partitions)  # type: ignore[method-assign]
 
 
 def _keep_all(rebalancer: RebalanceSteps) -> None:
