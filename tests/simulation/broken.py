@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MethodType
 from typing import Any
 
@@ -82,9 +82,9 @@ def _keep_all(rebalancer: RebalanceSteps) -> None:
     """What the assignment takes away stays, and the listener does not hear of it."""
     complete, subscriptions = rebalancer.complete, rebalancer._subscriptions
 
-    def keeping(step: CompleteJoin) -> None:
+    def keeping(step: CompleteJoin) -> Iterator[Any]:
         before = subscriptions.assigned_list()
-        complete(step)
+        yield from complete(step)
         subscriptions.assign_from_subscribed({*subscriptions.assigned_list(), *before})
 
     rebalancer.complete = keeping  # type: ignore[method-assign]
