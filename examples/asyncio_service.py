@@ -55,7 +55,7 @@ async def main(servers: str) -> None:
     ledger = Ledger(consumer)
 
     async def watch() -> None:
-        """What an application has beside: a web server, a clock. Here it asks the service to end."""
+        """Stand for the rest of an application, such as a web server. This one asks the service to end."""
         await ledger.all_booked.wait()
         signal.raise_signal(signal.SIGTERM)
 

@@ -61,9 +61,7 @@ class _LoopAdminClient(KafkaAdminClient):
     def close(self) -> None:
         """Close the connections at once; a call that is under way fails."""
         self._closed = True
-        self._driver.stop_watching()
-        self._client.close()
-        self._driver.release()
+        self._driver.close()
 
     def __repr__(self) -> str:
         return super().__repr__().replace("KafkaAdminClient", _NAME)

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
+from pyconsumer.consumer.arguments import (
+    as_partition,
+    as_partitions,
+    by_partition,
+    check_max_records,
+    check_subscription,
+    is_partition,
+    split_topics,
+)
 from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
@@ -83,14 +91,8 @@ class AsyncKafkaConsumer:
     _released = True  # there is nothing to release: not opened yet, or closed
 
     def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
-        names: list[str] = []
-        options: dict[str, Any] = {}
-        for item in topics:
-            if isinstance(item, Mapping):
-                options |= item
-            else:
-                names.append(item)
-        self._open({**options, **settings}, SystemClock())
+        names, options = split_topics(topics, settings)
+        self._open(options, SystemClock())
         if names:
             try:
                 self.subscribe(names)
@@ -225,13 +227,8 @@ class AsyncKafkaConsumer:
         """
         self._guard.enter()
         self._guard.refuse_in_exclusive("subscribe")
-        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
-            raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
-        if topics is None:
-            raise TypeError("topics must be a list of names, not None")
+        check_subscription(topics, pattern, listener)
         if pattern is not None:
-            if topics:
-                raise ValueError("topics and a pattern exclude one another")
             self._delegate.subscribe_pattern(pattern, listener)
         else:
             self._at_once(self._delegate.subscribe(_not_empty(topics, "subscribe"), listener))
@@ -529,9 +526,7 @@ class AsyncKafkaConsumer:
         """Release threads and sockets; a second call is harmless."""
         self._guard.close()
         self._delegate.abandon("the consumer was closed")
-        self._driver.stop_watching()
-        self._client.close()
-        self._driver.release()
+        self._driver.close()
         self._delegate.fetcher.buffer.clear()
         self._delegate.interceptors.close()
         self._released = True

@@ -28,7 +28,7 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps
 
-__all__ = ["LONGEST_TURN_S", "LoopDriver", "give_way"]
+__all__ = ["LONGEST_TURN_S", "LoopDriver", "give_way", "own_loop"]
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,29 @@ T = TypeVar("T")
 
 #: A call that never waits gives up the loop after this time (seconds).
 LONGEST_TURN_S: Final = 0.005
+
+
+def own_loop(name: str, mine: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop:
+    """Return the running loop, to which an object belongs from its first call on.
+
+    Args:
+        name: of the object, for messages.
+        mine: the loop of its first call; None if this is it.
+
+    Raises:
+        IllegalStateError: no loop runs in this thread, or another one than ``mine``.
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise IllegalStateError(f"{name} works on a running event loop: await its calls in a task") from None
+    if mine is not None and loop is not mine:
+        other = "was closed" if mine.is_closed() else "is another one"
+        raise IllegalStateError(
+            f"this {name} belongs to the event loop of its first call, which {other}: make one in each loop, and close "
+            "it there"
+        )
+    return loop
 
 
 async def give_way() -> None:
@@ -119,18 +142,7 @@ class LoopDriver:
         Raises:
             IllegalStateError: no loop runs in this thread, or another one than before.
         """
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise IllegalStateError(f"{self._name} works on a running event loop: await its calls in a task") from None
-        if loop is not self._loop:
-            if self._loop is not None:
-                other = "was closed" if self._loop.is_closed() else "is another one"
-                raise IllegalStateError(
-                    f"this {self._name} belongs to the event loop of its first call, which {other}: make one in each "
-                    "loop, and close it there"
-                )
-            self._loop = loop
+        loop = self._loop = own_loop(self._name, self._loop)
         if not self._watches and not self._client.closed:
             self._fileno = self._client.fileno()
             loop.add_reader(self._fileno, _weakly(self._on_event))
@@ -149,7 +161,7 @@ class LoopDriver:
             raise
         except BaseException as error:
             # The next call watches again; until then the loop must not come back here at once.
-            self.stop_watching()
+            self._stop_watching()
             if not self._waiters:
                 log.exception("%s: serving its connections failed", self._name)
             for waiter in list(self._waiters):
@@ -185,7 +197,7 @@ class LoopDriver:
         self._timer_at = at
         self._timer = self._loop.call_later(max(0.0, at - self._now()), _weakly(self._on_timer))
 
-    def stop_watching(self) -> None:
+    def _stop_watching(self) -> None:
         """Let the loop forget the client's descriptor, before it is closed or after serving it has failed."""
         if self._watches and self._loop is not None:
             self._watches = False
@@ -268,9 +280,10 @@ class LoopDriver:
             if waiter.interruptible:
                 waiter.resume(error)
 
-    def release(self) -> None:
-        """Stop watching the client, after it was closed; all calls continue and see what has become of them."""
-        self.stop_watching()
+    def close(self) -> None:
+        """Close the client at once; all calls continue and see what has become of them."""
+        self._stop_watching()
+        self._client.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

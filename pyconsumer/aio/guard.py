@@ -99,8 +99,7 @@ class TaskGuard:
     def begin(self, name: str) -> None:
         """Begin an exclusive call; :meth:`end` must follow if this does not raise. Raises as the checks above."""
         self.enter()
-        if self._task is not None:
-            self.refuse_in_exclusive(name)
+        self.refuse_in_exclusive(name)
         if self.closing:
             raise IllegalStateError(f"this {self._name} is closed")
         self._task = asyncio.current_task()

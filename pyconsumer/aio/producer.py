@@ -15,12 +15,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mappin
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
-from pyconsumer.aio.driver import LONGEST_TURN_S, give_way
-from pyconsumer.errors import IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.aio.driver import LONGEST_TURN_S, give_way, own_loop
+from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
 from pyconsumer.producer.changes import BREATHER, Pause
-from pyconsumer.producer.loop_calls import call_in_loop, settled
+from pyconsumer.producer.loop_calls import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.producer import KafkaProducer, log
 from pyconsumer.producer.sent_records import FutureRecords
@@ -283,20 +283,8 @@ class AsyncKafkaProducer:
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
-    def _bind(self) -> asyncio.AbstractEventLoop:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise IllegalStateError(f"{_NAME} works on a running event loop: await its calls in a task") from None
-        if loop is not self._loop:
-            if self._loop is not None:
-                other = "was closed" if self._loop.is_closed() else "is another one"
-                raise IllegalStateError(
-                    f"this {_NAME} belongs to the event loop of its first call, which {other}: make one in each loop, "
-                    "and close it there"
-                )
-            self._loop = loop
-        return loop
+    def _bind(self) -> None:
+        self._loop = own_loop(_NAME, self._loop)
 
     async def _breathe(self) -> None:
         """Give up the loop for a moment if sends have kept it for long."""
@@ -342,13 +330,5 @@ class AsyncKafkaProducer:
 
     async def _changed(self, seen: int) -> bool:
         """Wait until the producer's thread has announced a change."""
-        loop = self._bind()
-        changed = loop.create_future()
-        self._producer._changes.on_change(seen, lambda: call_in_loop(loop, lambda: _finish(changed)))
-        await changed
+        await called(lambda call: self._producer._changes.on_change(seen, call))
         return True
-
-
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():  # it may have been cancelled
-        future.set_result(None)

@@ -5,9 +5,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["as_partition", "as_partitions", "by_partition", "check_max_records", "is_partition"]
+__all__ = [
+    "as_partition",
+    "as_partitions",
+    "by_partition",
+    "check_max_records",
+    "check_subscription",
+    "is_partition",
+    "split_topics",
+]
+
+
+def split_topics(
+    positional: Iterable[str | Mapping[str, Any]], settings: Mapping[str, Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the topics and all settings that a consumer was made with: mappings among its topics are settings, too."""
+    topics: list[str] = []
+    options: dict[str, Any] = {}
+    for item in positional:
+        if isinstance(item, Mapping):
+            options |= item
+        else:
+            topics.append(item)
+    return topics, {**options, **settings}
+
+
+def check_subscription(topics: Any, pattern: Any, listener: Any) -> None:
+    """Check what ``subscribe`` was given.
+
+    Raises:
+        TypeError: the listener is none, or the topics are None.
+        ValueError: there are topics and a pattern.
+    """
+    if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+        raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
+    if topics is None:
+        raise TypeError("topics must be a list of names, not None")
+    if pattern is not None and topics:
+        raise ValueError("topics and a pattern exclude one another")
 
 
 def check_max_records(max_records: int) -> int:

@@ -15,7 +15,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
+from pyconsumer.consumer.arguments import (
+    as_partition,
+    as_partitions,
+    by_partition,
+    check_max_records,
+    check_subscription,
+    is_partition,
+    split_topics,
+)
 from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
@@ -62,14 +70,8 @@ class KafkaConsumer(Consumer):
     _doubted = False  # a time that looks like seconds was pointed out
 
     def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
-        names: list[str] = []
-        options: dict[str, Any] = {}
-        for item in topics:
-            if isinstance(item, Mapping):
-                options |= item
-            else:
-                names.append(item)
-        self._open({**options, **settings}, SystemClock())
+        names, options = split_topics(topics, settings)
+        self._open(options, SystemClock())
         if names:
             try:
                 self.subscribe(names)
@@ -262,15 +264,10 @@ class KafkaConsumer(Consumer):
         """
         with self._guard:
             self._refuse_in_callback("subscribe")
-            if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
-                raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
-            if topics is None:
-                raise TypeError("topics must be a list of names, not None")
+            check_subscription(topics, pattern, listener)
             if pattern is None:
                 self._run(self._delegate.subscribe(topics, listener))
                 return
-            if topics:
-                raise ValueError("topics and a pattern exclude one another")
             self._delegate.subscribe_pattern(pattern, listener)
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:

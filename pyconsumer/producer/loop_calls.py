@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-__all__ = ["call_in_loop", "settled"]
+__all__ = ["called", "settled"]
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class _Mailbox:
 _mailboxes: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox]] = weakref.WeakKeyDictionary()
 
 
-def call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
     """Call a function soon in a loop's thread, in the order of the calls; nothing happens if the loop is closed."""
     mailbox = _mailboxes.get(loop)
     if mailbox is None:
@@ -64,8 +64,12 @@ def call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) ->
 
 async def settled(result: Result) -> None:
     """Wait on the running loop until a result is there."""
-    if result.done:
-        return
+    if not result.done:
+        await called(result.on_done)
+
+
+async def called(register: Callable[[Callable[[], None]], object]) -> None:
+    """Wait on the running loop until a function is called, in any thread; ``register`` gets it."""
     loop = asyncio.get_running_loop()
     future = loop.create_future()
 
@@ -73,5 +77,5 @@ async def settled(result: Result) -> None:
         if not future.done():  # it may have been cancelled
             future.set_result(None)
 
-    result.on_done(lambda: call_in_loop(loop, finish))
+    register(lambda: _call_in_loop(loop, finish))
     await future

@@ -304,7 +304,7 @@ class KafkaProducer:
                     sent += len(values)
                     continue
                 for row, value in enumerate(values):
-                    future = yield from self._send_steps(
+                    record = (
                         topic,
                         value,
                         None if keys is None else keys[row],
@@ -312,6 +312,9 @@ class KafkaProducer:
                         partition if partitions is None or partitions[row] is None else partitions[row],
                         None if times is None else times[row],
                     )
+                    future = self._send_at_once(*record)
+                    if future is None:
+                        future = yield from self._send_steps(*record)
                     runs.append((*future.place, 1))
                     sent += 1
         except Exception as error:
@@ -328,9 +331,10 @@ class KafkaProducer:
         try:
             pause = next(steps)
             while True:
-                with self._lock:
-                    while self._lock.count == pause.seen and (left := pause.deadline - self._clock.now()) > 0:
-                        self._lock.wait(min(left, threading.TIMEOUT_MAX))
+                if pause is not BREATHER:
+                    with self._lock:
+                        while self._lock.count == pause.seen and (left := pause.deadline - self._clock.now()) > 0:
+                            self._lock.wait(min(left, threading.TIMEOUT_MAX))
                 pause = steps.send(None)
         except StopIteration as stop:
             result: R = stop.value
@@ -363,9 +367,6 @@ class KafkaProducer:
         timestamp_ms: int | None,
     ) -> Generator[Pause, None, FutureRecordMetadata]:
         """Send a record, as a generator that yields what it has to wait for; see :meth:`send`."""
-        future = self._send_at_once(topic, value, key, headers, partition, timestamp_ms)
-        if future is not None:
-            return future
         transactions = self._transactions
         if self._closed or self._pid != os.getpid():
             self._check_open()

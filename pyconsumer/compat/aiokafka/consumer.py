@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
-from pyconsumer.compat.kafka.settings import translate
+from pyconsumer.compat.kafka.settings import beginning_with, translate
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import IllegalStateError, KafkaConnectionError, KafkaTimeoutError
 from pyconsumer.protocol.records import ConsumerRecord
@@ -169,10 +169,7 @@ class AIOKafkaConsumer:
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern, which matches the beginning of a topic's name."""
-        if pattern is not None:
-            given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
-            pattern = re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
-        self.consumer.subscribe(topics, pattern, listener)
+        self.consumer.subscribe(topics, beginning_with(pattern), listener)
 
     def subscription(self) -> frozenset[str]:
         """Return the subscribed topics."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pyconsumer
-from pyconsumer.compat.kafka.settings import connect, translate
+from pyconsumer.compat.kafka.settings import beginning_with, connect, translate
 from pyconsumer.consumer.delegate import CommitCallback
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
@@ -84,10 +84,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; the pattern matches the beginning of a topic's name."""
-        if pattern is not None:
-            given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
-            pattern = re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
-        super().subscribe([topics] if isinstance(topics, str) else topics, pattern, listener)
+        super().subscribe([topics] if isinstance(topics, str) else topics, beginning_with(pattern), listener)
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError, KafkaTimeoutError, NoBrokersAvailableError
 
-__all__ = ["connect", "translate"]
+__all__ = ["beginning_with", "connect", "translate"]
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,14 @@ def translate(
     if "request_timeout_ms" in settings:
         settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
     return settings
+
+
+def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
+    """Return a pattern that matches whole names whose beginning matches the given one, as in kafka-python."""
+    if pattern is None:
+        return None
+    given = pattern if isinstance(pattern, re.Pattern) else re.compile(pattern)
+    return re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
 
 
 def connect(config: ClientConfig, timeout_ms: float) -> None:
