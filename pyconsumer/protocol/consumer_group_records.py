@@ -48,7 +48,7 @@ __all__ = [
 
 
 class Kind(IntEnum):
-    """What a key says its record is."""
+    """Kinds of records, as the first two bytes of a key name them."""
 
     GROUP_METADATA = 3
     PARTITION_METADATA = 4
