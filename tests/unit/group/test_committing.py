@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.structs import TopicPartition

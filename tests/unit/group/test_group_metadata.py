@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, Protocols
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, Protocols
 from pyconsumer.broker.group.results import JoinResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
 from pyconsumer.broker.group.loading import PartitionLoader
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import Errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
 from pyconsumer.broker.log.cleaner import clean_log

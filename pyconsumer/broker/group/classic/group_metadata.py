@@ -33,6 +33,7 @@ from enum import Enum
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.offsets import GroupOffsets
 from pyconsumer.broker.group.results import (
+    CLASSIC_TYPE,
     GroupOverview,
     GroupSummary,
     JoinMember,
@@ -223,12 +224,14 @@ def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
 
 
 class GroupMetadata:
-    """A consumer group as its coordinator knows it.
+    """A group of the classic protocol as its coordinator knows it.
 
     Args:
         group_id: may be empty for groups that only store offsets.
         initial_state: Empty, or Stable for one that was loaded with members.
     """
+
+    group_type = CLASSIC_TYPE
 
     def __init__(self, group_id: str, initial_state: GroupState, clock: Clock) -> None:
         self.group_id = group_id
@@ -294,6 +297,32 @@ class GroupMetadata:
         group.subscribed_topics = group.compute_subscribed_topics()
         return group
 
+    @classmethod
+    def converted(
+        cls,
+        group_id: str,
+        clock: Clock,
+        *,
+        generation_id: int,
+        members: Iterable[MemberMetadata],
+        offsets: GroupOffsets,
+    ) -> GroupMetadata:
+        """A Stable group whose members were in a group of the consumer protocol until now; it keeps the offsets."""
+        group = cls.loaded(
+            group_id,
+            clock,
+            generation_id=generation_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=None,
+            leader_id=None,
+            state_timestamp=clock.wall_ms(),
+            members=members,
+        )
+        group.adopt(offsets)
+        group.protocol_name = group.select_protocol()
+        group.subscribed_topics = group.compute_subscribed_topics()
+        return group
+
     def __repr__(self) -> str:
         return f"<GroupMetadata {self.group_id!r} {self.state} generation {self.generation_id} of {len(self.members)}>"
 
@@ -301,6 +330,14 @@ class GroupMetadata:
 
     def is_(self, *states: GroupState) -> bool:
         return self.state in states
+
+    @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
 
     @property
     def can_rebalance(self) -> bool:
@@ -313,6 +350,15 @@ class GroupMetadata:
             raise IllegalStateError(f"group {self.group_id} cannot move from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp = self._clock.wall_ms()
+
+    def adopt(self, offsets: GroupOffsets) -> None:
+        """Take over the offsets of the group of the other protocol that this one replaces."""
+        self.offsets = offsets
+
+    def end(self) -> None:
+        """Give the group up: it was deleted or has expired."""
+        self.transition_to(GroupState.DEAD)
+        self.stop_timers()
 
     # Members
 
