@@ -2,7 +2,8 @@
 
 Such a member is a member like any other; its generation is its member epoch, and its strategy the first of its own
 list. JoinGroup is its heartbeat of the consumer protocol: the owned partitions of its subscription say what it has
-given up. It is answered at once, without a join phase, and SyncGroup brings what it may use. Heartbeat sends it to join again
+given up. It is answered at once, without a join phase, and SyncGroup brings what it may use. Heartbeat sends it to join
+again
 while it is behind the target assignment; then it has its rebalance timeout to do so.
 """
 

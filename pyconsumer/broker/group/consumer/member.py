@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
@@ -103,8 +103,8 @@ class ConsumerGroupMember:
     topic_names: frozenset[str] = frozenset()
     topic_regex: str = ""
     server_assignor: str | None = None
-    assigned: Assignment = NO_ASSIGNMENT
-    pending_revocation: Assignment = NO_ASSIGNMENT
+    assigned: Assignment = field(default_factory=lambda: NO_ASSIGNMENT)
+    pending_revocation: Assignment = field(default_factory=lambda: NO_ASSIGNMENT)
     classic: ClassicMember | None = None
 
     def replace(self, **changes: object) -> ConsumerGroupMember:
