@@ -37,7 +37,7 @@ class ConsumerMember:
         self.assignor = assignor
         self.rebalance_ms = rebalance_ms
         self.member_id = str(uuid.uuid4())
-        self.epoch = 0
+        self.epoch = self.previous_epoch = 0
         self.owned: Owned = {}
         self.holds = False
 
@@ -64,7 +64,9 @@ class ConsumerMember:
         """Send a full heartbeat as it stands, and take over what it answers."""
         answer = self.client.request(self.request(**changes), version)
         if answer.error_code == 0:
-            self.member_id, self.epoch = answer.member_id, answer.member_epoch
+            self.member_id = answer.member_id
+            if answer.member_epoch != self.epoch:
+                self.previous_epoch, self.epoch = self.epoch, answer.member_epoch
             if answer.assignment is not None and not self.holds:
                 self.owned = {bytes(one.topic_id): one.partitions for one in answer.assignment.topic_partitions}
         return answer

@@ -364,8 +364,10 @@ class GroupMetadataManager:
 
     def _still_has(self, group: Group) -> bool:
         """Return whether the group lives, perhaps converted to the other protocol."""
+        if not group.is_dead:
+            return True
         present = self._groups.get(group.group_id)
-        return not group.is_dead or (present is not None and present.offsets is group.offsets)
+        return present is not None and not present.is_dead and present.offsets is group.offsets
 
     def _after_commit(
         self,

@@ -59,6 +59,7 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.LIST_TRANSACTIONS,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
     ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.LIST_CONFIG_RESOURCES,
 )
 
 HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]
