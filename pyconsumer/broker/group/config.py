@@ -56,7 +56,7 @@ class GroupConfig(CoordinatorConfig):
         group_consumer_heartbeat_interval_ms: how often such members are asked to send heartbeats; likewise.
         group_consumer_assignment_interval_ms: shortest time between two target assignments (KIP-1263); likewise.
         group_consumer_max_size: most members of a group of the consumer protocol.
-        group_consumer_regex_refresh_interval_ms: how often topics are matched anew.
+        group_consumer_regex_refresh_interval_ms: how often topics are matched again.
         migration_policy: ``group.consumer.migration.policy``.
         assignors: ``group.consumer.assignors``; the first is the default.
     """

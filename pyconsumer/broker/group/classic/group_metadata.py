@@ -27,7 +27,7 @@ Groups
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 
 from pyconsumer.broker.deferred import Deferred
@@ -350,6 +350,11 @@ class GroupMetadata:
             raise IllegalStateError(f"group {self.group_id} cannot move from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp = self._clock.wall_ms()
+
+    def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
+        """Give each member what it had in the group of the other protocol."""
+        for member in self.members.values():
+            member.assignment = assignments[member.member_id]
 
     def adopt(self, offsets: GroupOffsets) -> None:
         """Take over the offsets of the group of the other protocol that this one replaces."""

@@ -11,7 +11,7 @@ Rules
 4. If its own subscription has changed, partitions of topics that it does not subscribe to any more are taken away at
    once, also where the target assignment is not computed again yet.
 5. A partition is stamped with the epoch of the target assignment in which it came, so that commits of a member that is
-   behind in epochs, for partitions that it had all along, can be told from those of a zombie (KIP-1251).
+   behind in epochs, for partitions that it had all along, can be distinguished from those of a zombie (KIP-1251).
 """
 
 from __future__ import annotations

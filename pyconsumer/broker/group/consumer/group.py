@@ -61,7 +61,7 @@ class ConsumerGroupState(Enum):
 
 
 class TopicCounts:
-    """How often each topic is subscribed to: by members that name it, and by regular expressions that match it."""
+    """Counts of subscriptions by topic: by members that name it, and by regular expressions that match it."""
 
     __slots__ = ("names", "regexes")
 
@@ -161,6 +161,14 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self._dead and not self.members
 
+    def note_write(self, write: Deferred[int]) -> None:
+        """An append of the group has begun."""
+        self.last_write = write
+
+    def expire_metadata(self) -> None:
+        """A topic of the group has changed: the metadata hash has to be computed again."""
+        self.metadata_expired = True
+
     def note_fresh_metadata(self) -> None:
         """The metadata hash was computed from the topics as they are."""
         self.metadata_expired = False
@@ -212,7 +220,7 @@ class ConsumerGroup:
 
     @property
     def classic_protocols(self) -> Counter[str]:
-        """How many of the members of the classic protocol support each strategy."""
+        """Counts of the members of the classic protocol that support each strategy."""
         return Counter(
             name
             for member in self.members.values()

@@ -27,7 +27,7 @@ class GroupSettings:
         return default if text is None else min(max(int(text), low), high)
 
     def session_timeout_ms(self, group_id: str) -> int:
-        """How long a member may be silent."""
+        """The session timeout: the longest silence of a member."""
         config = self._config
         return self._value(
             group_id,
@@ -38,7 +38,7 @@ class GroupSettings:
         )
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
-        """How often a member sends a heartbeat."""
+        """The interval of heartbeats that members are given."""
         config = self._config
         return self._value(
             group_id,

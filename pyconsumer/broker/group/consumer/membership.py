@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,7 @@ from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.current_assignment import OwnedPartitions, next_assignment
-from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.consumer.group import ConsumerGroup, TopicCounts
 from pyconsumer.broker.group.consumer.group_settings import GroupSettings
 from pyconsumer.broker.group.consumer.member import (
     LEAVE_EPOCH,
@@ -84,14 +85,13 @@ class HeartbeatResult(NamedTuple):
 
 @dataclass(slots=True)
 class MemberUpdate:
-    """What a request changes in a member: as it was, as it will be, and what follows for the group."""
+    """A change of a member: as it was, as it will be, and what follows for the group."""
 
     before: ConsumerGroupMember
     after: ConsumerGroupMember
     epoch: int
     homogeneous: bool
     subscription_changed: bool
-    bumped: bool = False
 
 
 class ConsumerGroups:
@@ -122,7 +122,7 @@ class ConsumerGroups:
         self.timers = MemberTimers(timer, clock, answers)
         self.hasher = MetadataHasher(image)
         self.migration = Migration(config, manager, rebalancer, self.timers, clock, image, self.hasher)
-        self.regexes = TopicRegexes(self, timer, clock, answers)
+        self.regexes = TopicRegexes(config, self.writer, self.hasher, image, timer, clock, answers)
         self._clock = clock
         self._answers = answers
         self._new_uuid: Callable[[], str] = lambda: str(uuid.uuid4())
@@ -136,7 +136,7 @@ class ConsumerGroups:
             self.regexes.on_topic_created()
         for group in self.manager.groups:
             if isinstance(group, ConsumerGroup) and group.is_subscribed_to(topic):
-                group.metadata_expired = True
+                group.expire_metadata()
 
     def on_loaded(self, group: ConsumerGroup) -> None:
         """A group was loaded: each member has one session timeout to show up."""
@@ -289,12 +289,14 @@ class ConsumerGroups:
         if not classic and not present.uses_classic_protocol:
             check_released(present, member_id, instance_id)
         member = present.replace(member_id=member_id, member_epoch=0, previous_member_epoch=0)
-        change.records += [
-            *records.member_tombstones(present.member_id),
-            records.member_metadata(member),
-            records.target_assignment(member_id, group.target_of(present.member_id)),
-            records.current_assignment(member),
-        ]
+        change.records.extend(
+            [
+                *records.member_tombstones(present.member_id),
+                records.member_metadata(member),
+                records.target_assignment(member_id, group.target_of(present.member_id)),
+                records.current_assignment(member),
+            ]
+        )
         if member_id != present.member_id:
             change.on_accepted.append(partial(self.timers.cancel, group.group_id, present.member_id))
         _log.info("Group %s: static member %s comes back as %s", group.group_id, instance_id, member_id)
@@ -312,42 +314,41 @@ class ConsumerGroups:
             change.records.append(records.member_metadata(after))
             names_changed = after.topic_names != before.topic_names
         status = self.regexes.on_member(change, before, after)
-        known = after.member_id in group.members
-        update = MemberUpdate(
-            before,
-            after,
-            group.group_epoch,
-            group.subscribed.is_homogeneous(group.regexes, len(group.members)),
-            names_changed or status is not RegexStatus.UNCHANGED,
-        )
+        changed = names_changed or status is not RegexStatus.UNCHANGED
         resolved = status is RegexStatus.RESOLVED if after.classic is None else status is not RegexStatus.UNCHANGED
         bump = names_changed or resolved
         if not bump and not group.metadata_expired:
-            return update
-        counts = group.subscribed.copy()
-        counts.change(counts.names, before.topic_names, after.topic_names)
-        regexes = group.regexes.copy()
-        old_regex, new_regex = before.topic_regex, after.topic_regex
-        if old_regex != new_regex:
-            if old_regex:
-                regexes[old_regex] -= 1
-                if not regexes[old_regex] and old_regex in group.resolved:
-                    counts.change(counts.regexes, group.resolved[old_regex].topics, ())
-            if new_regex:
-                regexes[new_regex] += 1
-            regexes = +regexes
-        count = len(group.members) + (not known and group.static_member(after.instance_id) is None)
-        update.homogeneous = counts.is_homogeneous(regexes, count)
-        metadata_hash = self.hasher.of_topics(counts.topics())
+            homogeneous = group.subscribed.is_homogeneous(group.regexes, len(group.members))
+            return MemberUpdate(before, after, group.group_epoch, homogeneous, changed)
+        counts, regexes = self._counts_with(group, before, after)
+        is_new = after.member_id not in group.members and group.static_member(after.instance_id) is None
+        homogeneous = counts.is_homogeneous(regexes, len(group.members) + is_new)
+        metadata_hash, epoch = self.hasher.of_topics(counts.topics()), group.group_epoch
         if bump or metadata_hash != group.metadata_hash:
-            update.epoch += 1
-            update.bumped = True
-            change.records.append(records.group_epoch(update.epoch, metadata_hash))
-            _log.info("Group %s: group epoch %d", group.group_id, update.epoch)
+            epoch += 1
+            change.records.append(records.group_epoch(epoch, metadata_hash))
+            _log.info("Group %s: group epoch %d", group.group_id, epoch)
         if group.has_partition_metadata:
             change.records.append(records.tombstone(Kind.PARTITION_METADATA))
         change.on_accepted.append(group.note_fresh_metadata)
-        return update
+        return MemberUpdate(before, after, epoch, homogeneous, changed)
+
+    @staticmethod
+    def _counts_with(
+        group: ConsumerGroup, before: ConsumerGroupMember, after: ConsumerGroupMember
+    ) -> tuple[TopicCounts, Counter[str]]:
+        """Return the group's subscriptions with a member's new one in the place of the old one."""
+        counts, regexes = group.subscribed.copy(), group.regexes.copy()
+        counts.change(counts.names, before.topic_names, after.topic_names)
+        old, new = before.topic_regex, after.topic_regex
+        if old != new:
+            if old:
+                regexes[old] -= 1
+                if not regexes[old] and old in group.resolved:
+                    counts.change(counts.regexes, group.resolved[old].topics, ())
+            if new:
+                regexes[new] += 1
+        return counts, +regexes
 
     def update_target(self, change: Change, update: MemberUpdate) -> tuple[int, Target]:
         """Compute the target assignment if it is due; return the epoch of the present one and the member's part."""
@@ -373,7 +374,7 @@ class ConsumerGroups:
             now_ms=now_ms,
         )
         _log.info("Group %s: new target assignment for epoch %d by %s", group.group_id, update.epoch, assignor)
-        change.records += changes
+        change.records.extend(changes)
         return update.epoch, targets[member.member_id]
 
     def reconcile(
@@ -504,7 +505,7 @@ class ConsumerGroups:
         change = Change(group)
         counts, regexes = group.subscribed.copy(), group.regexes.copy()
         for member in leaving.values():
-            change.records += records.member_tombstones(member.member_id)
+            change.records.extend(records.member_tombstones(member.member_id))
             counts.change(counts.names, member.topic_names, ())
             if member.topic_regex:
                 regexes[member.topic_regex] -= 1

@@ -2,7 +2,7 @@
 
 * An empty group of the other protocol is always replaced, and keeps its offsets.
 * *Upgrade*: a member of the consumer protocol joins a classic group of consumers. All classic members become members of
-  a consumer group, with their assignments as they are, and go on by JoinGroup and SyncGroup.
+  a consumer group, with their assignments as they are, and continue by JoinGroup and SyncGroup.
 * *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left.
 
 User data of a custom assignor in an assignment would be lost: such a group is not upgraded.
@@ -189,7 +189,7 @@ class Migration:
         Args:
             leaving: ids of members that are gone.
             joining: a static member that takes the place of the one with its instance id.
-            rebalance: why a rebalance is to begin; None if the members can go on with what they have.
+            rebalance: why a rebalance is to begin; None if the members can continue with what they have.
             change: the beginning of the change: what has been recorded of ``joining``.
         """
         change = change or Change(group)
@@ -209,10 +209,14 @@ class Migration:
         classic = GroupMetadata.converted(
             group.group_id, self._clock, generation_id=group.group_epoch, members=members, offsets=group.offsets
         )
-        for one in classic.members.values():
-            names = to_names(targets[one.member_id], self._image)
-            one.assignment = encode_target(names, one.metadata(classic.protocol_name or ""))
-        change.last.append(group_record(classic, {one.member_id: one.assignment for one in classic.members.values()}))
+        assignments = {
+            one.member_id: encode_target(
+                to_names(targets[one.member_id], self._image), one.metadata(classic.protocol_name or "")
+            )
+            for one in classic.members.values()
+        }
+        classic.set_assignments(assignments)
+        change.last.append(group_record(classic, assignments))
         change.on_accepted.append(partial(self._replace_consumer, group, classic, rebalance))
         return change
 

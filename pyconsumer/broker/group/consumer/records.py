@@ -69,7 +69,7 @@ def group_epoch(epoch: int, metadata_hash: int) -> GroupRecord:
 
 
 def member_metadata(member: ConsumerGroupMember) -> GroupRecord:
-    """What a member said about itself."""
+    """The record of what a member said about itself."""
     classic = None
     if member.classic is not None:
         classic = wire.ClassicMemberMetadata(

@@ -10,22 +10,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyconsumer.broker.deferred import Deferred, PendingReplies
+from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import ConsumerGroupMember
+from pyconsumer.broker.group.consumer.metadata_hash import MetadataHasher
 from pyconsumer.broker.group.consumer.records import ResolvedRegex
 from pyconsumer.broker.group.consumer.topic_regex import compile_topic_regex
-from pyconsumer.broker.group.consumer.writer import Change
+from pyconsumer.broker.group.consumer.topics import TopicImage
+from pyconsumer.broker.group.consumer.writer import Change, GroupWriter
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
 from pyconsumer.errors import InvalidRegularExpressionError
 from pyconsumer.protocol.consumer_group_records import Kind
-
-if TYPE_CHECKING:
-    from pyconsumer.broker.group.consumer.membership import ConsumerGroups
 
 __all__ = ["RegexStatus", "TopicRegexes"]
 
@@ -36,7 +36,7 @@ _NOTHING: Final = ResolvedRegex(frozenset())
 
 
 class RegexStatus(Enum):
-    """What a heartbeat changes in a member's regular expression."""
+    """Changes of a member's regular expression by a heartbeat."""
 
     UNCHANGED = auto()
     UPDATED = auto()
@@ -47,8 +47,20 @@ class RegexStatus(Enum):
 class TopicRegexes:
     """The regular expressions of all groups of one coordinator."""
 
-    def __init__(self, groups: ConsumerGroups, timer: Timer, clock: Clock, answers: PendingReplies) -> None:
-        self._groups = groups
+    def __init__(
+        self,
+        config: GroupConfig,
+        writer: GroupWriter,
+        hasher: MetadataHasher,
+        image: TopicImage,
+        timer: Timer,
+        clock: Clock,
+        answers: PendingReplies,
+    ) -> None:
+        self._config = config
+        self._writer = writer
+        self._hasher = hasher
+        self._image = image
         self._timer = timer
         self._clock = clock
         self._answers = answers
@@ -93,7 +105,7 @@ class TopicRegexes:
         now_ms = self._clock.wall_ms()
         if now_ms <= known.timestamp + _SHORTEST_INTERVAL_MS:
             return False
-        interval_ms = self._groups.config.group_consumer_regex_refresh_interval_ms
+        interval_ms = self._config.group_consumer_regex_refresh_interval_ms
         return (
             is_new
             or len(wanted) != len(group.resolved)
@@ -115,7 +127,7 @@ class TopicRegexes:
             _log.exception("Group %s: its regular expressions could not be resolved", group.group_id)
 
     def _resolve(self, group: ConsumerGroup, wanted: set[str]) -> None:
-        now_ms, names = self._clock.wall_ms(), list(self._groups.image.topic_names())
+        now_ms, names = self._clock.wall_ms(), list(self._image.topic_names())
         counts, changed = group.subscribed.copy(), False
         change = Change(group)
         for regex in sorted(wanted):
@@ -130,13 +142,13 @@ class TopicRegexes:
             change.records.append(records.regular_expression(regex, resolved))
         if not change.records:
             return
-        metadata_hash = self._groups.hasher.of_topics(counts.topics())
+        metadata_hash = self._hasher.of_topics(counts.topics())
         if changed or metadata_hash != group.metadata_hash:
             change.records.append(records.group_epoch(group.group_epoch + 1, metadata_hash))
             change.on_accepted.append(group.note_fresh_metadata)
         _log.info("Group %s: tried %d topics for %d regular expressions", group.group_id, len(names), len(wanted))
         nobody: Deferred[int] | None = None
-        self._groups.writer.write(change, nobody, 0, lambda code: code)
+        self._writer.write(change, nobody, 0, lambda code: code)
 
 
 def _matcher(regex: str) -> Callable[[str], bool]:

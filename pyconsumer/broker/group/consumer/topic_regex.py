@@ -87,7 +87,7 @@ def _invalid(text: str, why: str) -> InvalidRegularExpressionError:
 
 
 class _SyntaxError(Exception):
-    """What is wrong with an expression."""
+    """Problem of an expression, in words."""
 
 
 class _Node(NamedTuple):

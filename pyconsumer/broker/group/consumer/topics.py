@@ -11,7 +11,7 @@ __all__ = ["NoTopics", "TopicImage", "from_names", "to_names"]
 
 
 class TopicImage(Protocol):
-    """What the controller says of topics."""
+    """Topics by name and id."""
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of a topic, 16 bytes; None if there is no such topic."""

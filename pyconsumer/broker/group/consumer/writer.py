@@ -4,7 +4,7 @@
 2. Otherwise they are replayed at once, so that the next request sees them, and the request is answered when the append
    has ended. Should it end with an error after all (the replicas took too long, or the leadership has moved), the
    records may be in the log: the group stays as it is, the client gets the error and asks again.
-3. An answer that needs no record waits for the group's last append too: it tells nothing that could still be lost.
+3. An answer that needs no record waits for the group's last append too: it contains nothing that could still be lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Change:
-    """What one request does to a group.
+    """A change of one group by one request.
 
     Attributes:
         group: the group, which may be new.
@@ -93,7 +93,7 @@ class GroupWriter:
             group.replay(record)
         self._accept(change)
         write: Deferred[int] = Deferred()
-        group.last_write = write
+        group.note_write(write)
 
         def on_appended(stored: StoreResult) -> None:
             write.set(from_append(stored.error_code))
