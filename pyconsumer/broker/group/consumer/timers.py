@@ -40,7 +40,7 @@ class MemberTimers:
     def set(
         self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
     ) -> None:
-        """Set a deadline, in place of one of the kind that is set. ``action`` returns False to be called again a little later."""
+        """Set a deadline in the place of the present one; ``action`` returns False to be called again soon."""
         self.cancel(group_id, member_id, kind)
 
         def run() -> None:
