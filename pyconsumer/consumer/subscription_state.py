@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -222,6 +222,11 @@ class SubscriptionState:
     def get(self, tp: TopicPartition) -> TopicPartitionState | None:
         """Return the state of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
+
+    @property
+    def by_partition(self) -> Mapping[TopicPartition, TopicPartitionState]:
+        """The states of all assigned partitions, to read until the assignment changes."""
+        return self._assignment
 
     def state(self, tp: TopicPartition) -> TopicPartitionState:
         """Return the state of an assigned partition.

@@ -341,18 +341,19 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
         return
     is_string = not spec.is_array and spec.type.name == "string"  # type: ignore[union-attr]
     _decode_length(w, compact, "h" if is_string else "i")
-    w.line("if n < 0:")
-    w.depth += 1
-    allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]
-    w.line(f"{target} = None" if allowed else f"bad_null({label!r})")
-    w.depth -= 1
-    w.line("else:")
-    w.depth += 1
     if spec.is_array:
+        w.line("if n > 0:")
+        w.depth += 1
         _decode_elements(w, spec, target, label)
+        w.depth -= 1
+        w.line(f"elif n == 0: {target} = []")
     else:
+        w.line("if n >= 0:")
+        w.depth += 1
         _decode_blob(w, spec.type.name, target, label, compact)  # type: ignore[union-attr]
-    w.depth -= 1
+        w.depth -= 1
+    allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]
+    w.line(f"else: {target} = None" if allowed else f"else: bad_null({label!r})")
 
 
 def _decode_blob(w: _Writer, type_name: str, target: str, label: str, compact: bool) -> None:
