@@ -100,11 +100,7 @@ def _place(names: dict[str, str], rows: list[_Message | _Note]) -> dict[str, flo
         room = (_width(names[keys[number - 1]]) + _width(names[keys[number]])) / 2 + _GAP
         centres[number] = centres[number - 1] + room
         for row in rows:
-            ends = (
-                sorted(at[each] for each in row.over)
-                if isinstance(row, _Note)
-                else sorted((at[row.start], at[row.end]))
-            )
+            ends = sorted(at[each] for each in (row.over if isinstance(row, _Note) else (row.start, row.end)))
             if ends[0] != ends[-1] == number:
                 needed = len(row.text) * _CHARACTER + 30
                 centres[number] = max(centres[number], centres[ends[0]] + needed)
@@ -149,7 +145,8 @@ def _message(row: _Message, centres: dict[str, float], y: float) -> str:
         )
     way = 1 if end > start else -1
     return (
-        f'<line class="{kind}" x1="{start:.1f}" x2="{end - way * 7:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>{_head(end, y, way)}'
+        f'<line class="{kind}" x1="{start:.1f}" x2="{end - way * 7:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f"{_head(end, y, way)}"
         f'<text x="{(start + end) / 2:.1f}" y="{y - 6:.1f}">{escape(row.text)}</text>'
     )
 

@@ -21,6 +21,13 @@ ROOT = Path(__file__).parents[3]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_EXAMPLES = """\
+# Examples
+
+Short programs that run as they stand: most start an embedded broker, or take the address of a cluster by `-b HOST:PORT`. All
+of them are tested.
+
+"""
 _LIST_AFTER_TEXT = re.compile(r"^(?![*|#>]|\s|\d+\.)(.+)\n(?=(?:[*-]|\d+\.) )", re.MULTILINE)
 
 
@@ -52,7 +59,7 @@ def example_navigation() -> list[dict[str, str]]:
     return [{"Overview": "examples/index.md"}, *({title: page} for page, title, _ in _examples())]
 
 
-# -- examples ------------------------------------------------------------------------------------------------------------
+# -- examples ---------------------------------------------------------------------------------------------------------
 
 
 def _examples() -> Iterator[tuple[str, str, list[Path]]]:
@@ -88,9 +95,7 @@ def _example_pages() -> dict[str, str]:
                 parts.append(f"## {file.relative_to(folder)}")
             parts.append(f'```python title="{name}"\n{_without_docstring(file, folder is None)}```')
         pages[page] = "\n\n".join(parts) + "\n"
-    head = "# Examples\n\nShort programs that run as they stand: each starts an embedded broker, or takes the address of a\n"
-    head += "cluster by `-b HOST:PORT`. A test runs all of them, on the embedded broker and on Apache Kafka.\n"
-    pages["examples/index.md"] = head + "\n" + "\n".join(lines) + "\n"
+    pages["examples/index.md"] = _EXAMPLES + "\n".join(lines) + "\n"
     return pages
 
 
@@ -106,7 +111,7 @@ def _without_docstring(path: Path, cut: bool) -> str:
     return text
 
 
-# -- links and blocks ----------------------------------------------------------------------------------------------------
+# -- links and blocks -------------------------------------------------------------------------------------------------
 
 
 def _moved(text: str, page: str, *, base: str = "") -> str:
@@ -128,9 +133,8 @@ def render(text: str, page: str, known: Callable[[str], bool]) -> str:
         base = posixpath.join("docs", posixpath.dirname(page)).rstrip("/")
         text = _outside_fences(text, lambda part: _LINK.sub(lambda found: _relink(found, base, page), part))
     text = _outside_fences(text, lambda part: _LIST_AFTER_TEXT.sub(r"\1\n\n", part))
-    return _FENCE.sub(
-        _block, _outside_fences(text, lambda part: _LINK.sub(lambda found: _keep(found, page, known), part))
-    )
+    text = _outside_fences(text, lambda part: _LINK.sub(lambda found: _keep(found, page, known), part))
+    return _FENCE.sub(_block, text)
 
 
 def _outside_fences(text: str, change: Callable[[str], str]) -> str:

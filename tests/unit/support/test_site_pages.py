@@ -96,8 +96,8 @@ For example::
 The end.
 """
     assert markdown(text, _nowhere) == (
-        "Return what `x` is; see `poll`.\n\n**Arguments**\n\n* `size_bytes`: how much, in all.\n* `*names`: of topics.\n\n"
-        "**Returns**\n\nThe answer.\n\nFor example:\n\n```python\ncall(1)\n\ncall(2)\n```\n\nThe end.\n"
+        "Return what `x` is; see `poll`.\n\n**Arguments**\n\n* `size_bytes`: how much, in all.\n"
+        "* `*names`: of topics.\n\n**Returns**\n\nThe answer.\n\nFor example:\n\n```python\ncall(1)\n\ncall(2)\n```\n\nThe end.\n"
     )
 
 
