@@ -24,8 +24,8 @@ _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _EXAMPLES = """\
 # Examples
 
-Short programs that run as they stand: most start an embedded broker, or take the address of a cluster by `-b HOST:PORT`. All
-of them are tested.
+Short programs that run as they stand: most start an embedded broker, or take the address of a cluster by
+`-b HOST:PORT`. All of them are tested.
 
 """
 _LIST_AFTER_TEXT = re.compile(r"^(?![*|#>]|\s|\d+\.)(.+)\n(?=(?:[*-]|\d+\.) )", re.MULTILINE)

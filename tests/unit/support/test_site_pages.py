@@ -97,7 +97,8 @@ The end.
 """
     assert markdown(text, _nowhere) == (
         "Return what `x` is; see `poll`.\n\n**Arguments**\n\n* `size_bytes`: how much, in all.\n"
-        "* `*names`: of topics.\n\n**Returns**\n\nThe answer.\n\nFor example:\n\n```python\ncall(1)\n\ncall(2)\n```\n\nThe end.\n"
+        "* `*names`: of topics.\n\n**Returns**\n\nThe answer.\n\n"
+        "For example:\n\n```python\ncall(1)\n\ncall(2)\n```\n\nThe end.\n"
     )
 
 
