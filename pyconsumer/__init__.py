@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
     from pyconsumer.consumer.interface import Consumer as Consumer
     from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from pyconsumer.consumer.progress import RecordProgress as RecordProgress
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
@@ -36,6 +37,7 @@ _HOMES = {
     "KafkaProducer": "pyconsumer.producer",
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
+    "RecordProgress": "pyconsumer.consumer.progress",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
@@ -52,6 +54,7 @@ __all__ = [
     "KafkaProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "RecordProgress",
     "TopicPartition",
     "errors",
     "process_exactly_once",
