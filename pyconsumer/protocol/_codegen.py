@@ -299,7 +299,7 @@ def _default_expression(w: _Writer, spec: FieldSpec) -> str:
 
 
 def _absent(w: _Writer, spec: FieldSpec) -> str:
-    """What a tagged field that is not there has: a struct of fixed fields is made once, as nobody changes it."""
+    """Return the value of an absent tagged field; a struct of fixed fields is made once, as nobody changes it."""
     if spec.is_array or isinstance(spec.type, tuple) or not all(map(_is_fixed, spec.type.FIELDS)):
         return _default_expression(w, spec)
     return w.constant(spec.type(), "absent")
