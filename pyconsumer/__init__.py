@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
     from pyconsumer.consumer.interface import Consumer as Consumer
     from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from pyconsumer.consumer.progress import RecordProgress as RecordProgress
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
     from pyconsumer.consumer.typed_settings import ConsumerSettings as ConsumerSettings
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
@@ -42,6 +43,7 @@ _HOMES = {
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
     "ProducerSettings": "pyconsumer.producer.typed_settings",
+    "RecordProgress": "pyconsumer.consumer.progress",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
@@ -61,6 +63,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "ProducerSettings",
+    "RecordProgress",
     "TopicPartition",
     "errors",
     "process_exactly_once",

@@ -86,6 +86,7 @@ class ConsumerConfig(ClientConfig):
     partition_assignment_strategy: tuple[Any, ...]
     rebalance_delay_ms: int | None
     enable_auto_commit: bool
+    enable_auto_offset_store: bool
     auto_commit_interval_ms: int
     auto_offset_reset: ResetPolicy
     client_rack: str
@@ -128,6 +129,8 @@ class ConsumerConfig(ClientConfig):
                 _log.warning("enable_auto_commit does nothing without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
+            if "enable_auto_offset_store" in given and not values["enable_auto_offset_store"]:
+                raise ConfigurationError("enable_auto_offset_store=False needs a group_id, whose offsets are committed")
             values["enable_auto_commit"] = False
         heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
         if heartbeat >= session:
@@ -219,6 +222,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             True,
             Flag(),
             "Commit positions automatically, every `auto_commit_interval_ms` and on close. Off without a `group_id`.",
+        ),
+        Setting(
+            "enable_auto_offset_store",
+            True,
+            Flag(),
+            "False: automatic commits, and `commit()` without offsets, take what `store_offsets` was given instead of"
+            " the positions, for programs that commit what they have finished. librdkafka's setting.",
         ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(

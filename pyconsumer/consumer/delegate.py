@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import as_partitions, by_partition
+from pyconsumer.consumer.arguments import StorableOffsets, as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -113,7 +113,7 @@ class ConsumerDelegate:
         """
         config = CONSUMER_SETTINGS.build(options)
         interceptors = Interceptors(config.interceptors)
-        subscriptions = SubscriptionState(config.auto_offset_reset)
+        subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
         metadata = Metadata.from_config(
             config,
             allow_auto_topic_creation=config.allow_auto_create_topics,
@@ -274,8 +274,7 @@ class ConsumerDelegate:
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
-        for tp, records in found.items():
-            self.metrics.on_records(tp.topic, len(records))
+        self.metrics.on_polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
@@ -535,9 +534,11 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Check the offsets that a user wants to commit; by default return all positions."""
-        if offsets is None:
-            return self.subscriptions.all_consumed()
+        """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
+        return self.subscriptions.all_consumed() if offsets is None else self._checked(offsets)
+
+    @staticmethod
+    def _checked(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
         checked = {}
         for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
@@ -547,6 +548,11 @@ class ConsumerDelegate:
                 raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
             checked[tp] = offset
         return checked
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
+        self.require_group()
+        self.subscriptions.store_offsets(self._checked(offsets_after(offsets)))
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()

@@ -56,6 +56,11 @@ class ConsumerSettings(ClientSettings, total=False):
     enable_auto_commit: bool
     """Commit positions automatically, every ``auto_commit_interval_ms`` and on close. Off without a ``group_id``."""
 
+    enable_auto_offset_store: bool
+    """False: automatic commits, and ``commit()`` without offsets, take what ``store_offsets`` was given instead of the
+    positions, for programs that commit what they have finished. librdkafka's setting.
+    """
+
     auto_commit_interval_ms: int
     """Time between automatic commits."""
 

@@ -88,6 +88,7 @@ class Metadata:
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> None:
         self.update_count = 0
+        self.leaders_version = 0  # changes whenever :meth:`leader` may return something else
         """Grows with each response that was taken."""
         self.cluster_id: str | None = None
         self.controller_id = -1
@@ -285,6 +286,7 @@ class Metadata:
     def _use_bootstrap(self) -> None:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
         self._is_bootstrap = True
+        self.leaders_version += 1
         self._brokers = {}
         for address in self._bootstrap:
             self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
@@ -310,6 +312,7 @@ class Metadata:
             return False
         before = self.update_requested, self._leaders()
         self.update_count += 1
+        self.leaders_version += 1
         self.fatal_error = None
         self._last_success = now
         self._rebootstraps = 0
@@ -429,6 +432,7 @@ class Metadata:
         Returns:
             The partitions that changed.
         """
+        self.leaders_version += 1
         for broker in brokers:
             self._brokers[broker.node_id] = broker
         changed: set[TopicPartition] = set()
@@ -456,6 +460,7 @@ class Metadata:
         if tp not in self._epochs and self.partition(tp) is None:
             return False
         self._epochs[tp] = epoch
+        self.leaders_version += 1
         self.request_update()
         return True
 
@@ -525,6 +530,11 @@ class Metadata:
         """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
+
+    def take_fatal_error(self) -> KafkaError | None:
+        """Return the error with which the cluster refused this client, and forget it; None if there is none."""
+        error, self.fatal_error = self.fatal_error, None
+        return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
         """The error to raise to a user for topics that may not be read or cannot exist; each answer is reported once.
