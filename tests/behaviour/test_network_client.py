@@ -118,8 +118,10 @@ def test_a_coordinator_is_reached_on_a_connection_of_its_own(
 
     poll_until(client, look)
     node = found[0]
-    client.connect(node, "coordinator")
-    poll_until(client, lambda: client.connection_state(node.node_id, "coordinator") == "ready")
+    future = client.send(node, find_coordinator.FindCoordinatorRequest, build, connection="coordinator")
+    poll_until(client, lambda: future.done)
+    assert future.succeeded
+    assert client.connection_state(node.node_id, "coordinator") == "ready"
 
 
 @pytest.mark.kafka

@@ -242,6 +242,21 @@ def test_shared_requests_are_built_in_one_place() -> None:
     assert found == {(name, f"pyconsumer/protocol/requests/{place}.py") for name, place in _BUILT_IN_ONE_PLACE.items()}
 
 
+def test_network_clients_offer_what_production_uses() -> None:
+    """Each public method of the network clients is called somewhere in the package, outside their own modules."""
+    homes = {"pyconsumer/network/client.py", "pyconsumer/consumer/network_client.py"}
+    offered = {
+        function.name
+        for home in homes
+        for node in tree_of(ROOT / home).body
+        if isinstance(node, ast.ClassDef)
+        for function in node.body
+        if isinstance(function, ast.FunctionDef) and not function.name.startswith("_")
+    }
+    sources = [path.read_text(encoding="utf-8") for path in _modules() if _place(path) not in homes]
+    assert {name for name in offered if not any(re.search(rf"\.{name}\b", source) for source in sources)} == set()
+
+
 _MAY_IMPORT_A_TEST_MODULE = re.compile(
     r"^\s*(from tests\S* import \(|(from tests|import tests).*\btest_)", re.MULTILINE
 )
