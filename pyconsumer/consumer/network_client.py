@@ -61,7 +61,8 @@ class ConsumerNetworkClient(NetworkClient):
             AuthenticationError, UnsupportedVersionError: the cluster cannot be used with these settings.
             TopicAuthorizationFailedError, InvalidTopicError: of a topic that the consumer is interested in.
         """
-        self._completed.fire()
+        if self._completed.outcomes:
+            self._completed.fire()
         quiet = disable_wakeup or self._wakeups_disabled > 0
         if self.wakeup_waits and not quiet:
             until = -math.inf  # serve the sockets once, then raise

@@ -242,22 +242,24 @@ class NetworkClient:
         """
         self._check_open()
         completed = self._completed
+        outcomes = completed.outcomes
         polled = happened = False
         while True:
             now = self.clock.now()
             next_at = self._turn(now, served=polled)
-            if completed:
+            if outcomes:
                 completed.fire()
                 if self._closed:
                     return
                 next_at = self._turn(now, served=polled)
-            happened |= completed.take_happened()
+            if completed.happened:
+                happened = completed.take_happened()
             done = happened if future is None else future.done
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
                 self._leave()
                 return
-            at_once = done or self._interrupted or bool(completed)
+            at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
             polled = True
 
@@ -297,7 +299,7 @@ class NetworkClient:
             due = self._turn(now, served=True)
         happened = self._completed.take_happened() or self._interrupted
         self._interrupted = False
-        return now if self._completed else due, happened
+        return now if self._completed.outcomes else due, happened
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is work; OSError on a system without epoll and kqueue."""

@@ -23,22 +23,19 @@ class CompletedRequests:
     """The outcomes that no future has yet; see the module's docstring.
 
     Attributes:
+        outcomes: what :meth:`fire` has to do; not to be changed by others.
         happened: True if anything was received or failed, or a connection became ready, since :meth:`take_happened`.
     """
 
-    __slots__ = ("_outcomes", "happened")
+    __slots__ = ("happened", "outcomes")
 
     def __init__(self) -> None:
-        self._outcomes: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
+        self.outcomes: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
         self.happened = False
-
-    def __bool__(self) -> bool:
-        """Return whether :meth:`fire` has something to do."""
-        return bool(self._outcomes)
 
     def add(self, node: Node | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
         """Record the outcome of a request, which is in flight to its node no longer."""
-        self._outcomes.append((request, outcome))
+        self.outcomes.append((request, outcome))
         if node is not None:
             node.outstanding.pop(request, None)
         self.happened = True
@@ -54,7 +51,7 @@ class CompletedRequests:
 
     def fire(self) -> bool:
         """Complete the futures of the requests recorded, in order; return whether there were any."""
-        outcomes = self._outcomes
+        outcomes = self.outcomes
         if not outcomes:
             return False
         while outcomes:

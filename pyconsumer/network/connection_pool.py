@@ -200,14 +200,17 @@ class ConnectionPool:
         if channel is not None and self._served:
             self._check_channel(node, channel, now)
             channel = node.link
-        if channel is None and self._unsent.first(node) is not None and node.health.may_connect(now):
+        request = self._unsent.first(node)
+        if channel is None and request is not None and node.health.may_connect(now):
             self.connect(node, now)
             self._touched, channel = node, node.link
         if channel is not None and channel.ready:
             self._transmit(node, channel, now)
-        if self._served:
-            self._unsent.expire(node, now, lambda request: _unsent_too_long(node, request))
-        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle, self._unsent.first(node)))
+        if request is not None:
+            if self._served:
+                self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late))
+            request = self._unsent.first(node)
+        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle, request))
         self._touched = None
 
     def _check_channel(self, node: Node, channel: Channel, now: float) -> None:

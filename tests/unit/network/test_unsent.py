@@ -85,11 +85,11 @@ def test_outcomes_are_delivered_in_order_and_the_second_of_a_request_is_ignored(
     first, second = request(), request()
     for name, item in (("first", first), ("second", second)):
         item.future.add_callback(lambda future, name=name: heard.append(name))  # type: ignore[misc]
-    assert not completed
+    assert not completed.outcomes
     completed.add(None, first, KafkaConnectionError("lost"))
     completed.add(None, second, KafkaConnectionError("lost"))
     completed.add(None, first, KafkaConnectionError("again"))
-    assert (heard, bool(completed), completed.take_happened()) == ([], True, True)
+    assert (heard, bool(completed.outcomes), completed.take_happened()) == ([], True, True)
     assert completed.fire()
     assert (heard, str(first.future.exception)) == (["first", "second"], "lost")
     assert not completed.fire()
