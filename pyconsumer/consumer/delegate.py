@@ -274,8 +274,7 @@ class ConsumerDelegate:
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
-        for tp, records in found.items():
-            self.metrics.on_records(tp.topic, len(records))
+        self.metrics.on_polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.records import ConsumerRecord
+    from pyconsumer.structs import TopicPartition
 
 __all__ = ["ConsumerMetrics", "GroupMetrics", "Timing"]
 
@@ -137,6 +142,16 @@ class ConsumerMetrics:
     def on_records(self, topic: str, count: int) -> None:
         self.records += count
         self.records_by_topic[topic] = self.records_by_topic.get(topic, 0) + count
+
+    def on_polled(self, polled: Mapping[TopicPartition, list[ConsumerRecord]]) -> None:
+        """Count what a poll returns."""
+        by_topic = self.records_by_topic
+        total = 0
+        for tp, records in polled.items():
+            count = len(records)
+            total += count
+            by_topic[tp[0]] = by_topic.get(tp[0], 0) + count
+        self.records += total
 
     def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, Any]]:
         """Return all values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).

@@ -89,6 +89,7 @@ class Metadata:
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> None:
         self.update_count = 0
+        self.leaders_version = 0  # changes whenever :meth:`leader` may return something else
         """Grows with each response that was taken."""
         self.cluster_id: str | None = None
         self.controller_id = -1
@@ -286,6 +287,7 @@ class Metadata:
     def _use_bootstrap(self) -> None:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
         self._is_bootstrap = True
+        self.leaders_version += 1
         self._brokers = {}
         for address in self._bootstrap:
             self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
@@ -311,6 +313,7 @@ class Metadata:
             return False
         before = self.update_requested, self._leaders()
         self.update_count += 1
+        self.leaders_version += 1
         self.fatal_error = None
         self._last_success = now
         self._rebootstraps = 0
@@ -433,6 +436,7 @@ class Metadata:
         Returns:
             The partitions that changed.
         """
+        self.leaders_version += 1
         for broker in brokers:
             self._brokers[broker.node_id] = broker
         changed: set[TopicPartition] = set()
@@ -460,6 +464,7 @@ class Metadata:
         if tp not in self._epochs and self.partition(tp) is None:
             return False
         self._epochs[tp] = epoch
+        self.leaders_version += 1
         self.request_update()
         return True
 

@@ -175,8 +175,10 @@ def _encode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
         w.line("a = outer")
         w.line(f"data = b''.join(sub); tags.append(uv({spec.tag}) + uv(len(data)) + data)")
         w.depth -= 1
-    w.line("a(uv(len(tags)))")
-    w.line("for tag in tags: a(tag)")
+    w.line("if tags:")
+    w.line("    a(uv(len(tags)))")
+    w.line("    for tag in tags: a(tag)")
+    w.line("else: a(b'\\0')")
 
 
 def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
@@ -296,6 +298,13 @@ def _default_expression(w: _Writer, spec: FieldSpec) -> str:
     return repr(spec.default)
 
 
+def _absent(w: _Writer, spec: FieldSpec) -> str:
+    """Return the value of an absent tagged field; a struct of fixed fields is made once, as nobody changes it."""
+    if spec.is_array or isinstance(spec.type, tuple) or not all(map(_is_fixed, spec.type.FIELDS)):
+        return _default_expression(w, spec)
+    return w.constant(spec.type(), "absent")
+
+
 def _decode_run(w: _Writer, run: list[FieldSpec]) -> None:
     if run:
         letters = "".join(spec.type.letter for spec in run)  # type: ignore[union-attr]
@@ -308,7 +317,10 @@ def _decode_length(w: _Writer, compact: bool, letter: str) -> None:
     """Leave the length in ``n``, negative for null."""
     if compact:
         w.line("n = b[p]; p += 1")
-        w.line("if n > 127: n, p = uvt(b, p, n)")
+        w.line("if n > 127:")
+        w.line("    h = b[p]")
+        w.line("    if h < 128: n += (h - 1) << 7; p += 1")  # two bytes, as most lengths of records have
+        w.line("    else: n, p = uvt(b, p, n)")
         w.line("n -= 1")
     else:
         w.line(f"n, = {w.packer(letter, 'unpack_from')}(b, p); p += {4 if letter == 'i' else 2}")
@@ -329,18 +341,19 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
         return
     is_string = not spec.is_array and spec.type.name == "string"  # type: ignore[union-attr]
     _decode_length(w, compact, "h" if is_string else "i")
-    w.line("if n < 0:")
-    w.depth += 1
-    allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]
-    w.line(f"{target} = None" if allowed else f"bad_null({label!r})")
-    w.depth -= 1
-    w.line("else:")
-    w.depth += 1
     if spec.is_array:
+        w.line("if n > 0:")
+        w.depth += 1
         _decode_elements(w, spec, target, label)
+        w.depth -= 1
+        w.line(f"elif n == 0: {target} = []")
     else:
+        w.line("if n >= 0:")
+        w.depth += 1
         _decode_blob(w, spec.type.name, target, label, compact)  # type: ignore[union-attr]
-    w.depth -= 1
+        w.depth -= 1
+    allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]
+    w.line(f"else: {target} = None" if allowed else f"else: bad_null({label!r})")
 
 
 def _decode_blob(w: _Writer, type_name: str, target: str, label: str, compact: bool) -> None:
@@ -385,7 +398,7 @@ def _decode_elements(w: _Writer, spec: FieldSpec, target: str, label: str) -> No
 
 def _decode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
     for spec in tagged:
-        w.line(f"f_{spec.name} = {_default_expression(w, spec)}")
+        w.line(f"f_{spec.name} = {_absent(w, spec)}")
     w.line("k = b[p]; p += 1")
     w.line("if k:")
     w.depth += 1
