@@ -45,7 +45,7 @@ class CompletedRequests:
         self.happened = True
 
     def take_happened(self) -> bool:
-        """Return :attr:`happened`, and begin anew."""
+        """Return :attr:`happened`, and reset it."""
         happened, self.happened = self.happened, False
         return happened
 
