@@ -496,14 +496,14 @@ class KafkaProducer:
         self._check_open()
         with self._lock:
             waiting = self._accumulator.incomplete()
-            self._accumulator.flushing += 1
+            self._accumulator.flush()
         try:
             if waiting:
                 self._client.wakeup()
             yield waiting
         finally:
             with self._lock:
-                self._accumulator.flushing -= 1
+                self._accumulator.flush(False)
 
     # ------------------------------------------------------------ transactions
 
@@ -726,7 +726,7 @@ class KafkaProducer:
         with self._lock:
             self._closed = True
             self._appender.is_open = False
-            self._accumulator.closing = True
+            self._accumulator.close()
             self._lock.notify_all()
         inside = threading.current_thread() is self._thread
         if inside:
@@ -856,7 +856,7 @@ class KafkaProducer:
     def _room_steps(self, size: int, deadline: float) -> Generator[Pause, None, None]:
         """Wait until ``size`` bytes may be free."""
         with self._lock:
-            self._accumulator.starved += 1
+            self._accumulator.starve()
         try:
             while True:
                 with self._lock:
@@ -880,7 +880,7 @@ class KafkaProducer:
                 yield Pause(seen, deadline, for_room=True)
         finally:
             with self._lock:
-                self._accumulator.starved -= 1
+                self._accumulator.starve(False)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""
