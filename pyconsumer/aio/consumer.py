@@ -136,7 +136,7 @@ class AsyncKafkaConsumer(Generic[K, V]):
             client.raise_wakeup()
             client.raise_cluster_error()
 
-        self._driver = LoopDriver(client.client, _NAME, before=client.disconnect_pending, check=check)
+        self._driver = LoopDriver(client, _NAME, check=check)
         self._commits = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
         self._released = False

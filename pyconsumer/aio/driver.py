@@ -100,7 +100,6 @@ class LoopDriver:
     Args:
         client: does the I/O.
         name: of the object that the application uses, for messages.
-        before: called before sockets are served.
         check: called when a wait is over; what it raises is thrown into the call.
 
     Attributes:
@@ -112,13 +111,11 @@ class LoopDriver:
         client: NetworkClient,
         name: str,
         *,
-        before: Callable[[], object] = lambda: None,
         check: Callable[[], object] = lambda: None,
     ) -> None:
         self.turn_began = -math.inf
         self._client = client
         self._name = name
-        self._before = before
         self._check = check
         self._now = client.clock.now
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -177,7 +174,6 @@ class LoopDriver:
         """Serve the sockets without waiting, and resume the calls whose wait is over; whether anything happened."""
         if self._client.closed:
             return True
-        self._before()
         due, happened = self._client.step(self._now())
         self._happenings += happened
         now = self._now()

@@ -625,7 +625,7 @@ class KafkaConsumer(Consumer[K, V]):
             return
         self._released = True
         self._delegate.abandon("the consumer was dropped without close()")
-        self._client.client.abandon()
+        self._client.abandon()
         if not self._guard.closed:
             _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 

@@ -42,7 +42,6 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
@@ -119,7 +118,7 @@ class ConsumerDelegate:
             allow_auto_topic_creation=config.allow_auto_create_topics,
             exclude_internal_topics=config.exclude_internal_topics,
         )
-        client = ConsumerNetworkClient(NetworkClient(config, metadata=metadata, clock=clock))
+        client = ConsumerNetworkClient(config, metadata, clock=clock)
         context = ConsumerContext(config, client, metadata, subscriptions, clock)
         try:
             coordinator = None

@@ -518,14 +518,14 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         self._check_open()
         with self._lock:
             waiting = self._accumulator.incomplete()
-            self._accumulator.flushing += 1
+            self._accumulator.flush()
         try:
             if waiting:
                 self._client.wakeup()
             yield waiting
         finally:
             with self._lock:
-                self._accumulator.flushing -= 1
+                self._accumulator.flush(False)
 
     # ------------------------------------------------------------ transactions
 
@@ -748,7 +748,7 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         with self._lock:
             self._closed = True
             self._appender.is_open = False
-            self._accumulator.closing = True
+            self._accumulator.close()
             self._lock.notify_all()
         inside = threading.current_thread() is self._thread
         if inside:
@@ -881,7 +881,7 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
     def _room_steps(self, size: int, deadline: float) -> Generator[Pause, None, None]:
         """Wait until ``size`` bytes may be free."""
         with self._lock:
-            self._accumulator.starved += 1
+            self._accumulator.starve()
         try:
             while True:
                 with self._lock:
@@ -905,7 +905,7 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
                 yield Pause(seen, deadline, for_room=True)
         finally:
             with self._lock:
-                self._accumulator.starved -= 1
+                self._accumulator.starve(False)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""
