@@ -164,7 +164,7 @@ class Controller:
             for index, part in states.items():
                 partitions[int(index) : int(index) + 1] = [partition_from_json(part)]
         for name, config in change.get("config", {}).items():
-            self.topics[name].config = dict(config)
+            self.topics[name].configure(config)
         if "group_configs" in change:
             self.group_configs = {group: dict(config) for group, config in change["group_configs"].items()}
         if "broker_configs" in change:
@@ -286,7 +286,7 @@ class Controller:
 
         def put(partitions: Mapping[str, list[PartitionState]]) -> None:
             for name, states in partitions.items():
-                self.topics[name].partitions = states
+                self.topics[name].become(states)
 
         put(changed)
         parts = {
@@ -643,10 +643,10 @@ class Controller:
     def set_topic_config(self, name: str, config: Mapping[str, str]) -> None:
         """Replace a topic's own settings, which were checked."""
         topic = self.topic(name)
-        before, topic.config = topic.config, dict(config)
+        before = topic.configure(config)
 
         def undo() -> None:
-            topic.config = before
+            topic.configure(before)
 
         self._save(undo, {"config": {name: topic.config}})
         self._tell(name)

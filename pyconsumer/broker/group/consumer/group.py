@@ -161,6 +161,13 @@ class ConsumerGroup:
     def is_empty(self) -> bool:
         return not self._dead and not self.members
 
+    def note_commits(self, *, transactional: bool) -> None:
+        """Record that offsets were committed, in a transaction or by a member."""
+        if transactional:
+            self.received_transactional_commits = True
+        else:
+            self.received_consumer_commits = True
+
     def note_write(self, write: Deferred[int]) -> None:
         """An append of the group has begun."""
         self.last_write = write
