@@ -244,6 +244,11 @@ class Struct:
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
 
+    @classmethod
+    def declare_fields(cls, fields: tuple[FieldSpec, ...]) -> None:
+        """Take the fields, in order; the decorators of :mod:`pyconsumer.protocol.schema` call this."""
+        cls.FIELDS = fields
+
     def __repr__(self) -> str:
         values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.FIELDS)
         return f"{type(self).__name__}({values})"
