@@ -125,6 +125,7 @@ class LoopDriver:
         self._timer_at = math.inf
         self._waiters: dict[_Waiter, None] = {}
         self._stopped: BaseException | None = None
+        self._happenings = 0  # turns in which anything was received or failed
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -174,6 +175,7 @@ class LoopDriver:
         if self._client.closed:
             return True
         due, happened = self._client.step(self._now())
+        self._happenings += happened
         now = self._now()
         for waiter in list(self._waiters):
             request = waiter.request
@@ -242,11 +244,12 @@ class LoopDriver:
             return result
 
     async def _wait(self, until: float, request: RequestFuture[Any] | None, interruptible: bool) -> None:
+        seen = self._happenings
         if self._now() - self.turn_began > LONGEST_TURN_S:
-            await self.breathe()
+            await self.breathe()  # an event may be served meanwhile, and this call is not among those it resumes
         if interruptible and self._stopped is not None:
             raise self._stopped
-        happened = self._serve_again()
+        happened = self._serve_again() or self._happenings != seen
         self._check()
         over = happened if request is None else request.done
         if over or self._now() >= until:

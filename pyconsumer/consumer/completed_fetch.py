@@ -17,6 +17,7 @@ Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyconsumer.consumer.partition_state import TopicPartitionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
@@ -24,7 +25,7 @@ from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 __all__ = ["CompletedFetch", "Convert", "Frame"]
 
 Buffer = bytes | bytearray | memoryview
-Convert = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], int, Exception | None]]
+Convert = Callable[[list[ConsumerRecord[Any, Any]]], tuple[list[ConsumerRecord[Any, Any]], int, Exception | None]]
 """Deserializes raw records: returns the good ones, the number of raw ones used up, and the error that stopped it."""
 
 
@@ -104,8 +105,8 @@ class CompletedFetch:
         self._buffer = buffer
         self._check_crcs = check_crcs
         self._aborted = aborted
-        self.raw: list[ConsumerRecord] = []
-        self.ready: list[ConsumerRecord] = []
+        self.raw: list[ConsumerRecord[Any, Any]] = []
+        self.ready: list[ConsumerRecord[Any, Any]] = []
         self.cursor = cursor = Cursor(
             self.topic_partition, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted
         )
@@ -148,7 +149,7 @@ class CompletedFetch:
         """True if nothing is left."""
         return not self.ready and not self.raw and self.cursor.exhausted
 
-    def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord]:
+    def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord[Any, Any]]:
         """Take up to ``count`` records, deserialized by ``convert``.
 
         Raises:
@@ -176,7 +177,7 @@ class CompletedFetch:
             raise error
         return records
 
-    def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord | None:
+    def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
         """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""
         if not self.ready:
             ready = self.take(ahead, convert)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert, Frame
 from pyconsumer.consumer.fetch_planner import ByteBudget
@@ -105,7 +106,7 @@ class FetchBuffer:
         """Return whether the last call moved a position, if only past what no application sees."""
         return bool(self._moved)
 
-    def collect(self, max_records: int) -> ConsumerRecords:
+    def collect(self, max_records: int) -> ConsumerRecords[Any, Any]:
         """Take up to ``max_records`` records and move the positions past them.
 
         Raises:
@@ -136,7 +137,7 @@ class FetchBuffer:
                 ends[tp] = state.position, "", state.offset_epoch
         return collected
 
-    def next_record(self, ahead: int) -> ConsumerRecord | None:
+    def next_record(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
         """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
         self._moved.clear()
         while (fetch := self._head(False)) is not None:
@@ -149,7 +150,7 @@ class FetchBuffer:
                 return record
         return None
 
-    def prefetched(self) -> list[ConsumerRecord]:
+    def prefetched(self) -> list[ConsumerRecord[Any, Any]]:
         """Return the records that :meth:`next_record` decoded ahead, the next one last.
 
         The caller may take records from the end of this list; :meth:`commit_taken` must be called before any other
