@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
     from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
+    from pyconsumer.structs import SubscriptionPattern as SubscriptionPattern
     from pyconsumer.structs import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
@@ -36,6 +37,7 @@ _HOMES = {
     "KafkaProducer": "pyconsumer.producer",
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
+    "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
@@ -52,6 +54,7 @@ __all__ = [
     "KafkaProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "SubscriptionPattern",
     "TopicPartition",
     "errors",
     "process_exactly_once",

@@ -70,6 +70,7 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None
     group_instance_id: str | None
     group_protocol: str
+    group_remote_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
@@ -119,6 +120,7 @@ class ConsumerConfig(ClientConfig):
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
             values["enable_auto_commit"] = False
+        cls._check_protocol(values, given)
         heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
         if heartbeat >= session:
             raise ConfigurationError(
@@ -140,7 +142,31 @@ class ConsumerConfig(ClientConfig):
         if values["fetch_buffer_bytes"] is None:
             values["fetch_buffer_bytes"] = 2 * values["fetch_max_bytes"]
 
+    @staticmethod
+    def _check_protocol(values: dict[str, Any], given: frozenset[str]) -> None:
+        """Refuse settings of the other group protocol: they would have no effect."""
+        if values["group_protocol"] == "classic":
+            if values["group_remote_assignor"] is not None:
+                raise ConfigurationError(
+                    "group_remote_assignor needs group_protocol='consumer'; under 'classic' the members assign the"
+                    " partitions, see partition_assignment_strategy"
+                )
+            return
+        for name, instead in _CLASSIC_ONLY.items():
+            if name in given:
+                raise ConfigurationError(
+                    f"{name} has no effect under group_protocol='consumer': leave it out; {instead}"
+                )
 
+
+_CLASSIC_ONLY: Final = {
+    "partition_assignment_strategy": "the broker assigns the partitions, by group_remote_assignor",
+    "session_timeout_ms": "the broker sets it for the group (group.consumer.session.timeout.ms, or"
+    " consumer.session.timeout.ms of the group itself)",
+    "heartbeat_interval_ms": "the broker sets it for the group (group.consumer.heartbeat.interval.ms, or"
+    " consumer.heartbeat.interval.ms of the group itself)",
+    "rebalance_delay_ms": "it belongs to the assignor cooperative-sticky-delayed of the classic protocol",
+}
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # as names of topics: it is part of member ids and of log lines
 _numbers = itertools.count(1)
 _log = logging.getLogger("pyconsumer.consumer")
@@ -167,20 +193,28 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_protocol",
             "classic",
             Choice("classic", "consumer"),
-            "Group protocol. `classic`: the members compute the assignment. `consumer` (the broker computes it,"
-            " KIP-848) is not supported yet.",
+            "Group protocol. `classic`: the members compute the assignment, and all of them stop for it. `consumer`: the"
+            " broker computes it, and each member moves by itself (KIP-848; brokers of Apache Kafka 4.0 and newer).",
+        ),
+        Setting(
+            "group_remote_assignor",
+            None,
+            Text(nullable=True),
+            "Only with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`; by default the group"
+            " coordinator chooses.",
         ),
         Setting(
             "session_timeout_ms",
             45_000,
             Duration(1, 0x7FFFFFFF),
-            "Time without a heartbeat after which the coordinator removes this member and reassigns its partitions.",
+            "Time without a heartbeat after which the coordinator removes this member and reassigns its partitions."
+            " Only with `group_protocol=classic`.",
         ),
         Setting(
             "heartbeat_interval_ms",
             3_000,
             Duration(1, 0x7FFFFFFF),
-            "Time between heartbeats; at most a third of `session_timeout_ms`.",
+            "Time between heartbeats; at most a third of `session_timeout_ms`. Only with `group_protocol=classic`.",
         ),
         Setting(
             "max_poll_interval_ms",
@@ -193,7 +227,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             _ASSIGNORS,
             ListOf(Anything()),
             "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's class "
-            "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own.",
+            "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own. Only with "
+            "`group_protocol=classic`.",
         ),
         Setting(
             "rebalance_delay_ms",
@@ -222,7 +257,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "client_rack",
             "",
             Text(blank=True),
-            "Rack of this client, to fetch from a replica in the same rack (KIP-392).",
+            "Rack of this client, to fetch from a replica in the same rack (KIP-392); group members tell it the broker.",
         ),
         Setting(
             "fetch_min_bytes",

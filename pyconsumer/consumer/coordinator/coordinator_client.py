@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError, KafkaError, for_code
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.node import ClientResponse
@@ -32,6 +32,8 @@ log = logging.getLogger("pyconsumer.consumer.coordinator")
 _BATCHED = 4
 
 _Request = Message | Callable[[int], Message]
+
+M = TypeVar("M", bound=GroupMember)
 
 
 class GroupClient(Protocol):
@@ -89,7 +91,7 @@ def read_coordinator(group_id: str, version: int, response: FindCoordinatorRespo
     return node
 
 
-class CoordinatorClient:
+class CoordinatorClient(Generic[M]):
     """See the module.
 
     Args:
@@ -104,7 +106,7 @@ class CoordinatorClient:
     def __init__(
         self,
         client: GroupClient,
-        core: ClassicMembership,
+        core: M,
         lock: RLock,
         clock: Clock,
         *,
