@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
     from pyconsumer.consumer.interface import Consumer as Consumer
     from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from pyconsumer.consumer.progress import RecordProgress as RecordProgress
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
@@ -37,6 +38,7 @@ _HOMES = {
     "KafkaProducer": "pyconsumer.producer",
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
+    "RecordProgress": "pyconsumer.consumer.progress",
     "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
@@ -54,6 +56,7 @@ __all__ = [
     "KafkaProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "RecordProgress",
     "SubscriptionPattern",
     "TopicPartition",
     "errors",

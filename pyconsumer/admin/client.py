@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from pyconsumer.admin import configs, groups, topics, transactions
-from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.types import (
     ClusterDescription,
@@ -29,6 +28,8 @@ from pyconsumer.admin.types import (
 )
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
@@ -62,7 +63,14 @@ class KafkaAdminClient:
         self._clock = _clock or SystemClock()
         metadata = Metadata.from_config(self.config, allow_auto_topic_creation=False)
         self._client = NetworkClient(self.config, metadata=metadata, clock=self._clock)
-        self._calls = Calls(self.config, self._client, metadata, self._clock)
+        self._calls = Calls(
+            self._client,
+            metadata,
+            self._clock,
+            request_timeout=self.config.request_timeout_ms / 1000,
+            retries=self.config.retries,
+            backoff=Backoff.ms(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms),
+        )
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -168,9 +176,7 @@ class KafkaAdminClient:
         level = _ISOLATION_LEVELS.get(isolation_level)
         if level is None:
             raise ValueError(f"isolation_level is {' or '.join(_ISOLATION_LEVELS)}, not {isolation_level!r}")
-        return self._run(
-            lambda until: topics.list_offsets_of(self._calls, partitions, until, isolation_level=level), timeout_ms
-        )
+        return self._run(lambda until: self._calls.list_offsets(partitions, until, isolation_level=level), timeout_ms)
 
     # ------------------------------------------------------------ settings
 

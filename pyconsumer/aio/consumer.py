@@ -21,6 +21,7 @@ from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
+    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -254,7 +255,7 @@ class AsyncKafkaConsumer:
     def subscription(self) -> set[str]:
         """Return the subscribed topics; empty if partitions are assigned by hand.
 
-        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions assigned to this consumer.
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
         """
         self._guard.enter()
         return self._subscriptions.subscription()
@@ -397,6 +398,19 @@ class AsyncKafkaConsumer:
         outcome: asyncio.Future[None] = self._driver.bind().create_future()
         request.add_callback(lambda done: _settle(outcome, done))
         return outcome
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; see :meth:`pyconsumer.KafkaConsumer.store_offsets`.
+
+        Args:
+            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
+                each partition.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
+        """
+        self._guard.enter()
+        self._delegate.store_offsets(offsets)
 
     @overload
     async def committed(

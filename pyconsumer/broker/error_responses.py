@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pyconsumer.errors import BrokerResponseError, KafkaStorageError, UnknownServerError
+from pyconsumer.errors import BrokerResponseError, Errors, KafkaStorageError, UnknownServerError
 from pyconsumer.protocol.messages import response_type
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.primitives import Struct, WireType
@@ -46,7 +46,9 @@ _AFTER_ERROR: dict[str, dict[str, Any]] = {
     "PartitionData": {"high_watermark": -1, "records": b""},
     "PartitionProduceResponse": {"base_offset": -1},
 }
-_SESSION_ERRORS = frozenset({70, 71, 106})
+_SESSION_ERRORS = frozenset(
+    {Errors.FETCH_SESSION_ID_NOT_FOUND, Errors.INVALID_FETCH_SESSION_EPOCH, Errors.FETCH_SESSION_TOPIC_ID_ERROR}
+)
 _NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "session_id"})
 
 

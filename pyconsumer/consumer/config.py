@@ -77,6 +77,7 @@ class ConsumerConfig(ClientConfig):
     partition_assignment_strategy: tuple[Any, ...]
     rebalance_delay_ms: int | None
     enable_auto_commit: bool
+    enable_auto_offset_store: bool
     auto_commit_interval_ms: int
     auto_offset_reset: ResetPolicy
     client_rack: str
@@ -119,6 +120,8 @@ class ConsumerConfig(ClientConfig):
                 _log.warning("enable_auto_commit does nothing without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
+            if "enable_auto_offset_store" in given and not values["enable_auto_offset_store"]:
+                raise ConfigurationError("enable_auto_offset_store=False needs a group_id, whose offsets are committed")
             values["enable_auto_commit"] = False
         cls._check_protocol(values, given)
         heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
@@ -193,8 +196,8 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_protocol",
             "classic",
             Choice("classic", "consumer"),
-            "Group protocol. `classic`: the members compute the assignment, and all of them stop for it. `consumer`: the"
-            " broker computes it, and each member moves by itself (KIP-848; brokers of Apache Kafka 4.0 and newer).",
+            "Group protocol. `classic`: the members compute the assignment, and all of them stop for it. `consumer`:"
+            " the broker computes it, and each member moves by itself (KIP-848; needs Apache Kafka 4.0 or newer).",
         ),
         Setting(
             "group_remote_assignor",
@@ -245,6 +248,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             Flag(),
             "Commit positions automatically, every `auto_commit_interval_ms` and on close. Off without a `group_id`.",
         ),
+        Setting(
+            "enable_auto_offset_store",
+            True,
+            Flag(),
+            "False: automatic commits, and `commit()` without offsets, take what `store_offsets` was given instead of"
+            " the positions, for programs that commit what they have finished. librdkafka's setting.",
+        ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(
             "auto_offset_reset",
@@ -257,7 +267,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "client_rack",
             "",
             Text(blank=True),
-            "Rack of this client, to fetch from a replica in the same rack (KIP-392); group members tell it the broker.",
+            "Rack of this client, to fetch from a replica in the same rack (KIP-392); assignors get to know it, too.",
         ),
         Setting(
             "fetch_min_bytes",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
+    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -287,7 +288,7 @@ class KafkaConsumer(Consumer):
     def subscription(self) -> set[str]:
         """Return the subscribed topics; empty if partitions are assigned by hand.
 
-        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions assigned to this consumer.
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
         """
         with self._guard:
             return self._subscriptions.subscription()
@@ -401,7 +402,9 @@ class KafkaConsumer(Consumer):
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
     ) -> None:
-        """Commit offsets, by default all positions, and wait for the broker's response.
+        """Commit offsets and wait for the broker's response.
+
+        Without offsets, all positions are committed; with ``enable_auto_offset_store=False``, what is stored.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
@@ -425,6 +428,28 @@ class KafkaConsumer(Consumer):
         """Commit offsets without waiting; a later call of this consumer runs ``callback(offsets, error or None)``."""
         with self._guard:
             return self._delegate.commit_async(offsets, callback)
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``.
+
+        Automatic commits (every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`) and
+        :meth:`commit` without offsets then take what is stored, and nothing else. What is stored for a partition is
+        dropped when the partition is revoked or lost. For records that are finished in any order, by threads or tasks,
+        :class:`pyconsumer.RecordProgress` says what may be stored.
+
+        Args:
+            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
+                each partition, as :meth:`commit` takes it.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
+            InvalidGroupIdError: there is no ``group_id``.
+            TypeError, ValueError: the argument is neither, or an offset is negative.
+
+        librdkafka: ``rd_kafka_offsets_store``; confluent-kafka: ``Consumer.store_offsets``.
+        """
+        with self._guard:
+            self._delegate.store_offsets(offsets)
 
     @overload
     def committed(self, partition: TopicPartition, metadata: bool = ..., timeout_ms: float | None = ...) -> Any: ...

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import as_partitions, by_partition
+from pyconsumer.consumer.arguments import StorableOffsets, as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -120,7 +120,7 @@ class ConsumerDelegate:
         """
         config = CONSUMER_SETTINGS.build(options)
         interceptors = Interceptors(config.interceptors)
-        subscriptions = SubscriptionState(config.auto_offset_reset)
+        subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
         metadata = Metadata.from_config(
             config,
             allow_auto_topic_creation=config.allow_auto_create_topics,
@@ -512,8 +512,8 @@ class ConsumerDelegate:
     ) -> None:
         if self.coordinator is None or self.config.group_protocol != "consumer":
             raise IllegalStateError(
-                "a SubscriptionPattern is evaluated by the broker, which needs a group_id and group_protocol='consumer';"
-                " a pattern given as str or re.Pattern is evaluated here"
+                "the broker evaluates a SubscriptionPattern, which needs a group_id and group_protocol='consumer'; a"
+                " pattern given as str or re.Pattern is evaluated here"
             )
         _log.info("subscribed to the pattern %s, which the broker evaluates", pattern.pattern)
         self.subscriptions.subscribe_remote_pattern(pattern.pattern, listener)
@@ -560,9 +560,11 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Check the offsets that a user wants to commit; by default return all positions."""
-        if offsets is None:
-            return self.subscriptions.all_consumed()
+        """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
+        return self.subscriptions.all_consumed() if offsets is None else self._checked(offsets)
+
+    @staticmethod
+    def _checked(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
         checked = {}
         for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
@@ -572,6 +574,11 @@ class ConsumerDelegate:
                 raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
             checked[tp] = offset
         return checked
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
+        self.require_group()
+        self.subscriptions.store_offsets(self._checked(offsets_after(offsets)))
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()

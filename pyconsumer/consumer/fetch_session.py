@@ -24,12 +24,12 @@ from typing import Final, NamedTuple
 from pyconsumer.errors import Errors, error_name
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
+from pyconsumer.protocol.requests.fetch import FIRST_VERSION_WITH_TOPIC_IDS
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FetchSessionHandler", "SessionAnswer", "SessionPartition", "SessionRequest"]
 
 _MAX_EPOCH: Final = 0x7FFFFFFF
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
 class SessionPartition(NamedTuple):

@@ -24,7 +24,7 @@ from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
-from pyconsumer.consumer.fetch_session import FIRST_VERSION_WITH_TOPIC_IDS, SessionPartition, SessionRequest
+from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
 from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
@@ -32,20 +32,19 @@ from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionSt
 from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
+from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from pyconsumer.protocol.requests.fetch import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    LAST_VERSION_WITH_NAMES,
+    FetchSettings,
+    fetch_request,
 )
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
 
-__all__ = ["ErrorAction", "Fetcher", "action_for", "fetch_request"]
+__all__ = ["ErrorAction", "Fetcher", "action_for"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -185,9 +184,9 @@ class Fetcher:
         session = planned.session
 
         def build(version: int) -> FetchRequest:
-            return fetch_request(self._config, session, planned.max_bytes, version)
+            return _fetch_request(self._config, session, planned.max_bytes, version)
 
-        max_version = None if session.use_topic_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
+        max_version = None if session.use_topic_ids else LAST_VERSION_WITH_NAMES
         future = self._client.send(planned.node_id, FetchRequest, build, max_version=max_version)
         future.add_callback(lambda done: self._on_done(planned, done))
         self._requests[planned.node_id] = future
@@ -214,7 +213,7 @@ class Fetcher:
             request = session.close_request()
             if request is None:
                 continue
-            message = fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
+            message = _fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
             sent.append(self._client.send(session.node_id, FetchRequest, message))
         return sent
 
@@ -407,41 +406,19 @@ class Fetcher:
         return self._client.backoff_until(node_id)
 
 
-def fetch_request(
+def _fetch_request(
     config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int, *, wait: bool = True
 ) -> FetchRequest:
     """Return the message for a session's request. Without ``wait`` the broker responds at once."""
-    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for tp, asked in session.to_send.items():
-        key = (tp.topic, asked.topic_id)
-        topic = topics.get(key)
-        if topic is None:
-            topic = topics[key] = FetchTopic(topic=tp.topic, topic_id=asked.topic_id, partitions=[])
-        topic.partitions.append(
-            FetchPartition(
-                partition=tp.partition,
-                current_leader_epoch=asked.leader_epoch,
-                fetch_offset=asked.fetch_offset,
-                partition_max_bytes=asked.max_bytes,
-            )
-        )
-    forgotten: dict[tuple[str, bytes], ForgottenTopic] = {}
-    for tp, topic_id in session.to_forget:
-        if not by_id and tp in session.to_send:
-            continue  # by name, a topic that was created again is the same topic
-        key = (tp.topic, topic_id)
-        if key not in forgotten:
-            forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[])
-        forgotten[key].partitions.append(tp.partition)
-    return FetchRequest(
-        max_wait_ms=config.fetch_max_wait_ms if wait else 0,
-        min_bytes=config.fetch_min_bytes if wait else 0,
-        max_bytes=max_bytes,
-        isolation_level=int(config.read_committed),
-        session_id=session.session_id,
-        session_epoch=session.epoch,
-        topics=list(topics.values()),
-        forgotten_topics_data=list(forgotten.values()),
-        rack_id=config.client_rack,
+    settings = FetchSettings(
+        config.fetch_max_wait_ms if wait else 0,
+        config.fetch_min_bytes if wait else 0,
+        max_bytes,
+        config.read_committed,
+        config.client_rack,
     )
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    # By name, a topic that was created again is the same topic.
+    forgotten = [(tp, topic_id) for tp, topic_id in session.to_forget if by_id or tp not in session.to_send]
+    partitions = ((tp, *asked[:4]) for tp, asked in session.to_send.items())
+    return fetch_request(settings, partitions, forgotten=forgotten, session=(session.session_id, session.epoch))

@@ -158,13 +158,9 @@ class ConsumerNetworkClient:
 
     def raise_cluster_error(self) -> None:
         """Raise an error that metadata responses reported; once. See :meth:`poll`."""
-        error = self.metadata.fatal_error
+        error = self.metadata.take_fatal_error() or self.metadata.take_topic_error()
         if error is not None:
-            self.metadata.fatal_error = None
             raise error
-        found = self.metadata.take_topic_error()
-        if found is not None:
-            raise found
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 

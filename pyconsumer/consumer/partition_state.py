@@ -111,6 +111,7 @@ class TopicPartitionState:
         preferred_replica: node to fetch from instead of the leader (KIP-392) until ``preferred_until``, or -1.
         high_watermark, last_stable_offset, log_start_offset: as of the last response, -1 if unknown.
         end_offset_requested: True while a request for the end of the log is in flight.
+        stored: the offset to commit that the application has stored, or None; used if positions are not committed.
     """
 
     __slots__ = (
@@ -134,6 +135,7 @@ class TopicPartitionState:
         "reset_policy",
         "retry_at",
         "state",
+        "stored",
         "topic_partition",
     )
 
@@ -159,6 +161,7 @@ class TopicPartitionState:
         self.preferred_replica = -1
         self.preferred_until = 0.0
         self.end_offset_requested = False
+        self.stored: OffsetAndMetadata | None = None
 
     @property
     def fetch_position(self) -> FetchPosition | None:
@@ -183,6 +186,10 @@ class TopicPartitionState:
         if self.position is None or not RULES[self.state].requires_position:
             return None
         return OffsetAndMetadata(self.position, "", self.offset_epoch)
+
+    def store(self, offset: OffsetAndMetadata) -> None:
+        """Note an offset to commit, instead of the one stored before."""
+        self.stored = offset
 
     def move_to(self, wanted: FetchState, position: FetchPosition | None = None) -> bool:
         """Move to a state, with a position if it needs one; return whether the table allowed it (rules 5 and 6)."""

@@ -541,6 +541,11 @@ class Metadata:
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
 
+    def take_fatal_error(self) -> KafkaError | None:
+        """Return the error with which the cluster refused this client, and forget it; None if there is none."""
+        error, self.fatal_error = self.fatal_error, None
+        return error
+
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
         """The error to raise to a user for topics that may not be read or cannot exist; each answer is reported once.
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyconsumer.consumer.coordinator.classic_group import ClassicGroup
 from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership

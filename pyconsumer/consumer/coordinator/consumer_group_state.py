@@ -1,4 +1,4 @@
-"""A member's states under the consumer protocol (KIP-848), what each error code means to it, and its actions, as tables.
+"""A member's states under the consumer protocol (KIP-848), the action for each error code, its steps, as tables.
 
 No I/O, no clock.
 

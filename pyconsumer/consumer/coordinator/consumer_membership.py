@@ -30,7 +30,7 @@ import base64
 import logging
 import math
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,7 +56,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     action_for,
 )
 from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings
-from pyconsumer.errors import Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
+from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (
     FIRST_VERSION_WITH_REGEX,
     JOIN_GROUP_MEMBER_EPOCH,
@@ -90,7 +90,7 @@ _REGEX_UNSUPPORTED: Final = (
     " Kafka 4.0). Subscribe to topics, or to a pattern of Python (a str or re.Pattern), which the client evaluates"
 )
 #: What to do about an error code, where its own text does not say it.
-_ADVICE: Final = {
+_ADVICE: Final[Mapping[int, str]] = {
     Errors.UNRELEASED_INSTANCE_ID: "another member that has not left the group uses our group_instance_id {instance!r}:"
     " close that one first, wait until its session has ended, or give each member a name of its own",
     Errors.FENCED_INSTANCE_ID: "another member has taken over our group_instance_id {instance!r}, after this one was"
@@ -492,7 +492,7 @@ class ConsumerMembership(GroupMember):
         else:
             log.info("[%s] %s: %s", self.settings.label, _API, error.code_name)
 
-    def _explained(self, code: int, said: str | None) -> KafkaError:
+    def _explained(self, code: int, said: str | None) -> BrokerResponseError:
         group = self.settings
         text = f"{_API} of group {group.group_id}" + (f": {said}" if said else "")
         advice = _ADVICE.get(code)

@@ -160,7 +160,7 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def term_of_commits(self) -> object:
-        """Return what a commit may not outlive: repeated later, it could overwrite one of the partition's next owner."""
+        """Return what a commit may not outlive: repeated later, it could overwrite one of the next owner."""
 
     @property
     @abstractmethod

@@ -40,17 +40,9 @@ from pyconsumer.consumer.coordinator.group_state import (
     Generation,
     action_for,
 )
-from pyconsumer.consumer.coordinator.offset_requests import (
-    FetchedOffsets,
-    commit_request,
-    commit_results,
-    fetch_request,
-    fetch_results,
-    last_version_without_ids,
-    topic_ids,
-)
 from pyconsumer.errors import (
     CommitFailedError,
+    Errors,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -62,10 +54,20 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import wait_until
 from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
+from pyconsumer.protocol.requests.offsets import (
+    FetchedOffsets,
+    newest_version,
+    offset_commit_request,
+    offset_fetch_request,
+    read_offset_commit,
+    read_offset_fetch,
+    topic_ids,
+)
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -371,7 +373,7 @@ class OffsetCommitter:
         term_of_commit = self._core.term_of_commits
         node = self._core.coordinator
         if node is None:
-            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+            return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         group = self._core.settings
         term = self._core.discovery.term
         ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
@@ -381,10 +383,11 @@ class OffsetCommitter:
             with self._coordinator.lock:  # the heartbeat thread may have got another epoch
                 if sent.joined and self._core.epoch_moves and self._core.term_of_commits == term_of_commit:
                     sent = self._core.generation if self._core.may_commit else sent
-            return commit_request(
+            return offset_commit_request(
                 version,
                 group_id=group.group_id,
-                generation=sent,
+                generation_id=sent.generation_id,
+                member_id=sent.member_id,
                 group_instance_id=group.group_instance_id if sent.joined else None,
                 offsets=offsets,
                 ids=ids,
@@ -394,7 +397,7 @@ class OffsetCommitter:
             node,
             OffsetCommitRequest,
             encode,
-            max_version=None if ids is not None else last_version_without_ids,
+            max_version=newest_version(ids),
         )
 
         def answered(done: RequestFuture[ClientResponse]) -> None:
@@ -404,7 +407,7 @@ class OffsetCommitter:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
                 metrics.commits.add(done.value.latency)
-                self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
+                self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
                 metrics.commit_failures += 1
                 result.fail(error)
@@ -435,18 +438,15 @@ class OffsetCommitter:
                     self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._coordinator.clock.now())
                 self._coordinator.changed()
             elif reaction is ErrorAction.NEW_EPOCH:
-                error = _stale_epoch(error)
-                self._note_refusal(reaction, sent, error)
+                error = _StaleEpochError(f"committing {tp} for group {self._core.settings.group_id} as {sent}")
+                with self._coordinator.lock:
+                    self._core.on_commit_refused(reaction, sent, error)
+                self._coordinator.changed()
             elif reaction not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
                 error = self._lost_membership(reaction, sent, error)
             raise error
         if forbidden:
             raise TopicAuthorizationFailedError(", ".join(sorted(forbidden)))
-
-    def _note_refusal(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
-        with self._coordinator.lock:
-            self._core.on_commit_refused(reaction, sent, error)
-        self._coordinator.changed()
 
     def _lost_membership(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> KafkaError:
         with self._coordinator.lock:
@@ -501,11 +501,7 @@ class OffsetCommitter:
 
 
 class _StaleEpochError(StaleMemberEpochError, RetriableError):
-    """The epoch was behind; the commit may be repeated with the new one."""
-
-
-def _stale_epoch(error: KafkaError) -> KafkaError:
-    return _StaleEpochError(str(error))
+    """The epoch was behind; the request may be repeated with the new one."""
 
 
 def pause(
@@ -521,8 +517,7 @@ def pause(
         raise timed_out(
             f"group {coordinator_client.core.settings.group_id}: no time is left for another attempt", "", cause
         )
-    while coordinator_client.clock.now() < until:
-        yield Wait(None, until)
+    yield from wait_until(coordinator_client.clock, until)
 
 
 def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
@@ -615,7 +610,7 @@ class CommittedOffsets:
     def _send(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
         node = self._coordinator.core.coordinator
         if node is None:
-            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+            return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         term = self._coordinator.core.discovery.term
         group_id = self._coordinator.core.settings.group_id
         ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
@@ -626,7 +621,7 @@ class CommittedOffsets:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
-                found = fetch_results(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
+                found = read_offset_fetch(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
                 self._judge(found, node.node_id)
             except KafkaError as error:
                 result.fail(error)
@@ -635,11 +630,24 @@ class CommittedOffsets:
                     self._coordinator.core.discovery.answered()
                 result.complete({tp: found.offsets.get(tp) for tp in wanted})
 
+        def encode(version: int) -> OffsetFetchRequest:
+            core = self._coordinator.core
+            with self._coordinator.lock:
+                member = core.generation if core.epoch_moves and core.may_commit else NO_GENERATION
+            return offset_fetch_request(
+                version,
+                group_id=group_id,
+                partitions=wanted,
+                ids=ids,
+                member_id=member.member_id or None,
+                member_epoch=member.generation_id,
+            )
+
         self._coordinator.send(
             node,
             OffsetFetchRequest,
-            lambda version: fetch_request(version, group_id=group_id, partitions=wanted, ids=ids),
-            max_version=None if ids is not None else last_version_without_ids,
+            encode,
+            max_version=newest_version(ids),
         ).add_callback(answered)
         return result
 
@@ -666,6 +674,8 @@ class CommittedOffsets:
             self._coordinator.changed()
         elif reaction is ErrorAction.REFRESH_METADATA:
             self._refresh_metadata()
+        elif reaction is ErrorAction.NEW_EPOCH:
+            raise _StaleEpochError(what) from error
         elif reaction is ErrorAction.RAISE and error.retriable:
             raise KafkaError(str(error))
         raise error

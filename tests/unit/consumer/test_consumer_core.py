@@ -735,6 +735,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "beginning_offsets": ([T0],),
     "end_offsets": ([T0],),
     "partitions_for_topic": ("t",),
+    "store_offsets": ({T0: 1},),
 }
 ANY_THREAD = {"wakeup"}
 PUBLIC = sorted(
