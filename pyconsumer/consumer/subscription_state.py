@@ -49,7 +49,7 @@ class SubscriptionType(Enum):
     NONE = "NONE"
     AUTO_TOPICS = "AUTO_TOPICS"
     AUTO_PATTERN = "AUTO_PATTERN"
-    AUTO_REMOTE_PATTERN = "AUTO_REMOTE_PATTERN"
+    AUTO_PATTERN_RE2J = "AUTO_PATTERN_RE2J"
     USER_ASSIGNED = "USER_ASSIGNED"
 
 
@@ -114,14 +114,14 @@ class SubscriptionState:
 
     def subscribe_remote_pattern(self, pattern: str, listener: ConsumerRebalanceListener | None = None) -> None:
         """Subscribe to the topics that the broker finds to match; those with assigned partitions are known here."""
-        self.check_type(SubscriptionType.AUTO_REMOTE_PATTERN)
-        self.type = SubscriptionType.AUTO_REMOTE_PATTERN
+        self.check_type(SubscriptionType.AUTO_PATTERN_RE2J)
+        self.type = SubscriptionType.AUTO_PATTERN_RE2J
         self.listener = listener
         self._remote_pattern = pattern
 
     @property
     def has_remote_pattern(self) -> bool:
-        return self.type is SubscriptionType.AUTO_REMOTE_PATTERN
+        return self.type is SubscriptionType.AUTO_PATTERN_RE2J
 
     @property
     def remote_pattern(self) -> str | None:
@@ -142,7 +142,7 @@ class SubscriptionState:
         return self.type in (
             SubscriptionType.AUTO_TOPICS,
             SubscriptionType.AUTO_PATTERN,
-            SubscriptionType.AUTO_REMOTE_PATTERN,
+            SubscriptionType.AUTO_PATTERN_RE2J,
         )
 
     @property

@@ -390,10 +390,9 @@ class ConsumerCoordinator:
             self._due_at = min(due, self._auto_commit.next_at)
             notified, self._notified = self._notified, (core.epoch, core.stage)
             news = notified != self._notified
-        if news:
+        if news and self._heartbeat is not None:
             # Above all when a join was answered: from then on there are heartbeats and a poll deadline.
-            if self._heartbeat is not None:
-                self._heartbeat.notify()
+            self._heartbeat.notify()
 
     def _disconnect(self, node_id: int) -> None:
         self._client.client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
