@@ -560,8 +560,8 @@ class KafkaConsumer(Consumer):
         Args:
             timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
             leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
-                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave tells the broker
-                that it will come back: its partitions wait for it until its session ends.
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
+                will come back: its partitions wait for it until its session ends.
 
         Raises:
             KafkaError: the commit or the listener failed; the consumer is closed nevertheless.

@@ -1,4 +1,4 @@
-"""A member of the consumer protocol (KIP-848) in the user's thread: what comes next, and how it leaves.
+"""A member of the consumer protocol (KIP-848) in the user's thread: the order of its steps, and how it leaves.
 
 Heartbeats, which are the whole protocol, belong to the heartbeat thread. Here the listener is called and the assignment
 adopted, as the core asks for it.
@@ -121,7 +121,7 @@ class ConsumerGroup(GroupProtocol):
                     return False
 
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions and leave; see :class:`GroupProtocol`. Heartbeats go on while the listener runs."""
+        """Revoke the partitions and leave; see :class:`GroupProtocol`. Heartbeats continue while the listener runs."""
         with self._lock:
             self._core.prepare_leaving()
         try:

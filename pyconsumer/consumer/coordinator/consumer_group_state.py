@@ -12,7 +12,7 @@ States
 3. ``PREPARE_LEAVING``: it gives up its partitions in order to leave, and still sends heartbeats. ``LEAVING``: the
    heartbeat with which it leaves is next.
 4. ``STALE``: it left because ``poll`` was not called in time. The next poll notifies the listener, and it joins again.
-5. ``FATAL``: the coordinator refuses it for good. Every poll raises the error; nothing leads out of it.
+5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error; nothing leads out of it.
 6. Heartbeats are sent in ``JOINING``, ``RECONCILING``, ``ACKNOWLEDGING``, ``STABLE`` and ``PREPARE_LEAVING``.
 
 The table is the one of Java's ``MemberState`` in Apache Kafka 4.3; a test compares it with Java's own.
@@ -53,7 +53,7 @@ class ConsumerMemberState(enum.Enum):
     FENCED = "fenced"
     PREPARE_LEAVING = "preparing to leave"
     LEAVING = "leaving"
-    FATAL = "refused for good"
+    FATAL = "refused permanently"
     STALE = "stale"
 
 

@@ -17,11 +17,11 @@ Invariants
    coordinator when its rebalance timeout is over.
 5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
    that one comes next. Only the end of a life interrupts it. (Java also interrupts it when the coordinator
-   takes the change back. Partitions that the listener has already been told to give up would have no owner then.)
+   takes the change back. Partitions that the listener has already given up would have no owner then.)
 6. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
    moment at which the request is encoded.
 7. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
-   a group that was empty and was deleted has to be made anew.) It is fatal to a member that joins.
+   a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ import logging
 import math
 import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.consumer.coordinator.consumer_group_state import (
     BEATING,
@@ -55,7 +54,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     SendHeartbeat,
     action_for,
 )
-from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings
+from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings, Leaving
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (
     FIRST_VERSION_WITH_REGEX,
@@ -117,9 +116,8 @@ def new_member_id() -> str:
             return text
 
 
-@dataclass(slots=True)
-class _Sent:
-    """What the coordinator has heard of us in this life, as far as we know; a field of None it has not."""
+class _Facts(NamedTuple):
+    """The facts that heartbeats carry; None: not said yet, or there is none."""
 
     rebalance_timeout: float | None = None
     topics: frozenset[str] | None = None
@@ -127,6 +125,26 @@ class _Sent:
     assignor: str | None = None
     rack: str | None = None
     assignment: LocalAssignment | None = None
+
+    def since(self, heard: _Facts) -> dict[str, Any]:
+        """Return the fields of the request that says what is not ``heard`` yet."""
+        fields: dict[str, Any] = {}
+        if self.rebalance_timeout is not None and self.rebalance_timeout != heard.rebalance_timeout:
+            fields["rebalance_timeout_ms"] = round(self.rebalance_timeout * 1000)
+        if self.topics is not None and self.topics != heard.topics:
+            fields["subscribed_topic_names"] = sorted(self.topics)
+        if self.regex != heard.regex:
+            fields["subscribed_topic_regex"] = self.regex or ""  # which takes the one before back
+        if self.assignor != heard.assignor:
+            fields["server_assignor"] = self.assignor
+        if self.rack != heard.rack:
+            fields["rack_id"] = self.rack
+        if self.assignment is not None and self.assignment != heard.assignment:
+            fields["topic_partitions"] = [
+                TopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
+                for topic_id, numbers in sorted(self.assignment.partitions.items())
+            ]
+        return fields
 
 
 class ConsumerMembership(GroupMember):
@@ -153,7 +171,7 @@ class ConsumerMembership(GroupMember):
         self._active = False
         self._topics: frozenset[str] = frozenset()
         self._regex: str | None = None
-        self._sent = _Sent()
+        self._heard = _Facts()  # what the coordinator has heard of us in this life, as far as we know
         self._awaited: ConsumerGroupHeartbeatRequest | None = None
         self._urgent = False  # the next heartbeat must not wait for its interval
         self._announced = False  # a heartbeat of this life has left
@@ -171,7 +189,7 @@ class ConsumerMembership(GroupMember):
         return self.state
 
     def on_subscription(self, topics: Iterable[str], regex: str | None = None) -> None:
-        """The topics that the member wants now, or a regular expression for the broker; the next heartbeat tells."""
+        """The topics that the member wants now, or a regular expression for the broker; the next heartbeat says so."""
         wanted = frozenset(topics)
         if self._active and (wanted, regex) == (self._topics, self._regex):
             return
@@ -319,7 +337,7 @@ class ConsumerMembership(GroupMember):
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def prepare_leaving(self) -> None:
-        """The application gives up its partitions in order to leave; heartbeats go on meanwhile."""
+        """The application gives up its partitions in order to leave; heartbeats continue while it does."""
         if self.state in IN_GROUP:
             self._move(_S.PREPARE_LEAVING)
 
@@ -350,11 +368,13 @@ class ConsumerMembership(GroupMember):
             return False
         static = self.settings.group_instance_id is not None and not permanently
         log.info("[%s] leaving as %s: %s", self.settings.label, self.member_id, reason)
-        self._leaving.request = ConsumerGroupHeartbeatRequest(
-            group_id=self.settings.group_id,
-            member_id=self.member_id,
-            member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH if static else LEAVE_GROUP_MEMBER_EPOCH,
-            instance_id=self.settings.group_instance_id,
+        self._leaving = Leaving(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self.settings.group_id,
+                member_id=self.member_id,
+                member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH if static else LEAVE_GROUP_MEMBER_EPOCH,
+                instance_id=self.settings.group_instance_id,
+            )
         )
         return True
 
@@ -389,35 +409,24 @@ class ConsumerMembership(GroupMember):
     def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
         self._urgent = False
         self._announced = True
+        settings = self.settings
         joining = not self.generation.joined
-        if joining:
-            self._sent = _Sent()
-        settings, sent = self.settings, self._sent
+        facts = _Facts(
+            settings.rebalance_timeout,
+            self._topics,
+            self._regex,
+            settings.remote_assignor,
+            settings.rack,
+            self.current,
+        )
         request = ConsumerGroupHeartbeatRequest(
             group_id=settings.group_id,
             member_id=self.member_id,
             member_epoch=JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id,
             instance_id=settings.group_instance_id,
+            **facts.since(_Facts() if joining else self._heard),
         )
-        if sent.rebalance_timeout is None:
-            sent.rebalance_timeout = settings.rebalance_timeout
-            request.rebalance_timeout_ms = round(settings.rebalance_timeout * 1000)
-        if sent.topics != self._topics:
-            sent.topics = self._topics
-            request.subscribed_topic_names = sorted(self._topics)
-        if sent.regex != self._regex:
-            request.subscribed_topic_regex = self._regex or ""
-            sent.regex = self._regex
-        if settings.remote_assignor != sent.assignor:
-            sent.assignor = request.server_assignor = settings.remote_assignor
-        if settings.rack != sent.rack:
-            sent.rack = request.rack_id = settings.rack
-        if sent.assignment != self.current:
-            sent.assignment = self.current
-            request.topic_partitions = [
-                TopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
-                for topic_id, numbers in sorted(self.current.partitions.items())
-            ]
+        self._heard = facts
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE if self.current == self.target else _S.RECONCILING)
         self._awaited = request
@@ -542,7 +551,7 @@ class ConsumerMembership(GroupMember):
             self._lost = True
 
     def _stop(self, error: KafkaError) -> None:
-        """The coordinator refuses us for good."""
+        """The coordinator refuses us permanently."""
         log.error("[%s] the group refuses this member: %s", self.settings.label, error)
         self.metrics.failed_rebalances += 1
         lost = self.state in IN_GROUP
@@ -568,8 +577,8 @@ class ConsumerMembership(GroupMember):
     def _expect_nothing(self) -> None:
         """No answer is awaited, and the next heartbeat is a full one."""
         self._awaited = None
-        self._sent = _Sent()
-        self.timer.in_flight = False
+        self._heard = _Facts()
+        self.timer.forget()
 
     def _move(self, after: ConsumerMemberState) -> None:
         check_move(self.state, after)

@@ -1,4 +1,4 @@
-"""What :class:`~.consumer_coordinator.ConsumerCoordinator` needs of a group protocol in the user's thread."""
+"""The interface of a group protocol in the user's thread, as :mod:`.consumer_coordinator` needs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rebalance consists of in the user's thread under either group protocol: the commit before it, listener calls.
+"""Parts of a rebalance in the user's thread that both group protocols have: the commit before it, listener calls.
 
 :mod:`.rebalance` (classic) and :mod:`.reconciliation` (consumer protocol) put the steps into their order. Callbacks of
 the application run with no lock held and with wakeups put off.
