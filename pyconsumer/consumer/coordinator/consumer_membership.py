@@ -553,7 +553,7 @@ class ConsumerMembership(GroupMember):
     def _stop(self, error: KafkaError) -> None:
         """The coordinator refuses us permanently."""
         log.error("[%s] the group refuses this member: %s", self.settings.label, error)
-        self.metrics.failed_rebalances += 1
+        self.metrics.rebalance_failed()
         lost = self.state in IN_GROUP
         self._fatal = error
         self._forget()
