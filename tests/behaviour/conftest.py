@@ -63,12 +63,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             metafunc.parametrize("face", ["blocking", "asyncio"], indirect=True)
         if metafunc.definition.get_closest_marker("consumer_protocol"):
             found = [kind for kind in _with_protocols(kinds) if kind.values[-1] == "consumer"]
-            metafunc.fixturenames.extend(("group_protocol", "_use_protocol"))
+            metafunc.fixturenames.append("group_protocol")
             metafunc.parametrize(
                 ("cluster_kind", "group_protocol"), found, indirect=["group_protocol"], scope="session"
             )
         elif metafunc.definition.get_closest_marker("protocols"):
-            metafunc.fixturenames.extend(("group_protocol", "_use_protocol"))
+            metafunc.fixturenames.append("group_protocol")
             metafunc.parametrize(
                 ("cluster_kind", "group_protocol"), _with_protocols(kinds), indirect=["group_protocol"], scope="session"
             )
@@ -108,6 +108,15 @@ def _has_faces(definition: pytest.Item) -> bool:
 def _on_apache(definition: pytest.Item) -> bool:
     """Return if a test runs on Apache Kafka, too."""
     return not definition.get_closest_marker("spark") or bool(definition.get_closest_marker("spark_smoke"))
+
+
+@pytest.fixture(autouse=True)
+def _variant(request: pytest.FixtureRequest) -> None:
+    """Set up what the marks of a test ask for: pytest drops fixtures that only a parameter names, not the function."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    for parameter, fixture in (("face", "face"), ("decoder_name", "decoder"), ("group_protocol", "_use_protocol")):
+        if parameter in parameters:
+            request.getfixturevalue(fixture)
 
 
 @pytest.fixture(scope="session")

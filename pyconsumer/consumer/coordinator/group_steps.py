@@ -76,7 +76,6 @@ class GroupSteps:
                 offsets = self._subscriptions.all_consumed()
                 if not offsets:
                     return True
-                self._committer.auto_commit.restart(now)  # this is one
                 commit = self._commit = self._committer.commit_once(offsets)
                 commit.add_callback(self._resume)
             if commit is not None and commit.done:

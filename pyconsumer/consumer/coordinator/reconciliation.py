@@ -87,6 +87,7 @@ class ReconciliationSteps(GroupSteps):
         revoked = sorted((owned - wanted) | renewed)
         subscriptions.mark_pending_revocation(revoked)
         if self._committer.auto_commit.enabled:
+            self._committer.auto_commit.restart(now)  # this is one
             committed = yield from self._commit_first(deadline)
             if not committed:
                 return False
