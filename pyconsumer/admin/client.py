@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pyconsumer.admin import configs, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
@@ -35,6 +35,11 @@ from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pyconsumer.admin.typed_settings import AdminSettings
+
 __all__ = ["KafkaAdminClient"]
 
 R = TypeVar("R")
@@ -46,7 +51,10 @@ class KafkaAdminClient:
     """Client that manages topics, groups and settings.
 
     Args:
-        **kwargs: settings, see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+        configs: settings in a mapping, which allows Kafka's dotted names.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
 
     Every method takes ``timeout_ms``, ``default_api_timeout_ms`` where it is None, and raises ``KafkaTimeoutError``
     when that has passed.
@@ -55,12 +63,17 @@ class KafkaAdminClient:
     _closed = True  # until the sockets are there
 
     def __init__(
-        self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
+        self,
+        configs: Mapping[str, object] | None = None,
+        /,
+        *,
+        clock: Clock | None = None,
+        **settings: Unpack[AdminSettings],
     ) -> None:
-        self.config: AdminConfig = ADMIN_SETTINGS.build({**(configs or {}), **kwargs})
+        self.config: AdminConfig = ADMIN_SETTINGS.build({**(configs or {}), **settings})
         if not self.config.client_id:
             self.config = self.config.replace(client_id=f"pyconsumer-admin-{os.getpid()}")
-        self._clock = _clock or SystemClock()
+        self._clock = clock or SystemClock()
         metadata = Metadata.from_config(self.config, allow_auto_topic_creation=False)
         self._client = NetworkClient(self.config, metadata=metadata, clock=self._clock)
         self._calls = Calls(

@@ -148,12 +148,11 @@ def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, K
     """Remove topics; return by name what went wrong, None for success."""
 
     def build(version: int) -> delete_topics.DeleteTopicsRequest:
-        request = delete_topics.DeleteTopicsRequest(timeout_ms=_left_ms(calls, deadline))
+        timeout_ms = _left_ms(calls, deadline)
         if version >= 6:
-            request.topics = [delete_topics.DeleteTopicState(name=name) for name in names]
-        else:
-            request.topic_names = names
-        return request
+            topics = [delete_topics.DeleteTopicState(name=name) for name in names]
+            return delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms)
+        return delete_topics.DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
 
     response = yield from calls.call(
         ApiKey.DELETE_TOPICS,

@@ -24,7 +24,7 @@ from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
-from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
+from pyconsumer.consumer.fetch_session import SessionRequest
 from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
@@ -32,6 +32,7 @@ from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionSt
 from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
+from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pyconsumer.protocol.requests.fetch import (
     FIRST_VERSION_WITH_TOPIC_IDS,
@@ -126,6 +127,7 @@ class Fetcher:
         # loop at that pace costs nothing.
         self._early = config.fetch_max_wait_ms / 1000 / 2
         self._seen_update = -1
+        self._seen_leaders = -1
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
         self._is_awaited = False
@@ -133,9 +135,10 @@ class Fetcher:
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
+        self._leaders = _Leaders(metadata)
         self.planner = FetchPlanner(
             subscriptions,
-            leader=self._leader,
+            leaders=self._leaders,
             topic_id=metadata.topic_id,
             unavailable_until=self._unavailable_until,
             max_partition_bytes=config.max_partition_fetch_bytes,
@@ -166,6 +169,9 @@ class Fetcher:
 
     def apply_changes(self, now: float) -> None:
         """Apply new metadata and the journal of the subscription to positions, buffers and plans."""
+        if self._metadata.leaders_version != self._seen_leaders:
+            self._seen_leaders = self._metadata.leaders_version
+            self._leaders.clear()
         if self._metadata.update_count != self._seen_update:
             self._seen_update = self._metadata.update_count
             for state in list(self._subscriptions.states()):
@@ -245,14 +251,28 @@ class Fetcher:
             return
         size = 0
         progress = response.latency >= self._early
+        fetched: list[TopicPartition] = []
+        failed: list[tuple[TopicPartition, PartitionData]] = []
+        assigned = self._subscriptions.by_partition
         for tp, data, asked in result.partitions:
-            size += len(data.records or b"")
-            progress |= self._on_partition(tp, data, asked, planned.node_id)
+            state = assigned.get(tp)
+            if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
+                _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
+                progress = True
+            elif data.error_code:
+                failed.append((tp, data))
+                progress |= self._on_error(state, data.error_code, asked.fetch_offset, planned.node_id)
+            else:
+                progress |= self._on_partition(state, data, planned.node_id, fetched)
+            if data.records is not None:
+                size += len(data.records)
+        self.planner.on_fetched(planned.node_id, fetched)
         if progress:
             self.planner.on_progress(planned.node_id)
         else:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
-        self._apply_leader_hints(message, result.partitions)
+        if failed:
+            self._apply_leader_hints(message, failed)
         self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
         if self._is_awaited:
             self._queued = self.send_fetches()
@@ -291,19 +311,18 @@ class Fetcher:
         """True if :meth:`raise_error` would raise."""
         return self._error is not None or self.offsets.has_error
 
-    def _on_partition(self, tp: TopicPartition, data: PartitionData, asked: SessionPartition, node_id: int) -> bool:
-        """Handle a partition's part of a response.
+    def _on_partition(
+        self, state: TopicPartitionState, data: PartitionData, node_id: int, fetched: list[TopicPartition]
+    ) -> bool:
+        """Handle a partition's part of a response, which is current and no error.
+
+        Args:
+            fetched: gets the partition if it brought records, and may be fetched further from the same node.
 
         Returns:
-            True if it is progress: records, or an error that the partition backs off for or raises. If False, the next
-            fetch would request the same again.
+            True if it is progress. If False, the next fetch would request the same again.
         """
-        state = self._subscriptions.get(tp)
-        if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
-            _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
-            return True
-        if data.error_code:
-            return self._on_error(state, data.error_code, asked.fetch_offset, node_id)
+        tp = state.topic_partition
         state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != node_id:
             state.prefer_replica(
@@ -311,21 +330,25 @@ class Fetcher:
             )
             self._subscriptions.note_changed(tp)
         records = data.records
-        if records is None or len(records) == 0:
+        if not records:
             return False
         aborted = None
         if self._config.read_committed:
             aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
-        fetch = CompletedFetch(
-            state, records, fetch_offset=asked.fetch_offset, check_crcs=self._config.check_crcs, aborted=aborted
-        )
-        if fetch.cursor.batch_count == 0 and fetch.cursor.has_incomplete_batch:
+        offset = state.fetch_offset
+        fetch = CompletedFetch(state, records, fetch_offset=offset, check_crcs=self._config.check_crcs, aborted=aborted)
+        cursor = fetch.cursor
+        if cursor.batch_count == 0 and cursor.has_incomplete_batch:
             limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
-            self._queue_error(state, no_whole_batch(tp, asked.fetch_offset, records, limit))
+            self._queue_error(state, no_whole_batch(tp, offset, records, limit))
+            self._subscriptions.note_changed(tp)
             return True
         self.buffer.add(fetch)
-        self._subscriptions.note_changed(tp)
-        return fetch.cursor.end_offset > asked.fetch_offset
+        if state.is_full or state.preferred_replica >= 0:
+            self._subscriptions.note_changed(tp)
+        else:
+            fetched.append(tp)
+        return cursor.end_offset > offset
 
     def _on_error(self, state: TopicPartitionState, code: int, offset: int, node_id: int) -> bool:
         """Handle a partition's error; return False if the partition may be fetched again at once."""
@@ -377,13 +400,13 @@ class Fetcher:
         self.buffer.add(CompletedFetch(state, fetch_offset=offset, error=on_turn))
 
     def _apply_leader_hints(
-        self, message: FetchResponse, partitions: Iterable[tuple[TopicPartition, PartitionData, SessionPartition]]
+        self, message: FetchResponse, failed: Iterable[tuple[TopicPartition, PartitionData]]
     ) -> None:
         """Apply the leaders that the response names beside errors (KIP-951)."""
         leaders = {
             tp: (data.current_leader.leader_id, data.current_leader.leader_epoch)
-            for tp, data, _ in partitions
-            if data.error_code and data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0
+            for tp, data in failed
+            if data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0
         }
         if not leaders:
             return
@@ -404,6 +427,18 @@ class Fetcher:
         if self._metadata.broker(node_id) is None:
             return float("inf")
         return self._client.backoff_until(node_id)
+
+
+class _Leaders(dict[TopicPartition, LeaderAndEpoch]):
+    """Leaders as metadata has them, looked up when they are first needed; to be cleared when metadata changes."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        super().__init__()
+        self._metadata = metadata
+
+    def __missing__(self, tp: TopicPartition) -> LeaderAndEpoch:
+        found = self[tp] = current_leader(self._metadata, tp)
+        return found
 
 
 def _fetch_request(
