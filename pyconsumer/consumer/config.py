@@ -29,7 +29,7 @@ from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.foreign_names import CONSUMER_NAMES
 
-__all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]
+__all__ = ["CLASSIC_ONLY", "CONSUMER_SETTINGS", "ConsumerConfig"]
 
 
 class _Reset(Kind):
@@ -165,14 +165,15 @@ class ConsumerConfig(ClientConfig):
                     " partitions, see partition_assignment_strategy"
                 )
             return
-        for name, instead in _CLASSIC_ONLY.items():
+        for name, instead in CLASSIC_ONLY.items():
             if name in given:
                 raise ConfigurationError(
                     f"{name} has no effect under group_protocol='consumer': leave it out; {instead}"
                 )
 
 
-_CLASSIC_ONLY: Final = {
+#: Settings that only the classic group protocol has, with what takes their place under the other one.
+CLASSIC_ONLY: Final = {
     "partition_assignment_strategy": "the broker assigns the partitions, by group_remote_assignor",
     "session_timeout_ms": "the broker sets it for the group (group.consumer.session.timeout.ms, or"
     " consumer.session.timeout.ms of the group itself)",
