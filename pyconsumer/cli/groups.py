@@ -10,7 +10,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
+from pyconsumer.admin import (
+    ConfigResource,
+    ConfigResourceType,
+    GroupDescription,
+    KafkaAdminClient,
+    MemberDescription,
+    OffsetSpec,
+)
 from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
 from pyconsumer.cli.reset import reset_offsets
 from pyconsumer.errors import KafkaError
@@ -19,7 +26,7 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["command"]
 
 
-@click.group(help="List, describe, reset and delete consumer groups.")
+@click.group(help="List, describe, reset, alter and delete consumer groups.")
 def command() -> None:
     pass
 
@@ -31,12 +38,24 @@ command.add_command(reset_offsets)
 @connected
 @json_option
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in this state, such as Stable.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only groups of this protocol: classic or consumer (KIP-848).",
+)
 def list_groups(
-    servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool, states: tuple[str, ...]
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+    states: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> None:
     """All groups, with state and coordinator."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
-        groups = admin.list_groups(states=states, timeout_ms=timeout_ms)
+        groups = admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
     if json_output:
         for group in groups:
             click.echo(
@@ -90,6 +109,48 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
         click.echo(f"deleted {name}" if error is None else f"Error: {name}: {error}", err=error is not None)
     if any(result.values()):
         raise click.exceptions.Exit(1)
+
+
+@command.command("alter")
+@click.argument("name", metavar="GROUP")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Set one of the group's own settings.")
+@click.option("--unset", "removed", multiple=True, metavar="NAME", help="Let the broker's setting hold again.")
+@connected
+@json_option
+def alter(
+    name: str,
+    values: tuple[str, ...],
+    removed: tuple[str, ...],
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+) -> None:
+    """Change the settings of a group of the consumer protocol (KIP-848), and show them."""
+    changes: dict[str, str | None] = dict.fromkeys(removed)
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")
+        changes[key] = text
+    resource = ConfigResource(ConfigResourceType.GROUP, name)
+    with KafkaAdminClient(client_options(servers, settings)) as admin:
+        if changes:
+            admin.alter_configs({resource: changes}, timeout_ms=timeout_ms)
+        found = admin.describe_configs([resource], timeout_ms=timeout_ms)[resource]
+    sources = {key: _SOURCES.get(entry.source, "the broker") for key, entry in found.items()}
+    if json_output:
+        for key, entry in sorted(found.items()):
+            click.echo(as_json({"group": name, "name": key, "value": entry.value, "source": sources[key]}))
+        return
+    listing = table("setting", "value", "from")
+    for key, entry in sorted(found.items()):
+        listing.add_row(key, entry.value or "-", sources[key])
+    console(markup=False).print(listing)
+
+
+#: Where a value comes from, by Kafka's numbers; all others are settings of the broker.
+_SOURCES = {5: "default", 8: "the group"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +213,7 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
                 "topic_pattern": member.topic_pattern,
                 "rack": member.rack_id,
                 "partitions": [[*tp] for tp in member.assignment],
+                "type": member.member_type,
                 "epoch": member.epoch,
                 "target": None if member.target is None else [[*tp] for tp in member.target],
             }
