@@ -240,7 +240,7 @@ def test_subscriptions_that_a_consumer_refuses_it_refuses_too() -> None:
     consumer.assign([T0])
     with pytest.raises(IllegalStateError, match="exclude one another"):
         consumer.subscribe(["t"])
-    with pytest.raises(ValueError, match="has no clock"):
+    with pytest.raises(ValueError, match="has no log"):
         MockConsumer("by_duration:PT1H")
 
 
