@@ -18,7 +18,7 @@ from pyconsumer.aio.interface import AsyncConsumer, AsyncProducer
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError
-from pyconsumer.generic import Header, K, KeyIn, V, ValueIn
+from pyconsumer.generic import Header, K, SentK, SentV, V
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.protocol.records import ConsumerRecord
@@ -284,7 +284,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         return repr(self.mock).replace("MockConsumer", "AsyncMockConsumer")
 
 
-class AsyncMockProducer(AsyncProducer[KeyIn, ValueIn]):
+class AsyncMockProducer(AsyncProducer[SentK, SentV]):
     """A :class:`MockProducer` for programs that take a :class:`pyconsumer.aio.AsyncProducer`.
 
     Args:
@@ -292,8 +292,8 @@ class AsyncMockProducer(AsyncProducer[KeyIn, ValueIn]):
         mock: the producer behind it; by default one is made.
     """
 
-    def __init__(self, *, mock: MockProducer[KeyIn, ValueIn] | None = None, **options: Any) -> None:
-        self.mock: MockProducer[KeyIn, ValueIn] = MockProducer(**options) if mock is None else mock
+    def __init__(self, *, mock: MockProducer[SentK, SentV] | None = None, **options: Any) -> None:
+        self.mock: MockProducer[SentK, SentV] = MockProducer(**options) if mock is None else mock
 
     @property
     def closed(self) -> bool:
@@ -303,8 +303,8 @@ class AsyncMockProducer(AsyncProducer[KeyIn, ValueIn]):
     async def send(
         self,
         topic: str,
-        value: ValueIn | None = None,
-        key: KeyIn | None = None,
+        value: SentV | None = None,
+        key: SentK | None = None,
         headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -316,8 +316,8 @@ class AsyncMockProducer(AsyncProducer[KeyIn, ValueIn]):
     async def send_and_wait(
         self,
         topic: str,
-        value: ValueIn | None = None,
-        key: KeyIn | None = None,
+        value: SentV | None = None,
+        key: SentK | None = None,
         headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -328,8 +328,8 @@ class AsyncMockProducer(AsyncProducer[KeyIn, ValueIn]):
     async def send_many(
         self,
         topic: str,
-        values: Iterable[ValueIn | None],
-        keys: Iterable[KeyIn | None] | None = None,
+        values: Iterable[SentV | None],
+        keys: Iterable[SentK | None] | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,

@@ -248,7 +248,7 @@ class MockConsumer(Consumer[K, V]):
 
     def poll_steps(
         self, timeout_ms: float = 0, max_records: int | None = None, *, raw: bool = False
-    ) -> MockSteps[ConsumerRecords[Any, Any]]:
+    ) -> MockSteps[ConsumerRecords[K, V]]:
         """Poll, as a generator of what is to be awaited."""
         self._check_open()
         self._refuse_in_callback("poll")

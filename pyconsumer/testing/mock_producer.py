@@ -30,7 +30,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
     TransactionAbortedError,
 )
-from pyconsumer.generic import Header, KeyIn, Serializer, ValueIn
+from pyconsumer.generic import Header, SentK, SentV, Serializer
 from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
     check_time,
@@ -86,7 +86,7 @@ class _Pending:
         self.result = result
 
 
-class MockProducer(Producer[KeyIn, ValueIn]):
+class MockProducer(Producer[SentK, SentV]):
     """See the module. It never waits, and everything happens in the calling thread, callbacks of records included.
 
     Args:
@@ -113,8 +113,8 @@ class MockProducer(Producer[KeyIn, ValueIn]):
         partitions: Mapping[str, int] | None = None,
         default_partitions: int = 1,
         transactional_id: str | None = None,
-        key_serializer: Serializer[KeyIn] | None = None,
-        value_serializer: Serializer[ValueIn] | None = None,
+        key_serializer: Serializer[SentK] | None = None,
+        value_serializer: Serializer[SentV] | None = None,
         partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -130,8 +130,8 @@ class MockProducer(Producer[KeyIn, ValueIn]):
         self._planned = PlannedErrors(self, _CALLS)
         self._next_offsets: dict[TopicPartition, int] = {}
         self._pending: deque[_Pending] = deque()
-        self._history: list[SentRecord[Any, Any]] = []
-        self._uncommitted: list[SentRecord[Any, Any]] = []
+        self._history: list[SentRecord[SentK, SentV]] = []
+        self._uncommitted: list[SentRecord[SentK, SentV]] = []
         self._transactions: TransactionManager | None = None
         if transactional_id is not None:
             self._transactions = TransactionManager(transactional_id, lambda failures: 0.0)
@@ -143,12 +143,12 @@ class MockProducer(Producer[KeyIn, ValueIn]):
     # -- what the test plays and reads -------------------------------------------------------------------------------
 
     @property
-    def history(self) -> list[SentRecord[Any, Any]]:
+    def history(self) -> list[SentRecord[SentK, SentV]]:
         """Return what was sent, in order; of transactions, only what was committed (as a ``read_committed`` reader)."""
         return list(self._history)
 
     @property
-    def uncommitted(self) -> list[SentRecord[Any, Any]]:
+    def uncommitted(self) -> list[SentRecord[SentK, SentV]]:
         """Return what was sent in the open transaction."""
         return list(self._uncommitted)
 
@@ -238,8 +238,8 @@ class MockProducer(Producer[KeyIn, ValueIn]):
     def send(
         self,
         topic: str,
-        value: ValueIn | None = None,
-        key: KeyIn | None = None,
+        value: SentV | None = None,
+        key: SentK | None = None,
         headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -276,8 +276,8 @@ class MockProducer(Producer[KeyIn, ValueIn]):
     def send_many(
         self,
         topic: str,
-        values: Iterable[ValueIn | None],
-        keys: Iterable[KeyIn | None] | None = None,
+        values: Iterable[SentV | None],
+        keys: Iterable[SentK | None] | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,

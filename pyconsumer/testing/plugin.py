@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "kafka_topic(partitions=1, config=None): shape of the topic that the fixture kafka_topic creates"
     )
-    if config.pluginmanager.hasplugin("asyncio"):
+    if any(map(config.pluginmanager.hasplugin, ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin"))):
         module = importlib.import_module("pyconsumer.testing.asyncio_plugin")
         config.pluginmanager.register(module, "pyconsumer-asyncio")
 

@@ -335,10 +335,15 @@ def test_an_exception_of_the_listener_comes_out_of_the_call(world: Callable[...,
     class Refusing(Noting):
         def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
             with pytest.raises(IllegalStateError, match="callback"):
-                polled = consumer.inner.poll() if hasattr(consumer, "inner") else consumer.poll()
-                while True:
-                    polled.send(None)
+                self._poll()
             raise ValueError("not now")
+
+        def _poll(self) -> None:
+            if not hasattr(consumer, "inner"):
+                consumer.poll()
+            polled = consumer.inner.poll()  # its loop runs already
+            while True:
+                polled.send(None)
 
     here = world()
     consumer = here.consumer(group_id=group_id)
