@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
     from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
+    from pyconsumer.structs import SubscriptionPattern as SubscriptionPattern
     from pyconsumer.structs import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
@@ -46,6 +47,7 @@ _HOMES = {
     "Producer": "pyconsumer.producer.interface",
     "ProducerSettings": "pyconsumer.producer.typed_settings",
     "RecordProgress": "pyconsumer.consumer.progress",
+    "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
@@ -67,6 +69,7 @@ __all__ = [
     "Producer",
     "ProducerSettings",
     "RecordProgress",
+    "SubscriptionPattern",
     "TopicPartition",
     "errors",
     "process_exactly_once",

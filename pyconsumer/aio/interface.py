@@ -24,6 +24,7 @@ from pyconsumer.structs import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordMetadata,
+    SubscriptionPattern,
     TopicPartition,
 )
 
@@ -47,7 +48,7 @@ class AsyncConsumer(Protocol[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics, whose partitions the group assigns."""

@@ -27,6 +27,7 @@ from pyconsumer.structs import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordMetadata,
+    SubscriptionPattern,
     TopicPartition,
 )
 from pyconsumer.testing.mock_consumer import MockConsumer, MockSteps
@@ -119,7 +120,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics; the test assigns partitions."""
