@@ -248,7 +248,7 @@ class EmbeddedCluster:
         self._down.clear()
 
     def repair(self) -> None:
-        """Undo what a test did: remove all faults, let replication go on, start the brokers that were killed."""
+        """Undo what a test did: remove all faults, resume replication, start the brokers that were killed."""
         if self._killed:
             self.restart()
         for node_id in sorted(self._down):

@@ -82,7 +82,7 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
         await _run(self.mock.rebalance_steps(partitions))
 
     async def lose(self) -> None:
-        """Let the group go on without this member, as :meth:`MockConsumer.lose`; the listener is awaited."""
+        """Let the group continue without this member, as :meth:`MockConsumer.lose`; the listener is awaited."""
         await _run(self.mock.lose_steps())
 
     @property

@@ -154,7 +154,7 @@ class MockConsumer(Consumer[K, V]):
         self._callbacks: deque[Awaitable[object]] = deque()  # of commits, to be awaited
         self._woken = False
         self._generation = -1
-        self._expelled = False  # the group goes on without it
+        self._expelled = False  # the group continues without it
         self._polled_at: float | None = None
         self._in_callback = False
 
@@ -165,7 +165,7 @@ class MockConsumer(Consumer[K, V]):
         self._at_once(self.rebalance_steps(partitions))
 
     def lose(self) -> None:
-        """Let the group go on without this member: the listener hears that all its partitions are lost.
+        """Let the group continue without this member: the listener hears that all its partitions are lost.
 
         Until the next :meth:`rebalance` commits fail with ``CommitFailedError``.
         """
@@ -697,7 +697,7 @@ class MockConsumer(Consumer[K, V]):
         late = self._polled_at is not None and self._clock.now() - self._polled_at > self._max_poll_interval
         if self._expelled or (late and not self._by_hand and self._assigned):
             raise CommitFailedError(
-                f"the group {self._group_id} goes on without this consumer: its partitions belong to other members"
+                f"the group {self._group_id} continues without this consumer: its partitions belong to other members"
             )
 
     @staticmethod

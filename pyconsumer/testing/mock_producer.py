@@ -225,7 +225,7 @@ class MockProducer(Producer[SentK, SentV]):
         """Let another producer with this ``transactional_id`` take over, as if it had called ``init_transactions``.
 
         What this one asks of the coordinator from now on is refused with ``ProducerFencedError``, and then everything
-        is; its open transaction is aborted. As with a real one, ``send`` notices only what the sender has been told.
+        is; its open transaction is aborted. As with a real one, ``send`` notices only what an earlier answer said.
 
         Raises:
             IllegalStateError: it has no transactions.
