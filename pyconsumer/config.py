@@ -556,6 +556,7 @@ class ClientConfig(Config):
     bootstrap_servers: tuple[Address, ...]
     client_id: str
     client_dns_lookup: str
+    bootstrap_timeout_ms: int | None
     request_timeout_ms: int
     default_api_timeout_ms: int
     retry_backoff_ms: int
@@ -660,6 +661,14 @@ CLIENT_SETTINGS: Final = (
         Choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "`use_all_dns_ips`: try all addresses of a host name in turn. `resolve_canonical_bootstrap_servers_only`: "
         "replace each bootstrap host name by the canonical names of its addresses (KIP-235).",
+    ),
+    Setting(
+        "bootstrap_timeout_ms",
+        None,
+        Duration(1, nullable=True),
+        "Raise `NoBrokersAvailableError` when no broker has answered for this long since the client began to connect."
+        " None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that"
+        " nobody answers.",
     ),
     Setting(
         "request_timeout_ms",

@@ -104,6 +104,7 @@ class Calls:
                     if error is None:
                         return message
                 assert error is not None
+                self._raise_refusal()
                 if not error.retriable or node is not None or attempts >= self.config.retries:
                     raise error
                 last = error
@@ -161,13 +162,17 @@ class Calls:
         Raises:
             AuthenticationError: the cluster refuses us. KafkaTimeoutError: the deadline has passed.
         """
-        refused, self.metadata.fatal_error = self.metadata.fatal_error, None
-        if refused is not None:
-            raise refused
+        self._raise_refusal()
         if self.clock.now() >= deadline:
             raise KafkaTimeoutError(f"{what} in time: {self.client.failures()}")
         self.metadata.request_update()
         yield Wait(None, min(until, deadline))
+
+    def _raise_refusal(self) -> None:
+        """Raise what makes further attempts pointless: a refused login, or that no broker has answered in time."""
+        refused, self.metadata.fatal_error = self.metadata.fatal_error, None
+        if refused is not None:
+            raise refused
 
     def controller(self, deadline: float) -> Steps[int | None]:
         """Return the controller, or any broker if none is known (KRaft brokers forward requests to the controller)."""

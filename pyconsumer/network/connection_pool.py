@@ -332,6 +332,8 @@ class ConnectionPool:
         # Each cause is logged once until the node answers: a broker that is down for an hour takes one line.
         repeated = str(node.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
+        if node.node_id < 0 and not isinstance(error, AuthenticationError):
+            level = min(level, logging.INFO)  # any other address is as good; BootstrapWatch reports if there is none
         log.log(level, "node %s: %s", node.node_id, cause)
         node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
         self.last_error = cause

@@ -263,6 +263,10 @@ class Metadata:
         if fatal and error is not None:
             self.fatal_error = error
 
+    def give_up(self, error: KafkaError) -> None:
+        """Keep an error for the owner to raise; requests go on."""
+        self.fatal_error = error
+
     def must_rebootstrap(self, now: float) -> bool:
         """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
         since = self._attempting_since
