@@ -505,16 +505,10 @@ class Settings(Generic[ConfigT]):
         for name, value in options.items():
             setting = self._by_any_name.get(name)
             if setting is None:
-                raise ConfigurationError(self._unknown(name))
+                raise ConfigurationError(self.unknown(name))
             if setting.blanks and (value is None or isinstance(value, float)) and value in setting.blanks:
                 continue
-            try:
-                checked = setting.kind(value, text="." in name)
-            except (TypeError, ValueError) as error:
-                reason = str(error)
-                if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
-                    reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
-                raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+            checked = self.check(name, value, text="." in name)
             if setting.name in values and values[setting.name] != checked:
                 raise ConfigurationError(
                     f"{self.component} settings {came_as[setting.name]} and {name} are one setting with two values"
@@ -530,7 +524,27 @@ class Settings(Generic[ConfigT]):
         self.config_class.finish(values, given)
         return self.config_class(self, values, given)
 
-    def _unknown(self, name: object) -> str:
+    def find(self, name: str) -> Setting | None:
+        """Return the setting that has a name, by any of its names; None if there is none."""
+        return self._by_any_name.get(name)
+
+    def check(self, name: str, value: Any, *, text: bool) -> Any:
+        """Return the checked value of a known setting; with ``text``, a string is parsed first.
+
+        Raises:
+            ConfigurationError: the value is illegal. The message shows no secret.
+        """
+        setting = self._by_any_name[name]
+        try:
+            return setting.kind(value, text=text)
+        except (TypeError, ValueError) as error:
+            reason = str(error)
+            if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
+                reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
+            raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+
+    def unknown(self, name: object) -> str:
+        """Return the message for a name that is no setting: what to write instead, if that is known."""
         text = f"unknown {self.component} setting {name!r}"
         if not isinstance(name, str):
             return text

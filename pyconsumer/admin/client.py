@@ -53,6 +53,16 @@ class KafkaAdminClient:
 
     _closed = True  # until the sockets are there
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, /, **overrides: Any) -> Self:
+        """Make an admin client with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(ADMIN_SETTINGS, path, overrides))
+
     def __init__(
         self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
     ) -> None:

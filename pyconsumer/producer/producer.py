@@ -100,6 +100,16 @@ class KafkaProducer:
 
     _closed = True  # until the thread is there
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, /, **overrides: Any) -> Self:
+        """Make a producer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
+
     def __init__(
         self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
     ) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyconsumer.cli.properties import client_properties, read_properties
 
 from pyconsumer.cli import _run, topics
-from pyconsumer.cli.properties import client_properties, read_properties
 from pyconsumer.errors import ConfigurationError
 
 
