@@ -10,8 +10,8 @@ __all__ = ["command"]
 
 @click.command(
     help="Print what makes a shell complete commands and options with the tab key.\n\n"
-    'In ~/.bashrc: eval "$(pyconsumer completion bash)"; in ~/.zshrc the same with zsh; for fish: pyconsumer completion '
-    "fish > ~/.config/fish/completions/pyconsumer.fish"
+    'In ~/.bashrc: eval "$(pyconsumer completion bash)"; in ~/.zshrc the same with zsh; for fish: pyconsumer '
+    "completion fish > ~/.config/fish/completions/pyconsumer.fish"
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context

@@ -54,8 +54,8 @@ class Ends(NamedTuple):
 
 @click.command(
     help="Print the values of records: new ones, or with --from-beginning all.\n\n"
-    "Tokens of --format: " + ", ".join(f"%{name} {what}" for name, (what, _) in TOKENS.items()) + "; %% is a percent "
-    "sign; escapes are \\n, \\t, \\r, \\0, \\\\ and \\xHH. Between records stands only what the format says."
+    "Tokens of --format: " + "; ".join(f"%{name} {what}" for name, (what, _) in TOKENS.items()) + "; %% a percent "
+    "sign. Escapes are \\n, \\t, \\r, \\0, \\\\ and \\xHH. Between records stands only what the format says."
 )
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @connected

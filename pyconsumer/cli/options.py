@@ -107,16 +107,19 @@ def _given(files: Iterable[str], pairs: Mapping[str, str]) -> Given:
     secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names} | {"sasl.jaas.config"}
     for name in sorted(secret & pairs.keys()):
         variable = PREFIX + name.replace(".", "_").upper()
-        click.echo(
-            f"Warning: every user of this machine can read {name} in the list of processes; give it in a file,"
-            f" --config FILE, or in the variable {variable}",
-            err=True,
+        _warn(
+            f"every user of this machine can read {name} in the list of processes; give it in a file, --config FILE,"
+            f" or in the variable {variable}"
         )
     from_files: dict[str, Entry] = {}
     for path in files:
         from_files |= file_entries(path)
     argued = {name.replace("_", "."): Entry(text, "--config", shared=False) for name, text in pairs.items()}
-    return Given(from_files if files else configured_file(None), environment_entries(), argued)
+    return Given(from_files if files else configured_file(None), environment_entries(warn=_warn), argued)
+
+
+def _warn(text: str) -> None:
+    click.echo(f"Warning: {text}", err=True)
 
 
 def connected(function: F) -> F:

@@ -90,7 +90,7 @@ def command(
     except Terminated:
         raise SystemExit(SIGTERM_STATUS) from None
     if not quiet:
-        click.echo(f"{sent:,} records sent to {topic}", err=True)
+        click.echo(f"{sent:,} record{'s' * (sent != 1)} sent to {topic}", err=True)
     if status:
         raise SystemExit(status)
 

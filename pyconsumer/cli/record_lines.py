@@ -211,8 +211,8 @@ def _raw(text: str) -> bytes:
 
 def _token(letter: str) -> Write:
     if letter not in TOKENS:
-        known = ", ".join(f"%{name} {what}" for name, (what, _) in TOKENS.items())
-        raise ValueError(f"there is no token %{letter}; there are {known}, and %% for a percent sign")
+        known = ", ".join(f"%{name}" for name in TOKENS)
+        raise ValueError(f"there is no token %{letter}; there are {known}, and %% for a percent sign (see --help)")
     return TOKENS[letter][1]
 
 

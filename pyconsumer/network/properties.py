@@ -18,7 +18,7 @@ import difflib
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -128,11 +128,14 @@ def file_entries(path: str | os.PathLike[str]) -> dict[str, Entry]:
     return _translated({key: Entry(text, f"{name}, line {line}") for key, (text, line) in lines.items()})
 
 
-def environment_entries(environ: Mapping[str, str] | None = None) -> dict[str, Entry]:
+def environment_entries(
+    environ: Mapping[str, str] | None = None, warn: Callable[[str], object] = _log.warning
+) -> dict[str, Entry]:
     """Return the settings in the environment (rule 2) by dotted name; those of Java alone are translated.
 
     Args:
         environ: the variables, by default those of the process.
+        warn: is told of a variable whose name is nearly that of a setting.
 
     Raises:
         ConfigurationError: a setting of Java cannot be translated.
@@ -147,7 +150,7 @@ def environment_entries(environ: Mapping[str, str] | None = None) -> dict[str, E
             found[name] = Entry(text, variable)
         elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.85):
             meant = PREFIX + near[0].replace(".", "_").upper()
-            _log.warning("the variable %s names no setting and is ignored; did you mean %s?", variable, meant)
+            warn(f"the variable {variable} names no setting and is ignored; did you mean {meant}?")
     return _translated(found)
 
 
@@ -174,7 +177,7 @@ def resolve(settings: Settings[Any], *sources: Mapping[str, Entry]) -> dict[str,
             if setting is None:
                 if entry.shared and name.replace("_", ".") in OTHERS:
                     continue
-                raise ConfigurationError(f"{entry.where}: {settings.unknown(name)}")
+                raise ConfigurationError(f"{entry.where}: {_unknown(settings, name)}")
             other = seen.setdefault(setting.name, entry)
             if other.text != entry.text:
                 raise ConfigurationError(f"{entry.where}: {other.where} gives {setting.name} another value")
@@ -183,6 +186,15 @@ def resolve(settings: Settings[Any], *sources: Mapping[str, Entry]) -> dict[str,
             except ConfigurationError as error:
                 raise ConfigurationError(f"{entry.where}: {error}") from None
     return values
+
+
+def _unknown(settings: Settings[Any], name: str) -> str:
+    """Return the message for a name that this client, or no client, has."""
+    dotted = name.replace("_", ".")
+    near = difflib.get_close_matches(dotted, OTHERS, n=1, cutoff=0.85)
+    if near and dotted not in OTHERS:
+        return f"no client has a setting {name!r}; did you mean {near[0]!r}?"
+    return settings.unknown(name)
 
 
 def configured_file(path: str | os.PathLike[str] | None) -> dict[str, Entry]:
