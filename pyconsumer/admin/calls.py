@@ -206,6 +206,9 @@ class Calls:
                 error = self.metadata.topic_error(tp.topic)
                 if error is not None and not error.retriable:
                     raise error
+                absence = self.metadata.absence(tp, seen)
+                if absence is not None:
+                    raise absence
                 if self.clock.now() >= deadline and self.metadata.update_count > seen:
                     raise error or LeaderNotAvailableError(f"{tp} has no leader")
                 until = self.clock.now() + self._backoff.delay(0)
