@@ -45,6 +45,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -114,6 +115,7 @@ class ConsumerDelegate:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
         """
         config = CONSUMER_SETTINGS.build(options)
+        report_missing()
         interceptors = Interceptors(config.interceptors)
         subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
         metadata = Metadata.from_config(

@@ -50,6 +50,7 @@ from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
@@ -114,6 +115,7 @@ class KafkaProducer:
         self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
     ) -> None:
         self.config: ProducerConfig = PRODUCER_SETTINGS.build({**(configs or {}), **kwargs})
+        report_missing()
         config = self.config
         if not config.client_id:
             name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"

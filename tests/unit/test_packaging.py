@@ -73,8 +73,39 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
     assert not [name for name in names if name.endswith(".so")]
     assert "pyconsumer/protocol/records/cursor.py" in names
     assert _version(tmp_path / "installed").endswith(
-        "pure Python (the compiled one was not built when pyconsumer was installed)"
+        "pure Python (the compiled one was not built when pyconsumer was installed: install a C compiler and Python's"
+        " headers, then pyconsumer again)"
     )
+    told = _first_use(tmp_path / "installed")
+    assert len(told) == 1, "once, however many clients there are"
+    assert "about eight times slower" in told[0]
+    assert "install a C compiler" in told[0]
+
+
+def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
+    assert f"(source tree {tree}), record decoder: pure Python (this is the source tree {tree}, in" in _version(tree)
+    (told,) = _first_use(tree)
+    assert f"this is the source tree {tree}, in which nothing is compiled" in told
+    assert "another folder" in told
+    installed = tmp_path / "installed"  # which the tree hides
+    (installed / "pyconsumer-0.1.0.dist-info").mkdir(parents=True)
+    (installed / "pyconsumer-0.1.0.dist-info" / "METADATA").write_text("Name: pyconsumer\nVersion: 0.1.0\n")
+    (installed / "pyconsumer" / "protocol" / "records").mkdir(parents=True)
+    (installed / "pyconsumer" / "protocol" / "records" / "_native.cpython-311.so").touch()
+    (told,) = _first_use(tree, installed)
+    assert told.endswith(f"start Python in another folder, which uses the installed package in {installed}")
+    assert _first_use(tree, pure=True) == [], "it was chosen"
+
+
+def _first_use(*folders: Path, pure: bool = False) -> list[str]:
+    """What a program says that makes several clients."""
+    program = (
+        "from pyconsumer import KafkaConsumer, KafkaProducer;"
+        "[kind(bootstrap_servers='a:1').close() for kind in (KafkaConsumer, KafkaConsumer, KafkaProducer)]"
+    )
+    path = os.pathsep.join(map(str, folders))
+    variables = {**os.environ, "PYTHONPATH": path, "PYCONSUMER_PURE": "1" if pure else "0"}
+    return run([sys.executable, "-c", program], cwd="/", env=variables, timeout_s=60).check().stderr.splitlines()
 
 
 def _version(installed: Path) -> str:
