@@ -208,8 +208,8 @@ Cell = str | int | None
 class Listing(Table):
     """A table that is also plain text: cells are made printable, and kept as they are."""
 
-    def __init__(self, headings: Sequence[str]) -> None:
-        super().__init__()
+    def __init__(self, headings: Sequence[str], title: str | None = None) -> None:
+        super().__init__(title=title, title_justify="left")
         self._lines: list[Sequence[Cell]] = [headings]
 
     def add_row(self, *cells: Any, **options: Any) -> None:
@@ -234,14 +234,15 @@ def print_table(out: Console, listing: Listing) -> None:
         out.file.write(listing.plain())
 
 
-def table(*headings: str, right: Collection[str] = ()) -> Listing:
+def table(*headings: str, right: Collection[str] = (), title: str | None = None) -> Listing:
     """An empty table. What is too long for a column continues in its next line, and control characters are escaped.
 
     Args:
         headings: of its columns.
         right: those of them whose values are numbers, which are set to the right.
+        title: a line above it.
     """
-    empty = Listing(headings)
+    empty = Listing(headings, title)
     for heading in headings:
         empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty

@@ -35,6 +35,8 @@ __all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]
 class _Reset(Kind):
     """A reset policy, kept as :class:`ResetPolicy`."""
 
+    type_text = "str"
+
     def check(self, value: Any) -> ResetPolicy:
         if isinstance(value, ResetPolicy):
             return value
@@ -46,6 +48,8 @@ class _Reset(Kind):
 class _RecordErrorPolicy(Kind):
     """``raise``, ``skip``, a function of the error, or a dead-letter sink with a method ``send``."""
 
+    type_text = 'Literal["raise", "skip"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
+
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
             if value.lower() in ("raise", "skip"):
@@ -53,6 +57,12 @@ class _RecordErrorPolicy(Kind):
         elif callable(value) or callable(getattr(value, "send", None)):
             return value
         raise ValueError(f"it must be 'raise', 'skip', a function or an object with a method send, not {value!r}")
+
+
+class _AssignorName(Anything):
+    """The name of an assignor, or an assignor; checked where the group needs it."""
+
+    type_text = "str | Assignor | type[Assignor]"
 
 
 class _Interceptor(Kind):
@@ -194,7 +204,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
         Setting(
             "partition_assignment_strategy",
             _ASSIGNORS,
-            ListOf(Anything()),
+            ListOf(_AssignorName()),
             "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's class "
             "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own.",
         ),

@@ -42,7 +42,6 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.compiled import report_missing
@@ -51,9 +50,9 @@ from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetA
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-    from pyconsumer.consumer.interface import ConsumerRebalanceListener
+    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 
-__all__ = ["CommitCallback", "ConsumerDelegate"]
+__all__ = ["ConsumerDelegate"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -64,7 +63,6 @@ PREFETCH_LIFETIME_S: Final = 0.01
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 
 class ConsumerDelegate:
@@ -123,7 +121,7 @@ class ConsumerDelegate:
             allow_auto_topic_creation=config.allow_auto_create_topics,
             exclude_internal_topics=config.exclude_internal_topics,
         )
-        client = ConsumerNetworkClient(NetworkClient(config, metadata=metadata, clock=clock))
+        client = ConsumerNetworkClient(config, metadata, clock=clock)
         context = ConsumerContext(config, client, metadata, subscriptions, clock)
         try:
             coordinator = None
@@ -202,7 +200,7 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
-    def prefetched(self) -> tuple[list[ConsumerRecord], float]:
+    def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
         """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + PREFETCH_LIFETIME_S
         if self.has_user_output:
@@ -239,7 +237,7 @@ class ConsumerDelegate:
             self.coordinator.recover()
         self._interrupted = False
 
-    def take_one(self) -> ConsumerRecord | None:
+    def take_one(self) -> ConsumerRecord[Any, Any] | None:
         """Take one record out of the buffer, for iteration; None if there is none."""
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)
@@ -270,7 +268,7 @@ class ConsumerDelegate:
             self.metrics.on_records(tp.topic, count)
         return found
 
-    def take_records(self, max_records: int) -> ConsumerRecords | None:
+    def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take records out of the buffer, for ``poll``; None if there are none and no position has moved."""
         found = self.fetcher.buffer.collect(max_records)
         if not found and not self.fetcher.buffer.has_moved:
@@ -278,8 +276,7 @@ class ConsumerDelegate:
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
-        for tp, records in found.items():
-            self.metrics.on_records(tp.topic, len(records))
+        self.metrics.on_polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
@@ -585,7 +582,7 @@ class ConsumerDelegate:
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
         return coordinator.commit_async(checked, callback)
@@ -613,7 +610,7 @@ class ConsumerDelegate:
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
 
-    def metrics_snapshot(self) -> dict[str, dict[str, Any]]:
+    def metrics_snapshot(self) -> Metrics:
         """Return all metrics of the consumer: its counters, its buffer, the lag and lead of each partition."""
         group, subscriptions, budget = self.coordinator, self.subscriptions, self.fetcher.planner.budget
         found = self.metrics.snapshot(self.clock.now(), None if group is None else group.metrics)

@@ -77,7 +77,7 @@ class RecordProgress:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._changed = threading.Condition()
 
-    def add(self, records: ConsumerRecord | Iterable[ConsumerRecord]) -> None:
+    def add(self, records: ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]]) -> None:
         """Note records that are about to be processed, in the order in which they were read."""
         with self._changed:
             for record in (records,) if isinstance(records, ConsumerRecord) else records:

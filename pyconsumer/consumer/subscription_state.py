@@ -227,6 +227,11 @@ class SubscriptionState:
         """Return the state of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
 
+    @property
+    def by_partition(self) -> Mapping[TopicPartition, TopicPartitionState]:
+        """The states of all assigned partitions, to read until the assignment changes."""
+        return self._assignment
+
     def state(self, tp: TopicPartition) -> TopicPartitionState:
         """Return the state of an assigned partition.
 

@@ -526,7 +526,7 @@ def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
     assert grouped.subscription() == {"a", "b"}
     assert grouped._subscriptions.listener is listener
     assert grouped.assignment() == set()
-    assert (grouped._client.client.unsent(), grouped._client.client.in_flight()) == (0, 0)
+    assert (grouped._client.unsent(), grouped._client.in_flight()) == (0, 0)
     assert "subscribed to a, b" in caplog.text
 
 
