@@ -38,7 +38,7 @@ def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | N
 
 
 class Start(NamedTuple):
-    """Where reading begins, if neither the group nor ``auto_offset_reset`` decides."""
+    """The place where reading begins, if neither the group nor ``auto_offset_reset`` decides."""
 
     offset: int | None = None  #: negative: so many records before the end
     timestamp_ms: int | None = None

@@ -1,4 +1,4 @@
-"""How commands end on SIGTERM: what was begun is finished, and the exit status is 143, as shells count it."""
+"""The end of commands on SIGTERM: work under way is finished, and the exit status is 143, as shells count it."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ _PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
 def files_and_pairs(
     _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
 ) -> tuple[list[str], dict[str, str]]:
-    """Click callback: ``--config FILE`` and ``--config KEY=VALUE``, told apart by the equals sign after a name."""
+    """Click callback: ``--config FILE`` and ``--config KEY=VALUE``, distinguished by the equals sign after a name."""
     files, pairs = [], {}
     for argument in arguments:
         match = _PAIR.fullmatch(argument)

@@ -1,4 +1,4 @@
-"""How far groups are: for each partition the committed offset, the end of the log, and the member that owns it."""
+"""The progress of groups: for each partition the committed offset, the end of the log, and the member that owns it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
 
 
 class JsonRecord(NamedTuple):
-    """What ``produce --json`` sends; None for a partition or timestamp that the line does not give."""
+    """A record that ``produce --json`` sends; None for a partition or timestamp that the line does not give."""
 
     key: bytes | None
     value: bytes | None

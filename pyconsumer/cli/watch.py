@@ -1,6 +1,6 @@
 """``pyconsumer groups watch``: the lag of groups, again and again.
 
-On a terminal the same table is drawn anew; elsewhere each look adds plain lines, for a file or another program.
+On a terminal the same table is drawn again; elsewhere each look adds plain lines, for a file or another program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HEADINGS = ("time", "group", "topic", "partition", "committed", "end", "lag", "
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a group was like at one moment.
+    """The state of a group at one moment.
 
     Attributes:
         at_ms: milliseconds since 1970.
@@ -198,9 +198,9 @@ def watch(
     interval: float,
     count: int | None,
 ) -> None:
-    """The lag of groups, looked at again and again.
+    """Show the lag of groups, again and again.
 
-    On a terminal one table is drawn anew, with the records a second that were committed since the look before. In a
+    On a terminal one table is drawn again, with the records a second that were committed since the look before. In a
     pipe or a file each look adds lines of time, group, topic, partition, committed, end, lag and client, with tabs
     between them.
     """

@@ -267,7 +267,7 @@ class Metadata:
             self.fatal_error = error
 
     def give_up(self, error: KafkaError) -> None:
-        """Keep an error for the owner to raise; requests go on."""
+        """Keep an error for the owner to raise; requests continue."""
         self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:

@@ -135,7 +135,7 @@ def environment_entries(
 
     Args:
         environ: the variables, by default those of the process.
-        warn: is told of a variable whose name is nearly that of a setting.
+        warn: called with a message about a variable whose name is nearly that of a setting.
 
     Raises:
         ConfigurationError: a setting of Java cannot be translated.

@@ -79,7 +79,7 @@ def source_tree() -> str | None:
 
 
 def _cure(tree: str) -> str:
-    """What to do about a source tree without compiled modules: perhaps it only hides an installed package."""
+    """Return what helps in a source tree without compiled modules: perhaps it only hides an installed package."""
     from importlib import metadata
     from pathlib import Path
 
