@@ -63,7 +63,7 @@ class KafkaAdminClient:
     _closed = True  # until the sockets are there
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str] | None = None, /, **overrides: Any) -> Self:
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
         """Make an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.

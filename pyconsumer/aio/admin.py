@@ -106,7 +106,7 @@ class AsyncKafkaAdminClient:
     """
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str] | None = None, /, **overrides: Any) -> Self:
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
         """Make an admin client with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.

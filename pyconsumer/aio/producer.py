@@ -69,7 +69,7 @@ class AsyncKafkaProducer(Generic[KeyIn, ValueIn]):
     _open = False
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str] | None = None, /, **overrides: Any) -> Self:
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
         """Make a producer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.

@@ -112,7 +112,7 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
     _closed = True  # until the thread is there
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str] | None = None, /, **overrides: Any) -> Self:
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
         """Make a producer with settings from a properties file and from the environment.
 
         Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.

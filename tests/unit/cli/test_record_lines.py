@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyconsumer import ConsumerRecord
@@ -19,6 +19,7 @@ data = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=10).map(lam
 names = st.text(st.characters(blacklist_categories=["Cs"]), max_size=10)
 
 
+@settings(deadline=None)
 @given(
     key=data,
     value=data,
