@@ -40,7 +40,13 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -249,14 +255,15 @@ class AsyncKafkaConsumer(Generic[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; see :meth:`pyconsumer.KafkaConsumer.subscribe`.
 
         Args:
             topics: names of topics; not an empty list, for which there is :meth:`unsubscribe`.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
+                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
             listener: is notified when partitions are assigned, revoked or lost; plain or with coroutines.
         """
         self._guard.enter()
@@ -279,7 +286,10 @@ class AsyncKafkaConsumer(Generic[K, V]):
             self._guard.end()
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        """
         self._guard.enter()
         return self._subscriptions.subscription()
 

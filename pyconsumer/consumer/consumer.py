@@ -36,7 +36,13 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -288,7 +294,7 @@ class KafkaConsumer(Consumer[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; the group assigns their partitions during later polls.
@@ -300,7 +306,8 @@ class KafkaConsumer(Consumer[K, V]):
 
         Args:
             topics: names of topics.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
+                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
             listener: is notified when partitions are assigned, revoked or lost.
 
         Raises:
@@ -323,7 +330,10 @@ class KafkaConsumer(Consumer[K, V]):
             self._client.run(self._delegate.unsubscribe(deadline), deadline)
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        """
         with self._guard:
             return self._subscriptions.subscription()
 
@@ -346,7 +356,10 @@ class KafkaConsumer(Consumer[K, V]):
             return self._subscriptions.assignment()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568)."""
+        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
+
+        Under ``group_protocol="consumer"`` the broker decides that; the call logs a warning and does nothing.
+        """
         with self._guard:
             self._delegate.require_group().enforce_rebalance(reason)
 
@@ -603,7 +616,8 @@ class KafkaConsumer(Consumer[K, V]):
         Args:
             timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
             leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
-                (KIP-1092).
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
+                will come back: its partitions wait for it until its session ends.
 
         Raises:
             KafkaError: the commit or the listener failed; the consumer is closed nevertheless.

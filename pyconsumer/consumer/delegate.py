@@ -46,7 +46,13 @@ from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
@@ -499,7 +505,12 @@ class ConsumerDelegate:
         elif self._all_partitions is not None:
             self._all_partitions.on_subscription_change()
 
-    def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
+    def subscribe_pattern(
+        self, pattern: str | re.Pattern[str] | SubscriptionPattern, listener: ConsumerRebalanceListener | None
+    ) -> None:
+        if isinstance(pattern, SubscriptionPattern):
+            self._subscribe_remote_pattern(pattern, listener)
+            return
         if isinstance(pattern, str):
             if not pattern:
                 raise ValueError("the pattern must not be empty")
@@ -510,6 +521,18 @@ class ConsumerDelegate:
         _log.info("subscribed to the pattern %s", pattern.pattern)
         self.subscriptions.subscribe_pattern(pattern, listener)
         self.metadata.set_all_topics()
+        self._on_subscription_change()
+
+    def _subscribe_remote_pattern(
+        self, pattern: SubscriptionPattern, listener: ConsumerRebalanceListener | None
+    ) -> None:
+        if self.coordinator is None or self.config.group_protocol != "consumer":
+            raise IllegalStateError(
+                "the broker evaluates a SubscriptionPattern, which needs a group_id and group_protocol='consumer'; a"
+                " pattern given as str or re.Pattern is evaluated here"
+            )
+        _log.info("subscribed to the pattern %s, which the broker evaluates", pattern.pattern)
+        self.subscriptions.subscribe_remote_pattern(pattern.pattern, listener)
         self._on_subscription_change()
 
     def _check_assignors(self) -> None:
@@ -544,6 +567,7 @@ class ConsumerDelegate:
         finally:  # the member has left, even if its listener raised
             self.subscriptions.unsubscribe()
             self.metadata.set_all_topics(False)
+            self.metadata.set_topic_ids(())
             self.metadata.set_topics(())
             self.fetcher.apply_changes(self.clock.now())
             _log.info("unsubscribed")

@@ -116,6 +116,7 @@ class Metadata:
         self._wanted: set[str] = set()
         self._transient: set[str] = set()
         self._new: set[str] = set()
+        self._wanted_ids: frozenset[bytes] = frozenset()
         # refresh
         self._full_asked = 1
         self._full_settled = 0
@@ -178,6 +179,15 @@ class Metadata:
     def wanted_topics(self) -> frozenset[str]:
         """The topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
         return frozenset(self._wanted)
+
+    def set_topic_ids(self, topic_ids: Collection[bytes]) -> None:
+        """Be interested in topics of which only the ids are known, in exactly these; an update is requested.
+
+        Such a topic, once its name is known, is of interest like those of :meth:`set_topics`.
+        """
+        self._wanted_ids = frozenset(topic_ids)
+        if topic_ids:
+            self.request_update()
 
     def set_all_topics(self, wanted: bool = True) -> None:
         """Be interested in all topics, for a pattern; an update is asked for if that is new."""
@@ -256,6 +266,9 @@ class Metadata:
         else:
             names = self._new if partial else self._wanted | self._transient
             topics = [MetadataRequestTopic(name=name) for name in sorted(names)]
+            if self._wanted_ids and not partial:  # a broker that is asked by id ignores the names
+                ids = {self.topic_id(name) for name in names} | self._wanted_ids
+                topics = [MetadataRequestTopic(topic_id=i, name=None) for i in sorted(ids - {ZERO_UUID})]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_topic_creation)
         return MetadataQuery(request, partial, self._full_asked, self._partial_asked)
 
@@ -357,6 +370,8 @@ class Metadata:
         stale = False
         for topic in topics:
             name = topic.name if topic.name is not None else self._names.get(bytes(topic.topic_id))
+            if name is not None and bytes(topic.topic_id) in self._wanted_ids and not topic.error_code:
+                self._wanted.add(name)
             if name is None or not self._is_of_interest(name):
                 continue
             seen.add(name)
