@@ -55,7 +55,8 @@ def process_exactly_once(
             :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. It may be called again
             with the same records after a failure: other effects that it has are not undone.
         stop: asked before each batch; True ends the loop.
-        idle_ms: end when no record has come for this time. None: never.
+        idle_ms: end when no record has come for this time; the time until the group has accepted the consumer does not
+            count. None: never.
         poll_timeout_ms: longest wait for a batch.
         retries: how often one batch is repeated whose transaction had to be aborted, with growing pauses.
 
@@ -77,6 +78,8 @@ def process_exactly_once(
     while not stop():
         records = consumer.poll(timeout_ms=poll_timeout_ms)
         if not records:
+            if consumer.group_metadata().generation_id < 0:
+                last_record = time.monotonic()
             if idle_ms is not None and time.monotonic() - last_record > idle_ms / 1000:
                 break
             continue

@@ -84,9 +84,9 @@ class Bound:
     """The start or the end of what is read.
 
     Attributes:
-        kind: ``earliest`` and ``latest`` have no further values; ``offsets`` has an offset for each partition (-1 latest,
-            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all; ``group`` is
-            where a consumer group stands.
+        kind: ``earliest`` and ``latest`` have no values; ``offsets`` has an offset for each partition (-1 latest,
+            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all; ``group`` means
+            the offsets that a consumer group has committed.
         option: the option that it comes from, for messages.
     """
 

@@ -90,7 +90,7 @@ class Typist:
             elif not _NOT_HERE.match(step.line):
                 finished = self.type(step.line)
                 printed = (finished.stdout + finished.stderr).splitlines()
-                assert not step.printed or sorted(printed) == sorted(step.printed), step.line
+                assert not step.printed or sorted(printed) == sorted(step.printed), f"{step.line}: {printed}"
 
     def type(self, line: str) -> Finished:
         """Run one command; it has to succeed."""

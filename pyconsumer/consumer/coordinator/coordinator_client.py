@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.calls import Sender
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
@@ -30,8 +30,10 @@ COORDINATOR = "coordinator"
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
+M = TypeVar("M", bound=GroupMember)
 
-class CoordinatorClient:
+
+class CoordinatorClient(Generic[M]):
     """See the module.
 
     Args:
@@ -46,7 +48,7 @@ class CoordinatorClient:
     def __init__(
         self,
         client: Sender,
-        core: ClassicMembership,
+        core: M,
         lock: RLock,
         clock: Clock,
         *,
