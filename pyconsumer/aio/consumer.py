@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import re
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
+from pyconsumer.aio.interface import AsyncConsumer
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
     StorableOffsets,
@@ -30,12 +32,13 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
-from pyconsumer.generic import K, V, generic_alias
+from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
@@ -82,7 +85,7 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
         await self.on_partitions_revoked(lost)
 
 
-class AsyncKafkaConsumer(Generic[K, V]):
+class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     """Reads records from Kafka on an event loop (asyncio or uvloop).
 
     Args:
@@ -126,6 +129,16 @@ class AsyncKafkaConsumer(Generic[K, V]):
             except BaseException:
                 self._release()
                 raise
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
+        """Make a consumer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._now = clock.now
@@ -630,9 +643,6 @@ class AsyncKafkaConsumer(Generic[K, V]):
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
         return f"<{_NAME}{group} client_id={self.config.client_id!r} {state}>"
-
-    if not TYPE_CHECKING:
-        __class_getitem__ = generic_alias
 
 
 def _not_empty(items: Any, call: str) -> Any:

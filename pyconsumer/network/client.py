@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer import __version__
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
     IllegalStateError,
@@ -38,6 +38,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.bootstrap import BootstrapWatch
 from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
 from pyconsumer.network.completed import CompletedRequests
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES
@@ -121,6 +122,8 @@ class NetworkClient:
         idle_ms = config.connections_max_idle_ms
         self._selector = selector or new_selector()
         self._waker = Waker()
+        if isinstance(self.clock, RunningClock):
+            self.clock.on_advance(self._on_time_moved)
         self._selector.register(self._waker, EVENT_READ, None)
         self._completed = CompletedRequests()
         self._unsent = UnsentRequests(self._completed)
@@ -148,6 +151,11 @@ class NetworkClient:
             random=random,
             request_timeout=self._request_timeout,
             rebootstraps=config.metadata_recovery_strategy == "rebootstrap",
+            watch=BootstrapWatch(
+                config.client_id,
+                ", ".join(map(str, config.bootstrap_servers)),
+                None if config.bootstrap_timeout_ms is None else config.bootstrap_timeout_ms / 1000,
+            ),
         )
         self._pool = self._nodes.pool
         self._interrupted = False
@@ -280,6 +288,10 @@ class NetworkClient:
     def wakeup(self) -> None:
         """Make the current :meth:`poll`, or the next one, return. Any thread and any signal handler may call it."""
         self._interrupted = True
+        self._waker.wake()
+
+    def _on_time_moved(self) -> None:
+        """Let whoever waits look at the time again, in any thread."""
         self._waker.wake()
 
     def step(self, now: float) -> tuple[float, bool]:
