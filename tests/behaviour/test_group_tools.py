@@ -17,8 +17,6 @@ from pyconsumer.errors import (
     NonEmptyGroupError,
     UnknownMemberIdError,
 )
-from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from tests.behaviour.consumer_support import member
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
@@ -176,14 +174,6 @@ def test_a_group_that_does_not_exist_is_of_no_type(
     with pytest.raises(GroupIdNotFoundError, match=group_id):
         admin.describe_groups([group_id])
     assert group_id in command.refused("groups", "describe", group_id)
-
-
-@pytest.mark.embedded_only("our broker knows no such groups, and says so")
-def test_our_broker_offers_no_groups_of_the_newer_protocol(cluster: Cluster) -> None:
-    with cluster.raw() as client:
-        offered = {one.api_key for one in client.request(ApiVersionsRequest(), 0).api_keys}
-    assert ApiKey.DESCRIBE_GROUPS in offered
-    assert ApiKey.CONSUMER_GROUP_DESCRIBE not in offered
 
 
 # ---------------------------------------------------------------- describe
