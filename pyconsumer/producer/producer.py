@@ -49,7 +49,7 @@ from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
-from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
@@ -602,6 +602,22 @@ class KafkaProducer:
             IllegalStateError: no transaction is open.
         """
         self._await(lambda transactions: transactions.abort(), timeout_ms)
+
+    def _detach_transaction(self) -> DetachedTransaction | None:
+        """Wait until all records are acknowledged, and let go of the transaction without ending it.
+
+        Somebody else ends it, by EndTxn. Only :meth:`close` may be called next, which does not abort it.
+
+        Returns:
+            The transaction, None if nothing was sent in it.
+
+        Raises:
+            TransactionAbortableError: a record was not delivered; the transaction is still here, to be aborted.
+        """
+        self.flush()
+        transactions = self._require_transactions()
+        with self._lock:
+            return transactions.detach(has_incomplete=not self._accumulator.is_empty)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
