@@ -27,11 +27,12 @@ Rules:
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from pyconsumer.errors import KafkaError, OffsetMetadataTooLargeError
 from pyconsumer.spark import transaction_calls
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from pyconsumer.network.futures import Steps
     from pyconsumer.producer import KafkaProducer
     from pyconsumer.producer.transaction_manager import DetachedTransaction
+    from pyconsumer.protocol.messages.describe_transactions import TransactionState
 
 __all__ = ["Delivery", "abort_batch", "commit_batch", "task_transaction"]
 
@@ -141,10 +143,14 @@ def task_transaction(
 def _free_id(admin: KafkaAdminClient, names: Names, partition: int, attempt: int) -> str:
     for turn in range(_MOST_TURNS):
         wanted = names.task(partition, attempt, turn)
-        states = _run(admin, lambda calls, until, one=wanted: transaction_calls.describe(calls, [one], until), _STEP_MS)
+        states = _run(admin, functools.partial(_describe, ids=[wanted]), _STEP_MS)
         if wanted not in states or states[wanted].transaction_state != "Ongoing":
             return wanted
     raise WriteError(f"{_MOST_TURNS} transactions of task {partition}, attempt {attempt}, are open")
+
+
+def _describe(calls: Calls, until: float, ids: Sequence[str]) -> Steps[dict[str, TransactionState]]:
+    return transaction_calls.describe(calls, ids, until)
 
 
 def read_decision(admin: KafkaAdminClient, delivery: Delivery, names: Names) -> Decision | None:
@@ -256,11 +262,7 @@ def _verify(admin: KafkaAdminClient, won: Sequence[DetachedTransaction], batch: 
     """
     if not won:
         return None
-    states = _run(
-        admin,
-        lambda calls, until: transaction_calls.describe(calls, [one.transactional_id for one in won], until),
-        _STEP_MS,
-    )
+    states = _run(admin, functools.partial(_describe, ids=[one.transactional_id for one in won]), _STEP_MS)
     lost = []
     for one in won:
         state = states.get(one.transactional_id)
@@ -377,7 +379,7 @@ def _clear(admin: KafkaAdminClient, names: Names, keep: Sequence[DetachedTransac
             _log.info("%d transactions of query %s that lost were fenced", count, names.query)
 
 
-def _is_left_over(state: Any, own: bool, since_ms: int) -> bool:
+def _is_left_over(state: TransactionState, own: bool, since_ms: int) -> bool:
     if state.transaction_state == "Ongoing":
         return own or state.transaction_start_time_ms < since_ms
     fenced = state.transaction_timeout_ms == transaction_calls.FENCED_TIMEOUT_MS

@@ -156,7 +156,7 @@ def _send(calls: Calls, node: int, call: _Call, deadline: float) -> RequestFutur
 def _error_of(future: RequestFuture[ClientResponse], key: str) -> KafkaError | None:
     if future.exception is not None:
         return future.exception
-    code: int = future.value.message.error_code  # type: ignore[attr-defined]
+    code: int = future.value.message.error_code
     return for_code(code, f"transactional id {key!r}") if code else None
 
 

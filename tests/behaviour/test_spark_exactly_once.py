@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyconsumer.admin import KafkaAdminClient, OffsetSpec
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import TopicPartition
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
@@ -42,7 +42,9 @@ def assert_nothing_open(admin: KafkaAdminClient, topic: str, prefix: str) -> Non
     def are_stable() -> bool:
         stable = admin.list_offsets(ends, isolation_level="read_committed")
         every = admin.list_offsets(ends, isolation_level="read_uncommitted")
-        return {tp: one.offset for tp, one in stable.items()} == {tp: one.offset for tp, one in every.items()}
+        return {tp: one and one.offset for tp, one in stable.items()} == {
+            tp: one and one.offset for tp, one in every.items()
+        }
 
     wait_until(are_stable, 30, "last stable offsets at the ends")
 

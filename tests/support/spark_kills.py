@@ -1,20 +1,32 @@
-"""A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan."""
+"""A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan.
+
+As a program, a driver to kill: one streaming query that writes exactly once.
+``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
+that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
+open transactions. It prints ``started`` when a run of the query begins, ``failed`` when it ends with an error, and then
+starts it again, and ``batch N``. With ``available`` it ends when all is read.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from pyconsumer.spark import transaction_calls
 from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkOptions, StreamWriter, sink_columns
 from pyconsumer.spark.source import KafkaDataSource
 
-__all__ = ["STEPS", "KilledSource", "plan_kill"]
+__all__ = ["STEPS", "KilledSource", "main", "plan_kill"]
 
 #: Where a process may end, in order: of a task, then of the driver.
 STEPS = (
@@ -31,15 +43,18 @@ STEPS = (
 )
 
 
-def plan_kill(plan: Path, step: str, batch: int = 0) -> None:
+def plan_kill(plan: Path, step: str) -> None:
     """Let the next process that reaches a step end there."""
-    plan.write_text(step)
+    fresh = plan.with_suffix(".new")
+    fresh.write_text(step)
+    fresh.rename(plan)
 
 
 class _Killed:
     """The additions to a writer."""
 
     plan: Path
+    slow: float
 
     def reached(self, step: str) -> None:
         """End the process if the plan says so; each plan counts once."""
@@ -67,6 +82,8 @@ class _Killed:
             seen = seen or batch.num_rows > 0
         if seen:
             self.reached("sending")
+            if random.random() < self.slow and TaskContext.get().attemptNumber() == 0:
+                time.sleep(1)
 
 
 class _KilledStreamWriter(_Killed, StreamWriter):
@@ -92,10 +109,10 @@ class KilledSource(KafkaDataSource):
 
     def _killed(self, kind: type[Any], schema: Any) -> Any:
         given = dict(self.options)
-        plan = Path(given.pop("killplan"))
+        plan, slow = Path(given.pop("killplan")), float(given.pop("killslow", "0"))
         options = SinkOptions.parse(given)
         made = kind(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
-        made.plan = plan
+        made.plan, made.slow = plan, slow
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,3 +121,47 @@ class KilledSource(KafkaDataSource):
 
 def _made(options: dict[str, str]) -> KilledSource:
     return KilledSource(CaseInsensitiveDict(options))
+
+
+def main(arguments: list[str]) -> int:
+    from tests.support.spark import start_spark
+    from tests.support.spark_topics import reader
+
+    folder, servers, master, mode, text = Path(arguments[0]), *arguments[1:]
+    options = json.loads(text)
+    spark = start_spark(
+        folder / f"spark-{os.getpid()}",
+        connector=False,
+        master=master,
+        spark__speculation=True,
+        spark__speculation__interval="50ms",
+        spark__speculation__quantile=0.1,
+        spark__speculation__multiplier=1.2,
+        spark__speculation__minTaskRuntime="10ms",
+    )
+    spark.dataSource.register(KilledSource)
+    out = reader(spark, servers, options["source"], stream=True).load().select("key", "value").writeStream
+    out = out.format("pyconsumer-killed").option("kafka.bootstrap.servers", servers)
+    out = out.options(**options["sink"]).option("checkpointLocation", str(folder / "checkpoint"))
+    out = out.trigger(**({"availableNow": True} if mode == "available" else {"processingTime": "100 milliseconds"}))
+    while True:
+        query = out.start()
+        print("started", flush=True)
+        seen = -1
+        while query.isActive:
+            progress = query.lastProgress
+            if progress is not None and progress.batchId > seen:
+                seen = progress.batchId
+                print("batch", seen, flush=True)
+            time.sleep(0.05)
+        error = query.exception()
+        if error is None:
+            spark.stop()
+            return 0
+        print("failed", str(error)[:2000].replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    from tests.support.spark_kills import main as importable  # so that workers find the classes by their module
+
+    sys.exit(importable(sys.argv[1:]))
