@@ -20,9 +20,9 @@ Rules:
 * Step 6 fences all of its own run, those without a transaction included, and of other runs only transactions that began
   before the batch's own: a driver that has been replaced without knowing it touches nothing of its successor's.
 * Task ids are used again from batch to batch. Two attempts with one id could exist if Spark ran a stage again, for
-  PySpark does not tell of which attempt of the stage a task is: so an id whose transaction is open is left alone.
+  PySpark does not show of which attempt of the stage a task is: so an id whose transaction is open is left alone.
 * After a failure before step 4 the run's transactions are fenced. After step 4 nothing is: the next run finishes.
-* Nothing but the reports and Kafka carries state: Spark makes the driver's side anew for each commit.
+* Nothing but the reports and Kafka carries state: Spark makes a fresh writer for each commit.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def commit_batch(
         reached: called after each step.
 
     Raises:
-        WriteError: it could not be decided, and can be run again; or it is decided, and what has to happen is told.
+        WriteError: it could not be decided, and can be run again; or it is decided, and the message says what to do.
     """
     names, batch = reports[0].names, reports[0].batch
     with borrow_admin(delivery.client) as admin, _driver(delivery, names) as producer:

@@ -228,7 +228,7 @@ def _check_workers(context: Any) -> None:
 
 @functools.cache
 def _ask_python(program: str) -> str:
-    """What a Python says of itself; empty if it says nothing."""
+    """Return what a Python says of itself; nothing if it cannot run."""
     try:
         return subprocess.run(
             [program, "-c", _ASK_PYTHON],

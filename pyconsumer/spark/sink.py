@@ -217,7 +217,7 @@ class RecordsWritten(WriterCommitMessage):  # type: ignore[misc]
 
 
 class _Writer:
-    """What both writers do.
+    """The part that both writers share.
 
     Args:
         options: checked ones; they travel to the tasks.

@@ -23,7 +23,7 @@ _MOST_PIECES: Final = 10_000
 
 @dataclass(frozen=True)
 class Names:
-    """What the transactions and groups of one query are called.
+    """The names of the transactions and groups of one query.
 
     Attributes:
         prefix: of all, from the options.
@@ -60,7 +60,7 @@ class Names:
 
 
 class TaskReport(NamedTuple):
-    """What a task tells the driver.
+    """A task's report to the driver.
 
     Attributes:
         batch: the number of the batch.

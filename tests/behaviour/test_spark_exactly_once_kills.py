@@ -23,13 +23,12 @@ import pytest
 
 from pyconsumer.admin import KafkaAdminClient
 from tests.behaviour.consumer_support import read_to_end
-from tests.behaviour.test_spark_exactly_once import assert_nothing_open
-from tests.behaviour.test_spark_kill import Ledger
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
 from tests.support.process import GuardedProcess, descendants, wait_until
 from tests.support.spark import need_spark
 from tests.support.spark_kills import STEPS, plan_kill
+from tests.support.spark_ledger import Ledger, assert_nothing_open
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -224,7 +223,7 @@ def test_each_record_once_whatever_is_killed(
         cluster.create_topic(f"{topic_name}-{end}", PARTITIONS, replication_factor=3 if embedded else 1)
         for end in ("in", "out")
     )
-    ledger = Ledger(cluster.bootstrap_servers, source)
+    ledger = Ledger(cluster.bootstrap_servers, source, PARTITIONS)
     ledgers.append(ledger)
     log(f"{cluster_kind} seed {seed}: {kills} kills")
     chain = Chain(cluster, tmp_path, source, sink, log, seed)
@@ -253,7 +252,7 @@ def test_each_record_once_whatever_is_killed(
     assert expected - found == Counter()
     assert found == expected
     with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-        assert_nothing_open(admin, sink, sink)
+        assert_nothing_open(admin, sink, PARTITIONS, sink)
     log(
         f"{cluster_kind} seed {seed}: all {len(found)} records once after {kills} kills {dict(chain.kinds)} in"
         f" {time.monotonic() - began:.0f} s; {every - len(found)} more were sent and are aborted"
