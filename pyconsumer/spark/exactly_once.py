@@ -113,11 +113,15 @@ def _run(admin: KafkaAdminClient, steps: Callable[[Calls, float], Steps[T]], tim
 
 @contextmanager
 def task_transaction(
-    delivery: Delivery, names: Names, batch: int, partition: int, attempt: int
+    delivery: Delivery, names: Names, batch: int, partition: int, attempt: int, *, of_checkpoint: bool
 ) -> Iterator[KafkaProducer | None]:
     """A producer with an open transaction for the rows of a task; None if the batch is decided already.
 
     The block detaches it. What it leaves open is aborted.
+
+    Args:
+        partition, attempt: of the task.
+        of_checkpoint: as for :func:`commit_batch`.
 
     Raises:
         WriteError: the query's progress is missing or unreadable, or the broker refuses the transaction.
@@ -131,7 +135,8 @@ def task_transaction(
         with producer:
             producer.init_transactions(_STEP_MS)
             decision = read_decision(admin, delivery, names)
-            _check_progress(delivery, decision, batch, names)
+            if of_checkpoint:
+                _check_progress(delivery, decision, batch, names)
             if decision is not None and decision.batch >= batch:
                 _log.info("batch %d of query %s was decided before; nothing is sent", batch, names.query)
                 yield None
@@ -200,14 +205,14 @@ def _check_progress(delivery: Delivery, decision: Decision | None, batch: int, n
 
 
 def commit_batch(
-    delivery: Delivery, reports: Sequence[TaskReport], *, ids_repeat: bool = True, reached: Reached = lambda _: None
+    delivery: Delivery, reports: Sequence[TaskReport], *, of_checkpoint: bool = True, reached: Reached = lambda _: None
 ) -> None:
     """Make a batch visible, once.
 
     Args:
         reports: of the attempts that Spark has let win; at least one.
-        ids_repeat: a batch's number comes from a checkpoint, so that a smaller one than the last is an error. False
-            for numbers that users give: then it is a batch that was written before.
+        of_checkpoint: the batch's number comes from a checkpoint, so that a smaller one than the last is an error, and
+            so is a missing progress. False for numbers that users give.
         reached: called after each step.
 
     Raises:
@@ -221,14 +226,14 @@ def commit_batch(
         won = winners(reports)
         since = min(report.started_ms for report in reports)
         if decision is not None and decision.batch >= batch:
-            if ids_repeat:
+            if of_checkpoint:
                 _check_progress(delivery, decision, batch, names)
             if decision.batch == batch:
                 _finish(admin, decision, won, names, reached)
             _clear(admin, names, decision.winners if decision.run == names.run else (), since)
             reached("cleared")
             return
-        if ids_repeat:
+        if of_checkpoint:
             _check_progress(delivery, decision, batch, names)
         since = _verify(admin, won, batch, names) or since
         reached("verified")

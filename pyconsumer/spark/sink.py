@@ -14,6 +14,7 @@ import logging
 import re
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,6 +33,8 @@ from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyconsumer.producer.sent_records import FutureRecords
 
 
 __all__ = [
@@ -222,7 +225,12 @@ class _Writer:
     Args:
         options: checked ones; they travel to the tasks.
         columns: where in a row what is.
+
+    Attributes:
+        of_checkpoint: batches have the numbers of a checkpoint.
     """
+
+    of_checkpoint = True
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self.options = options
@@ -235,16 +243,18 @@ class _Writer:
         if delivery is None:
             return RecordsWritten(write_batches(self.options, self.columns, iterator))
         names, batch = self._identity(delivery)
-        return write_in_transaction(self.options, self.columns, iterator, names, batch)
+        return write_in_transaction(
+            self.options, self.columns, iterator, names, batch, of_checkpoint=self.of_checkpoint
+        )
 
     def _identity(self, delivery: Delivery) -> tuple[Names, int]:
         """In a task: what its transactions are called, and the number of the batch."""
         raise NotImplementedError
 
-    def _commit(self, messages: list[RecordsWritten | None], *, ids_repeat: bool) -> None:
+    def _commit(self, messages: list[RecordsWritten | None]) -> None:
         delivery, reports = self.options.delivery, _reports(messages)
         if delivery is not None and reports:
-            commit_batch(delivery, reports, ids_repeat=ids_repeat, reached=self.reached)
+            commit_batch(delivery, reports, of_checkpoint=self.of_checkpoint, reached=self.reached)
 
     def _abort(self, messages: list[RecordsWritten | None], what: str) -> None:
         delivery, reports = self.options.delivery, _reports(messages)
@@ -263,9 +273,11 @@ class _Writer:
 class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
     """``df.write``; arguments as those of its base."""
 
+    of_checkpoint = False
+
     def commit(self, messages: list[RecordsWritten | None]) -> None:
         """All tasks are done: with exactly-once, make what they sent visible."""
-        self._commit(messages, ids_repeat=False)
+        self._commit(messages)
         _log.info("%d records were written", _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None]) -> None:
@@ -281,7 +293,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def commit(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
         """All tasks are done: with exactly-once, make what they sent visible."""
-        self._commit(messages, ids_repeat=True)
+        self._commit(messages)
         _log.debug("batch %d: %d records were written", batchId, _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
@@ -328,7 +340,13 @@ def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[
 
 
 def write_in_transaction(
-    options: SinkOptions, columns: SinkColumns, batches: Iterator[pa.RecordBatch], names: Names, batch: int
+    options: SinkOptions,
+    columns: SinkColumns,
+    batches: Iterator[pa.RecordBatch],
+    names: Names,
+    batch: int,
+    *,
+    of_checkpoint: bool,
 ) -> RecordsWritten:
     """Send all rows in a transaction, which stays open; the driver decides about it. In a task.
 
@@ -344,7 +362,8 @@ def write_in_transaction(
     first = next((rows for rows in batches if rows.num_rows), None)
     if first is None:
         return RecordsWritten(0, TaskReport(names, batch, None, started_ms))
-    with task_transaction(options.delivery, names, batch, context.partitionId(), context.attemptNumber()) as producer:
+    attempt = (context.partitionId(), context.attemptNumber())
+    with task_transaction(options.delivery, names, batch, *attempt, of_checkpoint=of_checkpoint) as producer:
         if producer is None:
             for _ in batches:  # all of them: states before us are kept only when their rows were read
                 pass
@@ -359,15 +378,40 @@ def _send_all(
 ) -> int:
     count = 0
     failures: list[KafkaError] = []
+    sent: deque[FutureRecords] = deque()
+    plain = options.topic is not None and columns[2:] == (None, None, None, None)
     for batch in batches:
         for at in range(0, batch.num_rows, _SLICE_ROWS):
-            count += _send_rows(producer, batch.slice(at, _SLICE_ROWS), options, columns, failures)
+            rows = batch.slice(at, _SLICE_ROWS)
+            if plain:
+                sent.append(_send_plain(producer, str(options.topic), rows, columns))
+                while sent and sent[0].done():
+                    _note_failure(sent.popleft(), failures)
+            else:
+                _send_rows(producer, rows, options, columns, failures)
+            count += rows.num_rows
             if failures:
                 raise _failed(failures[0])
     producer.flush()
+    for records in sent:
+        _note_failure(records, failures)
     if failures:
         raise _failed(failures[0])
     return count
+
+
+def _send_plain(producer: KafkaProducer, topic: str, rows: pa.RecordBatch, columns: SinkColumns) -> FutureRecords:
+    """Send keys and values alone, which costs a third less than to send row by row."""
+    keys = None if columns.key is None else _binary(rows, columns.key)
+    try:
+        return producer.send_many(topic, _binary(rows, columns.value), keys)
+    except (KafkaError, ValueError) as error:
+        raise _failed(error, f" to topic {topic!r}") from error
+
+
+def _note_failure(records: FutureRecords, failures: list[KafkaError]) -> None:
+    if (error := records.exception) is not None:
+        failures.append(error)
 
 
 def _send_rows(
@@ -376,7 +420,7 @@ def _send_rows(
     options: SinkOptions,
     columns: SinkColumns,
     failures: list[KafkaError],
-) -> int:
+) -> None:
     rows: int = batch.num_rows
 
     def values(place: int | None, default: Any = None) -> list[Any]:
@@ -401,7 +445,6 @@ def _send_rows(
         except (KafkaError, ValueError) as error:
             raise _failed(error, f" to topic {topic!r}") from error
         future.add_errback(failures.append)
-    return rows
 
 
 def _binary(batch: pa.RecordBatch, place: int | None) -> list[bytes | None]:

@@ -30,12 +30,11 @@ from tests.support.spark import need_spark
 from tests.support.spark_kills import STEPS, plan_kill
 from tests.support.spark_ledger import Ledger, assert_nothing_open
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("PYCONSUMER_SPARK_EXACTLY_KILLS", "0"))
 SEED = int(os.environ.get("PYCONSUMER_SPARK_EXACTLY_KILLS_SEED", "0"))
 PARTITIONS = 3
+pytestmark = [pytest.mark.spark, pytest.mark.slow, *([pytest.mark.spark_smoke] if KILLS else [])]  # that: on Kafka, too
 
 
 class Driver:
@@ -201,7 +200,6 @@ class Chain:
         assert driver.process.returncode == 0, driver.told
 
 
-@pytest.mark.spark_smoke
 @pytest.mark.timeout(900 + 90 * KILLS)
 def test_each_record_once_whatever_is_killed(
     new_cluster: Callable[..., Cluster],
@@ -213,10 +211,8 @@ def test_each_record_once_whatever_is_killed(
     kafka_tools: KafkaTools,
 ) -> None:
     need_spark()
-    if cluster_kind != "embedded" and not KILLS:
-        pytest.skip("a proof: set PYCONSUMER_SPARK_EXACTLY_KILLS")
     seed = SEED or random.randrange(1, 10**6)
-    kills = KILLS or 2
+    kills = KILLS or 1
     embedded = cluster_kind == "embedded"
     cluster = new_cluster(cluster_kind, data_dir=tmp_path / "data", brokers=3 if embedded else 1)
     source, sink = (

@@ -328,7 +328,9 @@ def test_a_progress_that_does_not_fit_the_checkpoint(cluster: FakeCluster) -> No
     with pytest.raises(WriteError, match="batch 7 of query query was written, but the checkpoint is at batch 6"):
         commit_batch(DELIVERY, reports(cluster, 0, batch=6))
     cluster.log.clear()
-    commit_batch(DELIVERY, reports(cluster, 1, batch=6), ids_repeat=False)  # a number that a user gave: written before
+    commit_batch(
+        DELIVERY, reports(cluster, 1, batch=6), of_checkpoint=False
+    )  # a number that a user gave: written before
     assert "decide" not in cluster.log
     assert cluster.state(opened(NAMES, 1)) == "Empty"
 

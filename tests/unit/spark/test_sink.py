@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -209,6 +210,14 @@ class FakeProducer:
         if error is None:
             return self
         return FutureRecordMetadata.failed_with(TopicPartition(topic, 0), error)
+
+    def send_many(self, topic: str, values: list[Any], keys: list[Any] | None) -> Any:
+        for row, value in enumerate(values):
+            self.send(topic, value, None if keys is None else keys[row], None, None, None)
+        return SimpleNamespace(
+            done=lambda: self.flushed > 0,
+            exception=NotEnoughReplicasError("no") if b"lost" in values else None,
+        )
 
     def add_errback(self, function: Any) -> None:
         pass
