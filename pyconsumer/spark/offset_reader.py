@@ -58,8 +58,8 @@ _LONGEST_SAMPLING_S: Final = 5.0
 class Lookups(Protocol):
     """The interface to a cluster that planning needs."""
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """The partitions to read, sorted."""
+    def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
+        """The partitions to read, sorted; with ``missing_ok`` those that are named and not there are left out."""
         ...
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -98,6 +98,7 @@ class OffsetReader:
         patient: bool = False,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        self._lacking: frozenset[TopicPartition | str] = frozenset()  # what was named and not there
         self._connection = connection
         self._client = connection.client
         self._metadata = connection.metadata
@@ -107,14 +108,24 @@ class OffsetReader:
         self._patient = patient
         self._sleep = sleep
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+    def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
         """The partitions to read, sorted. A pattern may match none.
+
+        Args:
+            missing_ok: what is named and not there, at each of several attempts, is left out.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or partition that was named does not exist.
             KafkaError: the cluster cannot be reached, or does not let us see a topic.
         """
-        return self._retried("finding the topics", lambda: self._partitions(subscription))
+        may_lack = self._lacking if missing_ok else frozenset()
+        try:
+            return self._retried("finding the topics", lambda: self._partitions(subscription, may_lack))
+        except UnknownTopicOrPartitionError:
+            if not missing_ok:
+                raise
+        # A broker that has just begun may not know a topic for a moment, which would then be read from its beginning.
+        return self._retried("finding the topics", lambda: self._partitions(subscription, None))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """See :class:`Lookups`; with ``read_committed`` the end is the last stable offset.
@@ -174,7 +185,10 @@ class OffsetReader:
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
-    def _partitions(self, subscription: Subscription) -> Steps[list[TopicPartition]]:
+    def _partitions(
+        self, subscription: Subscription, may_lack: frozenset[TopicPartition | str] | None
+    ) -> Steps[list[TopicPartition]]:
+        """The partitions; those in ``may_lack`` may be missing, if it is None all may."""
         metadata = self._metadata
         if isinstance(subscription, Assign):
             names = sorted({tp.topic for tp in subscription.partitions})
@@ -189,12 +203,19 @@ class OffsetReader:
         metadata.set_topics(names)
         yield from self._update()
         missing = [name for name in names if metadata.topic(name) is None]
-        if missing:
-            raise metadata.topic_error(missing[0]) or UnknownTopicOrPartitionError(missing[0])
+        for name in missing:
+            error = metadata.topic_error(name) or UnknownTopicOrPartitionError(name)
+            known = may_lack is None or name in may_lack
+            if not known or not isinstance(error, UnknownTopicOrPartitionError):
+                raise error
         found = [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
         if isinstance(subscription, Subscribe):
+            self._lacking = frozenset(missing)
             return found
         absent = sorted(set(subscription.partitions) - set(found))
+        self._lacking = frozenset([*missing, *absent])
+        if may_lack is None or may_lack.issuperset(absent):
+            return sorted(set(subscription.partitions) - set(absent))
         if absent:
             count = metadata.partition_count(absent[0].topic)
             raise UnknownTopicOrPartitionError(
