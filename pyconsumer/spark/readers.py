@@ -75,9 +75,9 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         )
         return [RangePartition(found) for found in cut]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task. Spark makes up a partition of None where there is none: it has no records."""
-        if partition.value is None:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The records of a task. Where there is no partition Spark makes up one of None, or (4.1) None: no records."""
+        if partition is None or partition.value is None:
             return iter(())
         return read_range(self.options, OffsetRange(*partition.value))
 
