@@ -15,12 +15,13 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
+    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -29,17 +30,23 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
-from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
-from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.delegate import ConsumerDelegate
+from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
+
+    from pyconsumer.consumer.typed_settings import ConsumerSettings
+    from pyconsumer.generic import Deserializer
 
 __all__ = ["AsyncConsumerRebalanceListener", "AsyncKafkaConsumer"]
 
@@ -69,13 +76,16 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
         await self.on_partitions_revoked(lost)
 
 
-class AsyncKafkaConsumer:
+class AsyncKafkaConsumer(Generic[K, V]):
     """Reads records from Kafka on an event loop (asyncio or uvloop).
 
     Args:
         topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
             names.
-        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
+            ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -90,9 +100,20 @@ class AsyncKafkaConsumer:
 
     _released = True  # there is nothing to release: not opened yet, or closed
 
-    def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
         names, options = split_topics(topics, settings)
-        self._open(options, SystemClock())
+        if key_deserializer is not None:
+            options["key_deserializer"] = key_deserializer
+        if value_deserializer is not None:
+            options["value_deserializer"] = value_deserializer
+        self._open(options, clock or SystemClock())
         if names:
             try:
                 self.subscribe(names)
@@ -115,14 +136,14 @@ class AsyncKafkaConsumer:
             client.raise_wakeup()
             client.raise_cluster_error()
 
-        self._driver = LoopDriver(client.client, _NAME, before=client.disconnect_pending, check=check)
+        self._driver = LoopDriver(client, _NAME, check=check)
         self._commits = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
         self._released = False
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
@@ -134,6 +155,7 @@ class AsyncKafkaConsumer:
             KafkaError: as :meth:`pyconsumer.KafkaConsumer.poll`.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        found: ConsumerRecords[K, V] | None
         found = await self._poll(timeout_ms, lambda: self._delegate.take_records(most), "poll")
         return ConsumerRecords() if found is None else found
 
@@ -185,7 +207,7 @@ class AsyncKafkaConsumer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         """Return the next record and move the position past it: a commit in the loop covers it and no later one.
 
         The loop ends when no record came for ``consumer_timeout_ms``, and when another task closes the consumer.
@@ -388,15 +410,38 @@ class AsyncKafkaConsumer:
         request.add_callback(lambda done: _settle(outcome, done))
         return outcome
 
-    @overload
-    async def committed(
-        self, partition: TopicPartition, metadata: bool = ..., timeout_ms: float | None = ...
-    ) -> Any: ...
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; see :meth:`pyconsumer.KafkaConsumer.store_offsets`.
+
+        Args:
+            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
+                each partition.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
+        """
+        self._guard.enter()
+        self._delegate.store_offsets(offsets)
 
     @overload
     async def committed(
-        self, partition: Iterable[TopicPartition], metadata: bool = ..., timeout_ms: float | None = ...
-    ) -> dict[TopicPartition, Any]: ...
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+
+    @overload
+    async def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    async def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+
+    @overload
+    async def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     async def committed(
         self,
@@ -467,7 +512,7 @@ class AsyncKafkaConsumer:
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
+    def metrics(self, raw: bool = False) -> Metrics:
         """Return counters by group and name, with the names of Kafka's metrics; times in ms.
 
         Args:
@@ -575,6 +620,9 @@ class AsyncKafkaConsumer:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
         return f"<{_NAME}{group} client_id={self.config.client_id!r} {state}>"
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
 
 
 def _not_empty(items: Any, call: str) -> Any:

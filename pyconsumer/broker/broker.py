@@ -133,7 +133,7 @@ class Broker:
         for name in list(self.controller.topics):
             for _ in self._on_change(name):  # one log that cannot be opened does not keep the others from starting
                 pass
-        self.logs.clean = False  # from now on logs are new
+        self.logs.started()
 
     def stop(self, *, flush: bool = True) -> None:
         """End in good order: nothing has to be recovered at the next start."""
@@ -163,7 +163,7 @@ class Broker:
         configs = self.controller.broker_configs
         self.config.set_dynamic(configs.get("", {}), configs.get(str(self.node_id), {}))
         for tp, partition in self.partitions.items():
-            partition.log.config = TopicConfig.of(self.controller.topics[tp.topic].config, self.config)
+            partition.log.configure(TopicConfig.of(self.controller.topics[tp.topic].config, self.config))
 
     # --- partitions
 
@@ -232,7 +232,7 @@ class Broker:
                     _log.error("%s is offline: its log in %s cannot be opened: %s", tp, self.logs.folder, error)
                     failure = failure or error
                     continue
-            partition.log.config = config
+            partition.log.configure(config)
             if (state.leader_epoch, state.isr) != (partition.leader_epoch, partition.isr):
                 self._apply_state(partition, state)
             yield
@@ -243,15 +243,14 @@ class Broker:
 
     def _open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Partition:
         log = self.logs.open(tp, topic_id, config)
-        partition = self.partitions[tp] = Partition(self.node_id, tp, topic_id, log)
+        partition = self.partitions[tp] = Partition(self.node_id, tp, topic_id, log, on_isr=self._want_isr)
         partition.begin_at(self.logs.high_watermarks.get(tp, 0))
-        partition.on_isr = self._want_isr
         return partition
 
     def _apply_state(self, partition: Partition, state: PartitionState) -> None:
         was_leader, is_new_epoch = partition.is_leader, state.leader_epoch != partition.leader_epoch
         if len(state.replicas) > 1:
-            partition.on_progress = self._wake_followers
+            partition.tell_followers(self._wake_followers)
         partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr, self.clock.now())
         if not is_new_epoch:
             return

@@ -163,7 +163,7 @@ class Controller:
             for index, part in states.items():
                 partitions[int(index) : int(index) + 1] = [partition_from_json(part)]
         for name, config in change.get("config", {}).items():
-            self.topics[name].config = dict(config)
+            self.topics[name].configure(config)
         if "broker_configs" in change:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
@@ -282,7 +282,7 @@ class Controller:
 
         def put(partitions: Mapping[str, list[PartitionState]]) -> None:
             for name, states in partitions.items():
-                self.topics[name].partitions = states
+                self.topics[name].become(states)
 
         put(changed)
         parts = {
@@ -639,10 +639,10 @@ class Controller:
     def set_topic_config(self, name: str, config: Mapping[str, str]) -> None:
         """Replace a topic's own settings, which were checked."""
         topic = self.topic(name)
-        before, topic.config = topic.config, dict(config)
+        before = topic.configure(config)
 
         def undo() -> None:
-            topic.config = before
+            topic.configure(before)
 
         self._save(undo, {"config": {name: topic.config}})
         self._tell(name)

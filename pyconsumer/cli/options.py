@@ -127,14 +127,15 @@ class _PrintableTable(Table):
         super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in renderables), **options)
 
 
-def table(*headings: str, right: Collection[str] = ()) -> Table:
+def table(*headings: str, right: Collection[str] = (), title: str | None = None) -> Table:
     """An empty table. What is too long for a column continues in its next line, and control characters are escaped.
 
     Args:
         headings: of its columns.
         right: those of them whose values are numbers, which are set to the right.
+        title: a line above it.
     """
-    empty = _PrintableTable()
+    empty = _PrintableTable(title=title, title_justify="left")
     for heading in headings:
         empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty

@@ -134,9 +134,8 @@ def describe(
             continue
         set_here = ", ".join(f"{name}={value}" for name, value in changed.items())
         headings = ("partition", "leader", "epoch", "replicas", "in sync")
-        partitions = table(*headings, right=headings)
-        partitions.title = f"{topic.name}  (id {topic.topic_id}{'; ' + set_here if set_here else ''})"
-        partitions.title_justify = "left"
+        title = f"{topic.name}  (id {topic.topic_id}{'; ' + set_here if set_here else ''})"
+        partitions = table(*headings, right=headings, title=title)
         for item in topic.partitions:
             partitions.add_row(
                 str(item.partition),

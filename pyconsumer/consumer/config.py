@@ -35,6 +35,8 @@ __all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]
 class _Reset(Kind):
     """A reset policy, kept as :class:`ResetPolicy`."""
 
+    type_text = "str"
+
     def check(self, value: Any) -> ResetPolicy:
         if isinstance(value, ResetPolicy):
             return value
@@ -46,6 +48,8 @@ class _Reset(Kind):
 class _RecordErrorPolicy(Kind):
     """``raise``, ``skip``, a function of the error, or a dead-letter sink with a method ``send``."""
 
+    type_text = 'Literal["raise", "skip"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
+
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
             if value.lower() in ("raise", "skip"):
@@ -53,6 +57,12 @@ class _RecordErrorPolicy(Kind):
         elif callable(value) or callable(getattr(value, "send", None)):
             return value
         raise ValueError(f"it must be 'raise', 'skip', a function or an object with a method send, not {value!r}")
+
+
+class _AssignorName(Anything):
+    """The name of an assignor, or an assignor; checked where the group needs it."""
+
+    type_text = "str | Assignor | type[Assignor]"
 
 
 class _Interceptor(Kind):
@@ -76,6 +86,7 @@ class ConsumerConfig(ClientConfig):
     partition_assignment_strategy: tuple[Any, ...]
     rebalance_delay_ms: int | None
     enable_auto_commit: bool
+    enable_auto_offset_store: bool
     auto_commit_interval_ms: int
     auto_offset_reset: ResetPolicy
     client_rack: str
@@ -118,6 +129,8 @@ class ConsumerConfig(ClientConfig):
                 _log.warning("enable_auto_commit does nothing without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
+            if "enable_auto_offset_store" in given and not values["enable_auto_offset_store"]:
+                raise ConfigurationError("enable_auto_offset_store=False needs a group_id, whose offsets are committed")
             values["enable_auto_commit"] = False
         heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
         if heartbeat >= session:
@@ -191,7 +204,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
         Setting(
             "partition_assignment_strategy",
             _ASSIGNORS,
-            ListOf(Anything()),
+            ListOf(_AssignorName()),
             "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's class "
             "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own.",
         ),
@@ -209,6 +222,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             True,
             Flag(),
             "Commit positions automatically, every `auto_commit_interval_ms` and on close. Off without a `group_id`.",
+        ),
+        Setting(
+            "enable_auto_offset_store",
+            True,
+            Flag(),
+            "False: automatic commits, and `commit()` without offsets, take what `store_offsets` was given instead of"
+            " the positions, for programs that commit what they have finished. librdkafka's setting.",
         ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(

@@ -12,10 +12,11 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
+    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -24,18 +25,24 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
-from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
+from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
-from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
+from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
+
+    from pyconsumer.consumer.typed_settings import ConsumerSettings
+    from pyconsumer.generic import Deserializer
 
 __all__ = ["KafkaConsumer"]
 
@@ -47,13 +54,16 @@ DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 _LIKE_SECONDS = 10.0  # a float up to here is rather meant as seconds
 
 
-class KafkaConsumer(Consumer):
+class KafkaConsumer(Consumer[K, V]):
     """Reads records from Kafka.
 
     Args:
         topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
             names.
-        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
+            ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -69,9 +79,20 @@ class KafkaConsumer(Consumer):
     _released = True  # there is nothing to release: not opened yet, or closed
     _doubted = False  # a time that looks like seconds was pointed out
 
-    def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
         names, options = split_topics(topics, settings)
-        self._open(options, SystemClock())
+        if key_deserializer is not None:
+            options["key_deserializer"] = key_deserializer
+        if value_deserializer is not None:
+            options["value_deserializer"] = value_deserializer
+        self._open(options, clock or SystemClock())
         if names:
             try:
                 self.subscribe(names)
@@ -94,7 +115,7 @@ class KafkaConsumer(Consumer):
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
@@ -121,6 +142,7 @@ class KafkaConsumer(Consumer):
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         self._delegate.note_delivered()
         try:
+            found: ConsumerRecords[K, V] | None
             found = self._poll(timeout_ms, lambda: self._delegate.take_records(most))
             return ConsumerRecords() if found is None else found
         except BaseException as error:
@@ -200,10 +222,10 @@ class KafkaConsumer(Consumer):
             *(name, timeout_ms, timeout_ms, name, timeout_ms * 1000, timeout_ms),
         )
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[K, V]:
         """Return the next record and move the position past it: a commit in the loop covers it and no later one.
 
         Raises:
@@ -388,7 +410,9 @@ class KafkaConsumer(Consumer):
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
     ) -> None:
-        """Commit offsets, by default all positions, and wait for the broker's response.
+        """Commit offsets and wait for the broker's response.
+
+        Without offsets, all positions are committed; with ``enable_auto_offset_store=False``, what is stored.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
@@ -408,18 +432,52 @@ class KafkaConsumer(Consumer):
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         """Commit offsets without waiting; a later call of this consumer runs ``callback(offsets, error or None)``."""
         with self._guard:
             return self._delegate.commit_async(offsets, callback)
 
-    @overload
-    def committed(self, partition: TopicPartition, metadata: bool = ..., timeout_ms: float | None = ...) -> Any: ...
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``.
+
+        Automatic commits (every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`) and
+        :meth:`commit` without offsets then take what is stored, and nothing else. What is stored for a partition is
+        dropped when the partition is revoked or lost. For records that are finished in any order, by threads or tasks,
+        :class:`pyconsumer.RecordProgress` says what may be stored.
+
+        Args:
+            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
+                each partition, as :meth:`commit` takes it.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
+            InvalidGroupIdError: there is no ``group_id``.
+            TypeError, ValueError: the argument is neither, or an offset is negative.
+
+        librdkafka: ``rd_kafka_offsets_store``; confluent-kafka: ``Consumer.store_offsets``.
+        """
+        with self._guard:
+            self._delegate.store_offsets(offsets)
 
     @overload
     def committed(
-        self, partition: Iterable[TopicPartition], metadata: bool = ..., timeout_ms: float | None = ...
-    ) -> dict[TopicPartition, Any]: ...
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     def committed(
         self,
@@ -500,7 +558,7 @@ class KafkaConsumer(Consumer):
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
+    def metrics(self, raw: bool = False) -> Metrics:
         """Return counters by group and name, with the names of Kafka's metrics; times in ms.
 
         Args:
@@ -567,7 +625,7 @@ class KafkaConsumer(Consumer):
             return
         self._released = True
         self._delegate.abandon("the consumer was dropped without close()")
-        self._client.client.abandon()
+        self._client.abandon()
         if not self._guard.closed:
             _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import as_partitions, by_partition
+from pyconsumer.consumer.arguments import StorableOffsets, as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -42,7 +42,6 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
@@ -50,9 +49,9 @@ from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetA
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-    from pyconsumer.consumer.interface import ConsumerRebalanceListener
+    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 
-__all__ = ["CommitCallback", "ConsumerDelegate"]
+__all__ = ["ConsumerDelegate"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -63,7 +62,6 @@ PREFETCH_LIFETIME_S: Final = 0.01
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 
 class ConsumerDelegate:
@@ -114,13 +112,13 @@ class ConsumerDelegate:
         """
         config = CONSUMER_SETTINGS.build(options)
         interceptors = Interceptors(config.interceptors)
-        subscriptions = SubscriptionState(config.auto_offset_reset)
+        subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
         metadata = Metadata.from_config(
             config,
             allow_auto_topic_creation=config.allow_auto_create_topics,
             exclude_internal_topics=config.exclude_internal_topics,
         )
-        client = ConsumerNetworkClient(NetworkClient(config, metadata=metadata, clock=clock))
+        client = ConsumerNetworkClient(config, metadata, clock=clock)
         context = ConsumerContext(config, client, metadata, subscriptions, clock)
         try:
             coordinator = None
@@ -199,7 +197,7 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
-    def prefetched(self) -> tuple[list[ConsumerRecord], float]:
+    def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
         """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + PREFETCH_LIFETIME_S
         if self.has_user_output:
@@ -236,7 +234,7 @@ class ConsumerDelegate:
             self.coordinator.recover()
         self._interrupted = False
 
-    def take_one(self) -> ConsumerRecord | None:
+    def take_one(self) -> ConsumerRecord[Any, Any] | None:
         """Take one record out of the buffer, for iteration; None if there is none."""
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)
@@ -267,7 +265,7 @@ class ConsumerDelegate:
             self.metrics.on_records(tp.topic, count)
         return found
 
-    def take_records(self, max_records: int) -> ConsumerRecords | None:
+    def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take records out of the buffer, for ``poll``; None if there are none and no position has moved."""
         found = self.fetcher.buffer.collect(max_records)
         if not found and not self.fetcher.buffer.has_moved:
@@ -275,8 +273,7 @@ class ConsumerDelegate:
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
-        for tp, records in found.items():
-            self.metrics.on_records(tp.topic, len(records))
+        self.metrics.on_polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
@@ -536,9 +533,11 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Check the offsets that a user wants to commit; by default return all positions."""
-        if offsets is None:
-            return self.subscriptions.all_consumed()
+        """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
+        return self.subscriptions.all_consumed() if offsets is None else self._checked(offsets)
+
+    @staticmethod
+    def _checked(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
         checked = {}
         for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
@@ -549,6 +548,11 @@ class ConsumerDelegate:
             checked[tp] = offset
         return checked
 
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
+        self.require_group()
+        self.subscriptions.store_offsets(self._checked(offsets_after(offsets)))
+
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
@@ -558,7 +562,7 @@ class ConsumerDelegate:
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
         return coordinator.commit_async(checked, callback)
@@ -586,7 +590,7 @@ class ConsumerDelegate:
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
 
-    def metrics_snapshot(self) -> dict[str, dict[str, Any]]:
+    def metrics_snapshot(self) -> Metrics:
         """Return all metrics of the consumer: its counters, its buffer, the lag and lead of each partition."""
         group, subscriptions, budget = self.coordinator, self.subscriptions, self.fetcher.planner.budget
         found = self.metrics.snapshot(self.clock.now(), None if group is None else group.metrics)

@@ -12,13 +12,15 @@ Rules
 6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
    need a new fetch epoch and the journal, only here.
 7. A position is validated (KIP-320) when :meth:`on_leader` sees another leader or leader epoch than the position has.
+8. Offsets that the application stored end with the assignment of their partition, committed or not, so that a member
+   never commits over its successor.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -55,6 +57,7 @@ class SubscriptionState:
 
     Args:
         default_reset: ``auto_offset_reset``.
+        store_positions: whether positions are what is to be committed; otherwise it is what was stored.
 
     Attributes:
         default_reset: ``auto_offset_reset``.
@@ -63,8 +66,9 @@ class SubscriptionState:
         assignment_id: increases with each change of the assignment.
     """
 
-    def __init__(self, default_reset: ResetPolicy = LATEST) -> None:
+    def __init__(self, default_reset: ResetPolicy = LATEST, *, store_positions: bool = True) -> None:
         self.default_reset = default_reset
+        self._store_positions = store_positions
         self.type = SubscriptionType.NONE
         self.listener: ConsumerRebalanceListener | None = None
         self.assignment_id = 0
@@ -223,6 +227,11 @@ class SubscriptionState:
         """Return the state of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
 
+    @property
+    def by_partition(self) -> Mapping[TopicPartition, TopicPartitionState]:
+        """The states of all assigned partitions, to read until the assignment changes."""
+        return self._assignment
+
     def state(self, tp: TopicPartition) -> TopicPartitionState:
         """Return the state of an assigned partition.
 
@@ -297,13 +306,30 @@ class SubscriptionState:
         return True
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: the position of each partition that has one."""
+        """Return the offsets to commit: the position of each partition that has one, or what was stored (rule 8)."""
         found = {}
         for tp, state in self._assignment.items():
-            committable = state.committable
+            committable = state.committable if self._store_positions else state.stored
             if committable is not None:
                 found[tp] = committable
         return found
+
+    def store_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Store offsets to commit; nothing is stored if one of the partitions is not assigned.
+
+        Raises:
+            IllegalStateError: positions are committed, or a partition is not assigned.
+        """
+        if self._store_positions:
+            raise IllegalStateError(
+                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are what is committed"
+            )
+        missing = [tp for tp in offsets if tp not in self._assignment]
+        if missing:
+            names = ", ".join(map(str, sorted(missing)))
+            raise IllegalStateError(f"{names} not assigned to this consumer: another member may commit by now")
+        for tp, offset in offsets.items():
+            self._assignment[tp].store(offset)
 
     def initializing(self) -> list[TopicPartition]:
         """Return the partitions whose committed offset must be fetched."""

@@ -11,6 +11,7 @@ Rules
    the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
    asked: a leader that is gone is not asked for ten times a second.
 5. An answer settles only what was asked for before its request left: who asks in the meantime causes another one.
+   A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
    before it is wanted would not be asked for, and whoever needs it would wait for ``max_age``.
 7. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
@@ -88,6 +89,7 @@ class Metadata:
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> None:
         self.update_count = 0
+        self.leaders_version = 0  # changes whenever :meth:`leader` may return something else
         """Grows with each response that was taken."""
         self.cluster_id: str | None = None
         self.controller_id = -1
@@ -285,6 +287,7 @@ class Metadata:
     def _use_bootstrap(self) -> None:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
         self._is_bootstrap = True
+        self.leaders_version += 1
         self._brokers = {}
         for address in self._bootstrap:
             self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
@@ -310,6 +313,7 @@ class Metadata:
             return False
         before = self.update_requested, self._leaders()
         self.update_count += 1
+        self.leaders_version += 1
         self.fatal_error = None
         self._last_success = now
         self._rebootstraps = 0
@@ -324,7 +328,8 @@ class Metadata:
         if response.brokers:
             self._brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
             self._is_bootstrap = False
-        stale = self._take_topics(response.topics, api_version, replace=query is None or not query.partial)
+        asked = () if query is None else [topic.name for topic in query.request.topics or ()]
+        stale = self._take_topics(response.topics, api_version, asked, replace=query is None or not query.partial)
         if stale:
             self._full_asked += 1
         changed = self._leaders() != before[1]
@@ -339,8 +344,10 @@ class Metadata:
             for number, partition in topic.partitions.items()
         }
 
-    def _take_topics(self, topics: Iterable[MetadataResponseTopic], api_version: int, *, replace: bool) -> bool:
-        """Take the topics of a response; returns whether some of it should be asked for again soon."""
+    def _take_topics(
+        self, topics: Iterable[MetadataResponseTopic], api_version: int, asked: Iterable[str | None], *, replace: bool
+    ) -> bool:
+        """Take the topics of a response; return whether some of those asked for should be asked for again soon."""
         seen: set[str] = set()
         stale = False
         for topic in topics:
@@ -366,7 +373,7 @@ class Metadata:
             for name in self.topic_errors.keys() - seen:
                 self._forget_error(name)
             self._new -= seen
-        return stale
+        return stale or any(name not in seen and self._is_of_interest(name) for name in asked if name is not None)
 
     def _take_topic(self, name: str, topic: MetadataResponseTopic, api_version: int) -> bool:
         topic_id = bytes(topic.topic_id)
@@ -429,6 +436,7 @@ class Metadata:
         Returns:
             The partitions that changed.
         """
+        self.leaders_version += 1
         for broker in brokers:
             self._brokers[broker.node_id] = broker
         changed: set[TopicPartition] = set()
@@ -456,6 +464,7 @@ class Metadata:
         if tp not in self._epochs and self.partition(tp) is None:
             return False
         self._epochs[tp] = epoch
+        self.leaders_version += 1
         self.request_update()
         return True
 
@@ -525,6 +534,11 @@ class Metadata:
         """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
+
+    def take_fatal_error(self) -> KafkaError | None:
+        """Return the error with which the cluster refused this client, and forget it; None if there is none."""
+        error, self.fatal_error = self.fatal_error, None
+        return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
         """The error to raise to a user for topics that may not be read or cannot exist; each answer is reported once.

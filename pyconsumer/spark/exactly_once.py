@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyconsumer.admin import KafkaAdminClient
-    from pyconsumer.admin.calls import Calls
+    from pyconsumer.network.calls import Calls
     from pyconsumer.network.futures import Steps
     from pyconsumer.producer import KafkaProducer
     from pyconsumer.producer.transaction_manager import DetachedTransaction

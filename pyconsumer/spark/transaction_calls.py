@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pyconsumer.admin import transactions
-from pyconsumer.admin.calls import Calls
 from pyconsumer.errors import (
     ConcurrentTransactionsError,
     Errors,
@@ -20,6 +19,7 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.producer.transaction_manager import DetachedTransaction
 from pyconsumer.protocol.api_keys import ApiKey
@@ -128,7 +128,12 @@ def _each(
         again: list[str] = []
         for at in range(0, len(left), AT_A_TIME):
             some = left[at : at + AT_A_TIME]
-            sent = [_send(calls, nodes[key], wanted[key], deadline) for key in some]
+            sent = [
+                calls.send(
+                    nodes[key], wanted[key].api, wanted[key].request, deadline, max_version=wanted[key].max_version
+                )
+                for key in some
+            ]
             for key, future in zip(some, sent, strict=True):
                 while not future.done:
                     yield Wait(future, deadline)
@@ -146,11 +151,6 @@ def _each(
             yield from calls.pause(failures, deadline)
             failures += 1
     return refused
-
-
-def _send(calls: Calls, node: int, call: _Call, deadline: float) -> RequestFuture[ClientResponse]:
-    timeout = max(0.001, min(calls.config.request_timeout_ms / 1000, deadline - calls.clock.now()))
-    return calls.client.send(node, call.api, call.request, timeout=round(timeout, 3), max_version=call.max_version)
 
 
 def _error_of(future: RequestFuture[ClientResponse], key: str) -> KafkaError | None:

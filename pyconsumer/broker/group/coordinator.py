@@ -124,7 +124,7 @@ class GroupCoordinator:
 
     def _on_group_loaded(self, group: GroupMetadata) -> None:
         _log.info("Loading group %s: generation %d, %s", group.group_id, group.generation_id, group.state)
-        group.last_members = frozenset(group.members)
+        group.remember_members()
         self._rebalancer.start_sessions(group)
         if group.size > self.config.group_max_size:
             self._rebalancer.prepare(group, f"the group is over its limit of {self.config.group_max_size} members")
@@ -241,8 +241,8 @@ class GroupCoordinator:
             self._rebalancer.restart_session(group, member)
             return
         # A request that it sent before must not stay open for ever.
-        self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.REBALANCE_IN_PROGRESS))
-        member.sync_waiter = answer
+        self._answers.put(member.take_sync_waiter(), SyncResult(Errors.REBALANCE_IN_PROGRESS))
+        member.wait_for_sync(answer)
         if not group.is_leader(member_id):
             return
         _log.info(
@@ -284,7 +284,7 @@ class GroupCoordinator:
             else:
                 self._rebalancer.set_assignment(group, assignments)
                 group.transition_to(GroupState.STABLE)
-                self.manager.metrics.completed_rebalances += 1
+                self.manager.metrics.rebalanced()
 
     def heartbeat(self, group_id: str, generation_id: int, member_id: str, group_instance_id: str | None = None) -> int:
         """Heartbeat: an error code. REBALANCE_IN_PROGRESS makes a member join again."""

@@ -134,6 +134,7 @@ class MemberMetadata:
         protocol_type: str,
         supported_protocols: Protocols,
         assignment: bytes = b"",
+        is_new: bool = False,
     ) -> None:
         self.member_id = member_id
         self.group_id = group_id
@@ -149,9 +150,40 @@ class MemberMetadata:
         self.join_waiter: Deferred[JoinResult] | None = None
         self.sync_waiter: Deferred[SyncResult] | None = None
         #: Its first join is pending: it does not know its id yet, so it cannot send heartbeats.
-        self.is_new = False
+        self.is_new = is_new
         #: The end of its session.
         self.heartbeat: TimerHandle | None = None
+
+    def update(self, protocols: Protocols, rebalance_timeout_ms: int, session_timeout_ms: int) -> None:
+        """Replace its strategies and timeouts."""
+        self.supported_protocols = tuple(protocols)
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+
+    def rename(self, member_id: str) -> None:
+        """Take another id, as a static member that has come back."""
+        self.member_id = member_id
+
+    def assign(self, assignment: bytes) -> None:
+        """Replace its assignment."""
+        self.assignment = assignment
+
+    def joined(self) -> None:
+        """Record that it knows its id, and so can send heartbeats."""
+        self.is_new = False
+
+    def wait_for_join(self, waiter: Deferred[JoinResult] | None) -> None:
+        """Keep its pending JoinGroup; :class:`GroupMetadata` counts these."""
+        self.join_waiter = waiter
+
+    def wait_for_sync(self, waiter: Deferred[SyncResult]) -> None:
+        """Keep its pending SyncGroup."""
+        self.sync_waiter = waiter
+
+    def take_sync_waiter(self) -> Deferred[SyncResult] | None:
+        """Return its pending SyncGroup, which it does not wait for any more."""
+        waiter, self.sync_waiter = self.sync_waiter, None
+        return waiter
 
     def __repr__(self) -> str:
         return f"<MemberMetadata {self.member_id} of {self.group_id}>"
@@ -284,15 +316,26 @@ class GroupMetadata:
         """A group as its registration record describes it: Stable with members, else Empty."""
         members = list(members)
         group = cls(group_id, GroupState.STABLE if members else GroupState.EMPTY, clock)
-        group.generation_id = generation_id
-        group.protocol_type = protocol_type or None
-        group.protocol_name = protocol_name
-        group.leader_id = leader_id
-        group.current_state_timestamp = state_timestamp
-        for member in members:
-            group.add(member)
-        group.subscribed_topics = group.compute_subscribed_topics()
+        group._restore(generation_id, protocol_type, protocol_name, leader_id, state_timestamp, members)
         return group
+
+    def _restore(
+        self,
+        generation_id: int,
+        protocol_type: str,
+        protocol_name: str | None,
+        leader_id: str | None,
+        state_timestamp: int | None,
+        members: Iterable[MemberMetadata],
+    ) -> None:
+        self.generation_id = generation_id
+        self.protocol_type = protocol_type or None
+        self.protocol_name = protocol_name
+        self.leader_id = leader_id
+        self.current_state_timestamp = state_timestamp
+        for member in members:
+            self.add(member)
+        self.subscribed_topics = self.compute_subscribed_topics()
 
     def __repr__(self) -> str:
         return f"<GroupMetadata {self.group_id!r} {self.state} generation {self.generation_id} of {len(self.members)}>"
@@ -410,17 +453,15 @@ class GroupMetadata:
         """Replace what a rejoining member can do, its timeouts, and the request that waits."""
         require_unique(protocols)
         self._count(member, -1)
-        member.supported_protocols = tuple(protocols)
+        member.update(protocols, rebalance_timeout_ms, session_timeout_ms)
         self._count(member, 1)
-        member.rebalance_timeout_ms = rebalance_timeout_ms
-        member.session_timeout_ms = session_timeout_ms
         self._set_join_waiter(member, waiter)
 
     def replace_static_member(self, group_instance_id: str, old_id: str, new_id: str) -> MemberMetadata:
         """Give a static member that came back its new id. Place, assignment and leadership stay."""
         member = self.members[old_id]
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
-        member.member_id = new_id
+        member.rename(new_id)
         member.stop_heartbeat()
         if self.leader_id == old_id:
             self.leader_id = new_id
@@ -450,12 +491,54 @@ class GroupMetadata:
             self.leader_id = joined.member_id
         return True
 
+    # Rebalances
+
+    def begin_rebalance(self, reason: str, now: float) -> None:
+        """Record why a rebalance begins, and when (monotonic seconds); nobody has joined in it yet."""
+        self.rebalance_reason, self.rebalance_started = reason, now
+        self.new_member_added = False
+
+    def note_new_member(self, added: bool = True) -> None:
+        """Record that a new member came while the first rebalance waits for more; False begins another wait."""
+        self.new_member_added = added
+
+    def remember_members(self) -> None:
+        """Keep the members of this generation, for the log of the next one."""
+        self.last_members = frozenset(self.members)
+
+    def note_commits(self, *, transactional: bool) -> None:
+        """Record that offsets were committed, in a transaction or by a member."""
+        if transactional:
+            self.received_transactional_commits = True
+        else:
+            self.received_consumer_commits = True
+
+    def start_join_timer(self, timer: TimerHandle) -> None:
+        """Keep the timer that ends the join phase."""
+        self.join_timer = timer
+
+    def stop_join_timer(self) -> None:
+        """Cancel the timer that ends the join phase."""
+        if self.join_timer is not None:
+            self.join_timer.cancel()
+            self.join_timer = None
+
+    def start_sync_timer(self, timer: TimerHandle) -> None:
+        """Keep the timer that ends the wait for SyncGroups."""
+        self.sync_timer = timer
+
+    def stop_sync_timer(self) -> None:
+        """Cancel the timer that ends the wait for SyncGroups."""
+        if self.sync_timer is not None:
+            self.sync_timer.cancel()
+            self.sync_timer = None
+
     def stop_timers(self) -> None:
         """Cancel everything that would happen to the group by itself."""
-        for handle in (self.join_timer, self.sync_timer, *self.pending_members.values()):
-            if handle is not None:
-                handle.cancel()
-        self.join_timer = self.sync_timer = None
+        self.stop_join_timer()
+        self.stop_sync_timer()
+        for handle in self.pending_members.values():
+            handle.cancel()
         for member in self.members.values():
             member.stop_heartbeat()
 
@@ -467,14 +550,9 @@ class GroupMetadata:
         self._set_join_waiter(member, None)
         return waiter
 
-    def take_sync_waiter(self, member: MemberMetadata) -> Deferred[SyncResult] | None:
-        """The pending SyncGroup, likewise."""
-        waiter, member.sync_waiter = member.sync_waiter, None
-        return waiter
-
     def _set_join_waiter(self, member: MemberMetadata, waiter: Deferred[JoinResult] | None) -> None:
         self.num_members_awaiting_join += (waiter is not None) - (member.join_waiter is not None)
-        member.join_waiter = waiter
+        member.wait_for_join(waiter)
 
     # Strategies
 

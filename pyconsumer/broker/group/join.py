@@ -142,10 +142,10 @@ class JoinHandler:
             session_timeout_ms=request.session_timeout_ms,
             protocol_type=request.protocol_type,
             supported_protocols=request.protocols,
+            is_new=True,
         )
-        member.is_new = True
         if group.is_(GroupState.PREPARING_REBALANCE) and group.previous_state is GroupState.EMPTY:
-            group.new_member_added = True
+            group.note_new_member()
         group.add(member, waiter)
         # It has no id yet and cannot send heartbeats, so its session timeout would be wrong.
         self._rebalancer.restart_session(group, member, self._config.group_new_member_join_timeout_ms)
@@ -167,11 +167,11 @@ class JoinHandler:
         old_leader = group.leader_id
         member = group.get(old_id)
         self._answers.put(group.take_join_waiter(member), JoinResult(Errors.FENCED_INSTANCE_ID, old_id))
-        self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.FENCED_INSTANCE_ID))
+        self._answers.put(member.take_sync_waiter(), SyncResult(Errors.FENCED_INSTANCE_ID))
         before = (member.supported_protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
         group.replace_static_member(instance_id, old_id, new_id)
         group.update_member(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms, waiter)
-        member.is_new = False
+        member.joined()
         self._rebalancer.restart_session(group, member)
         _log.info(
             "Group %s in state %s: static member %s comes back as %s, it was %s",

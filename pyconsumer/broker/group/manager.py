@@ -48,6 +48,26 @@ class CoordinatorMetrics:
     deleted_offsets: int = 0
     load_time_ms: int = 0
 
+    def committed(self, count: int) -> None:
+        """Count offsets that were committed."""
+        self.committed_offsets += count
+
+    def rebalanced(self) -> None:
+        """Count a rebalance that was completed."""
+        self.completed_rebalances += 1
+
+    def expired(self, count: int) -> None:
+        """Count offsets that expired."""
+        self.expired_offsets += count
+
+    def deleted(self, count: int) -> None:
+        """Count offsets that were deleted."""
+        self.deleted_offsets += count
+
+    def loaded(self, seconds: float) -> None:
+        """Note how long a load took."""
+        self.load_time_ms = round(seconds * 1000)
+
 
 @dataclass(slots=True)
 class _Partition:
@@ -57,6 +77,18 @@ class _Partition:
     loader: PartitionLoader | None = None
     task: TimerHandle | None = None
     failed: bool = False
+
+    def see_epoch(self, epoch: int) -> None:
+        """Take a newer epoch of the leadership."""
+        self.epoch = max(self.epoch, epoch)
+
+    def schedule(self, task: TimerHandle) -> None:
+        """Keep the next step of the load."""
+        self.task = task
+
+    def end_load(self, *, failed: bool = False) -> None:
+        """Drop the loader, which has read everything or cannot."""
+        self.loader, self.failed = None, failed
 
 
 class GroupMetadataManager:
@@ -169,14 +201,14 @@ class GroupMetadataManager:
         """
         state = self._partitions.get(partition)
         if state is not None and not state.failed and (epoch <= state.epoch or state.loader is None):
-            state.epoch = max(state.epoch, epoch)
+            state.see_epoch(epoch)
             return
         if state is not None and state.task is not None:
             state.task.cancel()
         state = _Partition(epoch, PartitionLoader(partition, self._storage.read(partition), self._clock))
         self._partitions[partition] = state
         started = self._clock.now()
-        state.task = self._timer.schedule(started, lambda: self._load(partition, state, started, on_group_loaded))
+        state.schedule(self._timer.schedule(started, lambda: self._load(partition, state, started, on_group_loaded)))
         _log.info("Scheduling the load of __consumer_offsets-%d at epoch %d", partition, epoch)
 
     def _load(
@@ -191,9 +223,9 @@ class GroupMetadataManager:
             return
         try:
             if loader.read(self.config.offsets_load_buffer_size):
-                state.task = self._timer.schedule(
-                    self._clock.now() + _LOAD_PAUSE_S,
-                    lambda: self._load(partition, state, started, on_group_loaded),
+                again_at = self._clock.now() + _LOAD_PAUSE_S
+                state.schedule(
+                    self._timer.schedule(again_at, lambda: self._load(partition, state, started, on_group_loaded))
                 )
                 return
             groups = loader.groups()
@@ -203,10 +235,10 @@ class GroupMetadataManager:
                 "Loading __consumer_offsets-%d failed; its groups have no coordinator until the leader changes",
                 partition,
             )
-            state.loader, state.failed = None, True
+            state.end_load(failed=True)
             return
-        state.loader = None
-        self.metrics.load_time_ms = round((self._clock.now() - started) * 1000)
+        state.end_load()
+        self.metrics.loaded(self._clock.now() - started)
         with self._answers:
             for group in groups:
                 if self.load_group(group):
@@ -333,10 +365,10 @@ class GroupMetadataManager:
         if producer_id >= 0:
             self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
             group.offsets.prepare_transactional(producer_id, kept)
-            group.received_transactional_commits = True
+            group.note_commits(transactional=True)
         else:
             group.offsets.prepare(kept)
-            group.received_consumer_commits = True
+            group.note_commits(transactional=False)
         if group.received_consumer_commits and group.received_transactional_commits:
             _log.warning("Group %s gets both plain and transactional commits", group.group_id)
         answer: Deferred[dict[TopicPartition, int]] = Deferred()
@@ -347,7 +379,7 @@ class GroupMetadataManager:
                     self._after_commit(group, kept, result, producer_id)
                 error_code = from_append(result.error_code)
                 if error_code == Errors.NONE:
-                    self.metrics.committed_offsets += len(kept)
+                    self.metrics.committed(len(kept))
                 else:
                     _log.debug("Commit of %s in group %s failed: %s", member_id, group.group_id, error_name(error_code))
                 self._answers.put(

@@ -79,7 +79,7 @@ class OffsetExpiration:
                 else:
                     count += len(expired)
         if count:
-            self._manager.metrics.expired_offsets += count
+            self._manager.metrics.expired(count)
             _log.info("Removed %d expired offsets in %d ms", count, round((self._clock.now() - started) * 1000))
         return count
 
@@ -210,7 +210,7 @@ class OffsetExpiration:
         """Remove offsets that have not expired."""
 
         def drop(position: int) -> None:
-            self._manager.metrics.deleted_offsets += len(partitions)
+            self._manager.metrics.deleted(len(partitions))
             self._drop(group, partitions, position, "deleted")
 
         return self._write(group, [offset_tombstone(group.group_id, partition) for partition in partitions], drop)
@@ -266,6 +266,6 @@ class OffsetExpiration:
             answer.set(results)
         for group in waiting:
             everything = group.offsets.partitions
-            self._manager.metrics.deleted_offsets += len(everything)
+            self._manager.metrics.deleted(len(everything))
             self._remove(group, everything, "deleted", whole_group=True).on_done(note(group.group_id))
         return answer

@@ -103,7 +103,7 @@ class GroupRebalancer:
             # A client that is still there joins again when it reads this.
             join = JoinResult(Errors.UNKNOWN_MEMBER_ID, "")
             self._answers.put(group.take_join_waiter(member), join)
-            self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.UNKNOWN_MEMBER_ID))
+            self._answers.put(member.take_sync_waiter(), SyncResult(Errors.UNKNOWN_MEMBER_ID))
             group.remove(member.member_id)
 
     def after_removal(self, group: GroupMetadata, reason: str) -> None:
@@ -141,8 +141,7 @@ class GroupRebalancer:
         )
         initial = group.is_(GroupState.EMPTY)
         group.transition_to(GroupState.PREPARING_REBALANCE)
-        group.rebalance_reason, group.rebalance_started = reason, self._clock.now()
-        group.new_member_added = False
+        group.begin_rebalance(reason, self._clock.now())
         if initial:
             delay_ms = self._config.group_initial_rebalance_delay_ms
             self._wait_for_more(group, delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
@@ -152,18 +151,18 @@ class GroupRebalancer:
 
     def _wait_for_members(self, group: GroupMetadata, least_ms: int = 0) -> None:
         delay_ms = max(group.rebalance_timeout_ms, least_ms)
-        group.join_timer = self._after(delay_ms, partial(self._complete_join, group))
+        group.start_join_timer(self._after(delay_ms, partial(self._complete_join, group)))
 
     def _wait_for_more(self, group: GroupMetadata, delay_ms: int, remaining_ms: int) -> None:
         def over() -> None:
             if group.new_member_added and remaining_ms != 0:
-                group.new_member_added = False
+                group.note_new_member(False)
                 next_ms = min(self._config.group_initial_rebalance_delay_ms, remaining_ms)
                 self._wait_for_more(group, next_ms, max(remaining_ms - next_ms, 0))
             else:
                 self._complete_join(group)
 
-        group.join_timer = self._after(delay_ms, over)
+        group.start_join_timer(self._after(delay_ms, over))
 
     def maybe_complete_join(self, group: GroupMetadata) -> None:
         """End the join phase if nobody is missing. The one of a group that was empty lasts its time in any case."""
@@ -175,9 +174,7 @@ class GroupRebalancer:
             self._complete_join(group)
 
     def _complete_join(self, group: GroupMetadata) -> None:
-        if group.join_timer is not None:
-            group.join_timer.cancel()
-            group.join_timer = None
+        group.stop_join_timer()
         if group.is_(GroupState.DEAD):
             _log.info("Group %s is dead, so its rebalance ends here", group.group_id)
             return
@@ -209,10 +206,10 @@ class GroupRebalancer:
             result = self.current_generation(group, member.member_id, everybody if leads else ())
             self._answers.put(group.take_join_waiter(member), result)
             self.restart_session(group, member)
-            member.is_new = False
+            member.joined()
             group.pending_sync_members.add(member.member_id)
         expire = partial(self._expire_sync, group, group.generation_id)
-        group.sync_timer = self._after(group.rebalance_timeout_ms, expire)
+        group.start_sync_timer(self._after(group.rebalance_timeout_ms, expire))
 
     @staticmethod
     def current_generation(
@@ -252,7 +249,7 @@ class GroupRebalancer:
             f"; joined: {', '.join(sorted(joined))}" if joined else "",
             f"; gone: {', '.join(sorted(left))}" if left else "",
         )
-        group.last_members = now
+        group.remember_members()
 
     # Sync phase
 
@@ -264,9 +261,7 @@ class GroupRebalancer:
 
     def _end_sync_phase(self, group: GroupMetadata) -> None:
         group.pending_sync_members.clear()
-        if group.sync_timer is not None:
-            group.sync_timer.cancel()
-            group.sync_timer = None
+        group.stop_sync_timer()
 
     def _expire_sync(self, group: GroupMetadata, generation_id: int) -> None:
         if group.generation_id != generation_id or not group.is_(*_SYNC_STATES) or not group.pending_sync_members:
@@ -279,18 +274,18 @@ class GroupRebalancer:
     def reset_assignment(self, group: GroupMetadata, error_code: int) -> None:
         """Forget all assignments and answer pending SyncGroups with the error."""
         for member in group.members.values():
-            member.assignment = b""
+            member.assign(b"")
         self._propagate(group, error_code)
 
     def set_assignment(self, group: GroupMetadata, assignments: Mapping[str, bytes]) -> None:
         """Give every member its assignment, and answer pending SyncGroups with it."""
         for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
+            member.assign(assignments.get(member.member_id, b""))
         self._propagate(group, Errors.NONE)
 
     def _propagate(self, group: GroupMetadata, error_code: int) -> None:
         for member in group.members.values():
-            waiter = group.take_sync_waiter(member)
+            waiter = member.take_sync_waiter()
             if waiter is None:
                 continue
             if error_code == Errors.NONE:
@@ -309,5 +304,5 @@ class GroupRebalancer:
         for member in group.members.values():
             join = JoinResult(Errors.NOT_COORDINATOR, member.member_id)
             self._answers.put(group.take_join_waiter(member), join)
-            self._answers.put(group.take_sync_waiter(member), SyncResult(Errors.NOT_COORDINATOR))
+            self._answers.put(member.take_sync_waiter(), SyncResult(Errors.NOT_COORDINATOR))
         group.stop_timers()

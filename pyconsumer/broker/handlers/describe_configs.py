@@ -32,12 +32,11 @@ async def handle(broker: Broker, request: DescribeConfigsRequest, context: Reque
     """Answer for each resource; the keys asked for, or all."""
     results = []
     for resource in request.resources:
-        result = DescribeConfigsResult(0, None, resource.resource_type, resource.resource_name)
+        name = resource.resource_type, resource.resource_name
         try:
-            result.configs = _describe(broker, resource, request)
+            results.append(DescribeConfigsResult(0, None, *name, _describe(broker, resource, request)))
         except BrokerResponseError as error:
-            result.error_code, result.error_message = code_and_text(error)
-        results.append(result)
+            results.append(DescribeConfigsResult(*code_and_text(error), *name))
     return DescribeConfigsResponse(results=results)
 
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import pyconsumer
 from pyconsumer.compat.kafka.settings import beginning_with, connect, translate
-from pyconsumer.consumer.delegate import CommitCallback
-from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
@@ -25,7 +24,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
-class KafkaConsumer(pyconsumer.KafkaConsumer):
+class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     """A consumer that a program for kafka-python can use.
 
     Args:
@@ -88,7 +87,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
-    ) -> ConsumerRecords:
+    ) -> ConsumerRecords[Any, Any]:
         """Return records by partition; see :meth:`pyconsumer.KafkaConsumer.poll`.
 
         Args:
@@ -107,7 +106,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: Callable[..., object] | None = None,
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         """Commit offsets without waiting; ``default_offset_commit_callback`` is called if no callback is given."""
         return super().commit_async(offsets, self._default_callback if callback is None else callback)
 

@@ -476,7 +476,7 @@ class ConsumerCoordinator:
             self._core,
             self._lock,
             make_client=partial(
-                NetworkClient, self._config, clock=self._clock, correlation_ids=self._client.client.correlation_ids
+                NetworkClient, self._config, clock=self._clock, correlation_ids=self._client.correlation_ids
             ),
             clock=self._clock,
             changed=notice,
@@ -492,7 +492,7 @@ class ConsumerCoordinator:
     def _changed_in_background(self) -> None:
         self._changed()
         self._on_news()
-        self._client.client.wakeup()
+        self._client.rouse()
 
     def _changed(self) -> None:
         """Something happened that changes when :meth:`poll` has to be called."""
@@ -510,4 +510,4 @@ class ConsumerCoordinator:
             self._notify()
 
     def _disconnect(self, node_id: int) -> None:
-        self._client.client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
+        self._client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")

@@ -30,7 +30,7 @@ from threading import RLock
 from typing import Final
 
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
 from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
 from pyconsumer.consumer.coordinator.membership import GroupMember
@@ -41,6 +41,7 @@ from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["HeartbeatThread"]

@@ -36,17 +36,9 @@ from pyconsumer.consumer.coordinator.group_state import (
     Generation,
     action_for,
 )
-from pyconsumer.consumer.coordinator.offset_requests import (
-    FetchedOffsets,
-    commit_request,
-    commit_results,
-    fetch_request,
-    fetch_results,
-    last_version_without_ids,
-    topic_ids,
-)
 from pyconsumer.errors import (
     CommitFailedError,
+    Errors,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
@@ -56,10 +48,20 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import wait_until
 from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
+from pyconsumer.protocol.requests.offsets import (
+    FetchedOffsets,
+    newest_version,
+    offset_commit_request,
+    offset_fetch_request,
+    read_offset_commit,
+    read_offset_fetch,
+    topic_ids,
+)
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -364,22 +366,23 @@ class OffsetCommitter:
         sent = generation
         node = self._core.coordinator
         if node is None:
-            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+            return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         group = self._core.settings
         term = self._core.discovery.term
         ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
         future = self._coordinator.send(
             node,
             OffsetCommitRequest,
-            lambda version: commit_request(
+            lambda version: offset_commit_request(
                 version,
                 group_id=group.group_id,
-                generation=sent,
+                generation_id=sent.generation_id,
+                member_id=sent.member_id,
                 group_instance_id=group.group_instance_id if sent.joined else None,
                 offsets=offsets,
                 ids=ids,
             ),
-            max_version=None if ids is not None else last_version_without_ids,
+            max_version=newest_version(ids),
         )
 
         def answered(done: RequestFuture[ClientResponse]) -> None:
@@ -389,7 +392,7 @@ class OffsetCommitter:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
                 metrics.commits.add(done.value.latency)
-                self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
+                self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
                 metrics.commit_failures += 1
                 result.fail(error)
@@ -487,8 +490,7 @@ def pause(coordinator_client: CoordinatorClient, seconds: float, deadline: float
         raise timed_out(
             f"group {coordinator_client.core.settings.group_id}: no time is left for another attempt", "", cause
         )
-    while coordinator_client.clock.now() < until:
-        yield Wait(None, until)
+    yield from wait_until(coordinator_client.clock, until)
 
 
 def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
@@ -581,7 +583,7 @@ class CommittedOffsets:
     def _send(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
         node = self._coordinator.core.coordinator
         if node is None:
-            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+            return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         term = self._coordinator.core.discovery.term
         group_id = self._coordinator.core.settings.group_id
         ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
@@ -592,7 +594,7 @@ class CommittedOffsets:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
-                found = fetch_results(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
+                found = read_offset_fetch(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
                 self._judge(found, node.node_id)
             except KafkaError as error:
                 result.fail(error)
@@ -604,8 +606,8 @@ class CommittedOffsets:
         self._coordinator.send(
             node,
             OffsetFetchRequest,
-            lambda version: fetch_request(version, group_id=group_id, partitions=wanted, ids=ids),
-            max_version=None if ids is not None else last_version_without_ids,
+            lambda version: offset_fetch_request(version, group_id=group_id, partitions=wanted, ids=ids),
+            max_version=newest_version(ids),
         ).add_callback(answered)
         return result
 

@@ -4,15 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pyconsumer.consumer.coordinator.group_state import NO_GENERATION, Generation
-from pyconsumer.consumer.coordinator.offset_requests import (
-    commit_request,
-    commit_results,
-    fetch_request,
-    fetch_results,
-    last_version_without_ids,
-    topic_ids,
-)
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -30,6 +21,14 @@ from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.requests.offsets import (
+    LAST_VERSION_WITH_NAMES,
+    offset_commit_request,
+    offset_fetch_request,
+    read_offset_commit,
+    read_offset_fetch,
+    topic_ids,
+)
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -40,10 +39,11 @@ FETCH_VERSIONS = range(OffsetFetchRequest.MIN_VERSION, OffsetFetchRequest.MAX_VE
 
 @pytest.mark.spec("transactions:VEC-22", "transactions:OCM-01", "transactions:OCM-01d", "transactions:OCM-03")
 def test_version_2_has_the_bytes_that_kafka_writes() -> None:
-    request = commit_request(
+    request = offset_commit_request(
         2,
         group_id="consumerGroupId",
-        generation=Generation(1, "C0-1"),
+        generation_id=1,
+        member_id="C0-1",
         group_instance_id=None,
         offsets={TopicPartition("topic-offsets", 30): OffsetAndMetadata(2130, None)},  # type: ignore[arg-type]
         ids=None,
@@ -57,10 +57,11 @@ def test_version_2_has_the_bytes_that_kafka_writes() -> None:
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
 def test_a_commit_says_what_its_version_can_say(version: int) -> None:
     offsets = {A0: OffsetAndMetadata(5, "m", 3), B0: OffsetAndMetadata(7), A1: OffsetAndMetadata(6)}
-    request = commit_request(
+    request = offset_commit_request(
         version,
         group_id="g",
-        generation=Generation(4, "me"),
+        generation_id=4,
+        member_id="me",
         group_instance_id="i" if version >= 7 else None,
         offsets=offsets,
         ids=IDS,
@@ -79,8 +80,8 @@ def test_a_commit_says_what_its_version_can_say(version: int) -> None:
 
 @pytest.mark.spec("transactions:OCM-01b", "transactions:OCM-01c")
 def test_a_consumer_without_a_group_names_no_member() -> None:
-    request = commit_request(
-        8, group_id="g", generation=NO_GENERATION, group_instance_id=None, offsets={A0: OffsetAndMetadata(1)}, ids=None
+    request = offset_commit_request(
+        8, group_id="g", group_instance_id=None, offsets={A0: OffsetAndMetadata(1)}, ids=None
     )
     assert (request.generation_id_or_member_epoch, request.member_id) == (-1, "")
 
@@ -101,13 +102,13 @@ def test_each_partition_of_a_commit_has_its_code(version: int) -> None:
         ]
     )
     read = OffsetCommitResponse.decode(response.encode(version), version)
-    assert commit_results(version, read, IDS) == {A0: 0, A1: 12}
+    assert read_offset_commit(version, read, IDS) == {A0: 0, A1: 12}
 
 
 @pytest.mark.spec("transactions:OFF-01")
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_a_fetch_asks_for_partitions_of_one_group(version: int) -> None:
-    request = fetch_request(version, group_id="g", partitions=[B0, A1, A0], ids=IDS)
+    request = offset_fetch_request(version, group_id="g", partitions=[B0, A1, A0], ids=IDS)
     read = OffsetFetchRequest.decode(request.encode(version), version)
     assert read.require_stable is (version >= 7)
     if version < 8:
@@ -155,7 +156,7 @@ def test_fetched_offsets_of_every_version(version: int) -> None:
         mine = OffsetFetchResponseGroup(group_id="g", topics=[topic], error_code=14)
         response = OffsetFetchResponse(groups=[other, mine])
     read = OffsetFetchResponse.decode(response.encode(version), version)
-    found = fetch_results(version, read, group_id="g", ids=IDS)
+    found = read_offset_fetch(version, read, group_id="g", ids=IDS)
     assert found.offsets == {A0: OffsetAndMetadata(5, "m", 3 if version >= 5 else -1), A1: None}
     assert found.errors == {TopicPartition("a", 2): 88}
     assert found.error_code == (14 if version >= 2 else 0)
@@ -163,14 +164,14 @@ def test_fetched_offsets_of_every_version(version: int) -> None:
 
 def test_answers_about_something_else_are_protocol_errors() -> None:
     with pytest.raises(ProtocolError, match="other groups"):
-        fetch_results(8, OffsetFetchResponse(), group_id="g", ids=IDS)
+        read_offset_fetch(8, OffsetFetchResponse(), group_id="g", ids=IDS)
     response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(topic_id=b"?" * 16)])
     response.topics[0].partitions.append(OffsetCommitResponsePartition(partition_index=0))
     with pytest.raises(ProtocolError, match="topic id"):
-        commit_results(10, response, IDS)
+        read_offset_commit(10, response, IDS)
 
 
 def test_ids_are_used_where_all_are_known() -> None:
     assert topic_ids({"a"}, lambda topic: IDS[topic]) == {"a": IDS["a"]}
     assert topic_ids({"a", "b"}, lambda topic: IDS[topic] if topic == "a" else ZERO_UUID) is None
-    assert last_version_without_ids == 9
+    assert LAST_VERSION_WITH_NAMES == 9

@@ -1,4 +1,4 @@
-"""Calls of the admin client whose time is up."""
+"""Requests that are repeated: calls whose time is up, leaders and controllers that are not known."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from pyconsumer.admin.calls import Calls
-from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, drive
 from pyconsumer.network.metadata import Metadata
@@ -42,8 +42,9 @@ class Network:
 
     @property
     def calls(self) -> Calls:
-        config = ADMIN_SETTINGS.build({"bootstrap_servers": "host:1"})
-        return Calls(config, cast(NetworkClient, self), self.metadata, self.clock)
+        return Calls(
+            cast(NetworkClient, self), self.metadata, self.clock, request_timeout=30.0, backoff=Backoff(0.1, 1.0)
+        )
 
     def know_cluster(self) -> None:
         """Metadata of one broker, the controller and leader, which is then started over from."""

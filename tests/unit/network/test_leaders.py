@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
 from pyconsumer.admin import topics
-from pyconsumer.admin.calls import Calls
-from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import ClientResponse, NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
@@ -42,15 +43,22 @@ class Network:
     Args:
         left: the nodes in metadata from then on.
         leader: the new leader.
+        retries: of a call.
     """
 
-    def __init__(self, left: tuple[int, ...] = (2,), leader: int = 2, **settings: object) -> None:
+    def __init__(self, left: tuple[int, ...] = (2,), leader: int = 2, retries: float = math.inf) -> None:
         self.clock = ManualClock()
         self.metadata = Metadata()
         self.asked: list[int] = []
         self._left, self._leader = left, leader
-        config = ADMIN_SETTINGS.build({"bootstrap_servers": "host:1", **settings})
-        self.calls = Calls(config, cast(NetworkClient, self), self.metadata, self.clock)
+        self.calls = Calls(
+            cast(NetworkClient, self),
+            self.metadata,
+            self.clock,
+            request_timeout=30.0,
+            backoff=Backoff(0.1, 1.0),
+            retries=retries,
+        )
         self.metadata.add_topic("t")
         self._metadata_arrives((1, 2), 1, 1)
 
@@ -90,7 +98,7 @@ class Network:
 
 QUESTIONS: dict[str, tuple[Callable[[Calls, float], Steps[Any]], Any]] = {
     "list_offsets": (
-        lambda calls, deadline: topics.list_offsets_of(calls, {TP: -1}, deadline),
+        lambda calls, deadline: calls.list_offsets({TP: -1}, deadline),
         {TP: OffsetAndTimestamp(7, -1, -1)},
     ),
     "delete_records": (lambda calls, deadline: topics.delete_before(calls, {TP: 7}, deadline), {TP: 7}),

@@ -1,8 +1,8 @@
-"""OffsetCommit and OffsetFetch in all their versions: values in, messages out, and back. No I/O, no state.
+"""OffsetCommit and OffsetFetch of one group, in every version.
 
-What differs: topic ids instead of names since version 10 of both; many groups in one OffsetFetch since 8 (we ask for
-one); ``require_stable`` since 7 (KIP-447); an error of the whole group since OffsetFetch 2, before that each partition
-carries it.
+The versions differ so: topic ids take the place of names from 10 on; OffsetFetch names many groups from 8 on (this asks
+for one) and knows ``require_stable`` from 7 on (KIP-447); an error of the whole group has a field of its own from
+OffsetFetch 2 on, before that each partition carries it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from pyconsumer.consumer.coordinator.group_state import Generation
-from pyconsumer.errors import ProtocolError
+from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol.messages.offset_commit import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -29,21 +29,22 @@ from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "LAST_VERSION_WITH_NAMES",
     "FetchedOffsets",
-    "commit_request",
-    "commit_results",
-    "fetch_request",
-    "fetch_results",
-    "last_version_without_ids",
+    "newest_version",
+    "offset_commit_request",
+    "offset_fetch_request",
+    "read_offset_commit",
+    "read_offset_fetch",
     "topic_ids",
 ]
 
-last_version_without_ids = 9
-"""Of OffsetCommit and OffsetFetch: what to stay at where an id is not known."""
+LAST_VERSION_WITH_NAMES = FIRST_VERSION_WITH_TOPIC_IDS - 1
+"""Of OffsetCommit and OffsetFetch: the newest version where the id of a topic is not known."""
 
-_IDS = last_version_without_ids + 1
-_GROUPS = 8
-_STABLE = 7
+_FIRST_VERSION_WITH_GROUPS = 8
+_FIRST_VERSION_WITH_STABLE = 7
+_FIRST_VERSION_WITH_ALL_PARTITIONS = 2
 
 
 class FetchedOffsets(NamedTuple):
@@ -55,32 +56,42 @@ class FetchedOffsets(NamedTuple):
 
 
 def topic_ids(topics: Collection[str], id_of: Callable[[str], bytes]) -> dict[str, bytes] | None:
-    """The id of each topic, None if one of them is not known."""
+    """Return the id of each topic; None if one of them is not known."""
     ids = {topic: id_of(topic) for topic in topics}
     return None if ZERO_UUID in ids.values() else ids
 
 
-def commit_request(
+def newest_version(ids: Mapping[str, bytes] | None) -> int | None:
+    """Return the newest version that can name the topics with these ids; None, which is the newest of all, with ids."""
+    return LAST_VERSION_WITH_NAMES if ids is None else None
+
+
+def offset_commit_request(
     version: int,
     *,
     group_id: str,
-    generation: Generation,
-    group_instance_id: str | None,
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
-    ids: Mapping[str, bytes] | None,
+    generation_id: int = -1,
+    member_id: str = "",
+    group_instance_id: str | None = None,
+    ids: Mapping[str, bytes] | None = None,
 ) -> OffsetCommitRequest:
-    """An OffsetCommit.
+    """Return an OffsetCommit.
 
     Args:
-        generation: who commits; without one (partitions assigned by hand) the group must have no members.
-        ids: by topic, needed since version 10.
+        generation_id, member_id, group_instance_id: the member that commits; by default none, which a group accepts
+            only while it has no members.
+        ids: of the topics, needed from version 10 on.
     """
+    by_id = ids if ids and version >= FIRST_VERSION_WITH_TOPIC_IDS else None
     topics: dict[str, OffsetCommitRequestTopic] = {}
     for (topic, partition), offset in offsets.items():
         entry = topics.get(topic)
         if entry is None:
             entry = topics[topic] = OffsetCommitRequestTopic(
-                name=topic, topic_id=ids[topic] if version >= _IDS and ids else ZERO_UUID, partitions=[]
+                name=topic,
+                topic_id=by_id[topic] if by_id else ZERO_UUID,
+                partitions=[],
             )
         entry.partitions.append(
             OffsetCommitRequestPartition(
@@ -92,65 +103,73 @@ def commit_request(
         )
     return OffsetCommitRequest(
         group_id=group_id,
-        generation_id_or_member_epoch=generation.generation_id,
-        member_id=generation.member_id,
+        generation_id_or_member_epoch=generation_id,
+        member_id=member_id,
         group_instance_id=group_instance_id,
         topics=list(topics.values()),
     )
 
 
-def commit_results(
-    version: int, response: OffsetCommitResponse, ids: Mapping[str, bytes] | None
+def read_offset_commit(
+    version: int, response: OffsetCommitResponse, ids: Mapping[str, bytes] | None = None
 ) -> dict[TopicPartition, int]:
-    """The error code of each partition of an OffsetCommit response."""
+    """Return the error code of each partition."""
     name_of = _names(ids)
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     return {
-        TopicPartition(name_of(topic.topic_id) if version >= _IDS else topic.name, partition.partition_index): (
-            partition.error_code
-        )
+        TopicPartition(name_of(topic.topic_id) if by_id else topic.name, one.partition_index): one.error_code
         for topic in response.topics
-        for partition in topic.partitions
+        for one in topic.partitions
     }
 
 
-def fetch_request(
+def offset_fetch_request(
     version: int,
     *,
     group_id: str,
-    partitions: Collection[TopicPartition],
-    ids: Mapping[str, bytes] | None,
+    partitions: Collection[TopicPartition] | None,
+    ids: Mapping[str, bytes] | None = None,
     require_stable: bool = True,
 ) -> OffsetFetchRequest:
-    """An OffsetFetch of one group.
+    """Return an OffsetFetch of one group.
 
     Args:
-        ids: by topic, needed since version 10.
-        require_stable: offsets of unfinished transactions are answered with UNSTABLE_OFFSET_COMMIT (where the version
-            knows it).
+        partitions: None for all that the group has offsets of.
+        ids: of the topics, needed from version 10 on.
+        require_stable: the broker answers UNSTABLE_OFFSET_COMMIT for offsets of unfinished transactions, in versions
+            that know it.
+
+    Raises:
+        UnsupportedVersionError: this version cannot ask for all partitions.
     """
-    numbers: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        numbers.setdefault(topic, []).append(partition)
-    stable = require_stable and version >= _STABLE
-    if version < _GROUPS:
-        old = [OffsetFetchRequestTopic(name=topic, partition_indexes=list(ns)) for topic, ns in numbers.items()]
+    stable = require_stable and version >= _FIRST_VERSION_WITH_STABLE
+    numbers: dict[str, list[int]] | None = None
+    if partitions is not None:
+        numbers = {}
+        for topic, partition in sorted(partitions):
+            numbers.setdefault(topic, []).append(partition)
+    elif version < _FIRST_VERSION_WITH_ALL_PARTITIONS:
+        raise UnsupportedVersionError("the broker cannot list all offsets of a group (OffsetFetch 2 is needed)")
+    if version < _FIRST_VERSION_WITH_GROUPS:
+        old = None if numbers is None else [OffsetFetchRequestTopic(name, found) for name, found in numbers.items()]
         return OffsetFetchRequest(group_id=group_id, topics=old, require_stable=stable)
-    topics = [
-        OffsetFetchRequestTopics(
-            name=topic, topic_id=ids[topic] if version >= _IDS and ids else ZERO_UUID, partition_indexes=list(ns)
-        )
-        for topic, ns in numbers.items()
-    ]
+    by_id = ids if ids and version >= FIRST_VERSION_WITH_TOPIC_IDS else None
+    topics = None
+    if numbers is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=name, topic_id=by_id[name] if by_id else ZERO_UUID, partition_indexes=found)
+            for name, found in numbers.items()
+        ]
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=stable)
 
 
-def fetch_results(
-    version: int, response: OffsetFetchResponse, *, group_id: str, ids: Mapping[str, bytes] | None
+def read_offset_fetch(
+    version: int, response: OffsetFetchResponse, *, group_id: str, ids: Mapping[str, bytes] | None = None
 ) -> FetchedOffsets:
-    """Return what an OffsetFetch response says.
+    """Return the offsets and error codes of a response.
 
     Raises:
-        ProtocolError: our group is not in it.
+        ProtocolError: the response is about other groups or topics.
     """
     offsets: dict[TopicPartition, OffsetAndMetadata | None] = {}
     errors: dict[TopicPartition, int] = {}
@@ -162,7 +181,7 @@ def fetch_results(
         else:
             offsets[tp] = OffsetAndMetadata(offset, metadata or "", epoch) if offset >= 0 else None
 
-    if version < _GROUPS:
+    if version < _FIRST_VERSION_WITH_GROUPS:
         for old in response.topics:
             for p in old.partitions:
                 take(
@@ -179,7 +198,7 @@ def fetch_results(
         raise ProtocolError(f"the answer to OffsetFetch of group {group_id} is about other groups")
     name_of = _names(ids)
     for topic in group.topics:
-        name = name_of(topic.topic_id) if version >= _IDS else topic.name
+        name = name_of(topic.topic_id) if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
         for q in topic.partitions:
             take(name, q.partition_index, q.committed_offset, q.committed_leader_epoch, q.metadata, q.error_code)
     return FetchedOffsets(group.error_code, offsets, errors)
