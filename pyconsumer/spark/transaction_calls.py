@@ -23,24 +23,23 @@ from pyconsumer.network.calls import Calls
 from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.producer.transaction_manager import DetachedTransaction
 from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.messages import offset_fetch
 from pyconsumer.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
 from pyconsumer.protocol.messages.end_txn import EndTxnRequest
-from pyconsumer.protocol.messages.find_coordinator import (
-    FIRST_VERSION_WITH_KEYS,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorResponse
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
+from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request
+from pyconsumer.protocol.requests.offsets import LAST_VERSION_WITH_NAMES, offset_fetch_request, read_offset_fetch
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
     from pyconsumer.network.futures import RequestFuture
+    from pyconsumer.protocol.schema import Message
 
 __all__ = ["FENCED_TIMEOUT_MS", "describe", "end", "fence", "open_ids", "stable_offset"]
 
@@ -49,7 +48,6 @@ FENCED_TIMEOUT_MS: Final = 1
 #: Requests under way at a time.
 AT_A_TIME = 64
 _FIRST_WITHOUT_EPOCHS: Final = 4  # the newest version of EndTxn for a transaction up to version 1
-_WITH_GROUPS: Final = 8  # the oldest version of OffsetFetch that asks for several groups (KIP-709)
 _WITH_STABLE: Final = 7  # the oldest version of OffsetFetch that waits for transactions (KIP-447)
 
 T = TypeVar("T")
@@ -71,10 +69,8 @@ def _coordinators(calls: Calls, ids: Sequence[str], deadline: float) -> Steps[di
     failures = 0
     while left:
 
-        def build(version: int, keys: list[str] = left) -> FindCoordinatorRequest:
-            if version < FIRST_VERSION_WITH_KEYS:
-                return FindCoordinatorRequest(key=keys[0], key_type=1)
-            return FindCoordinatorRequest(key_type=1, coordinator_keys=keys)
+        def build(version: int, keys: list[str] = left) -> Message:
+            return find_coordinator_request(keys[0], version, of_transactions=True, more=keys[1:])
 
         answer = yield from calls.call(
             ApiKey.FIND_COORDINATOR,
@@ -252,36 +248,29 @@ def open_ids(calls: Calls, beginning: str, deadline: float) -> Steps[list[str]]:
 def stable_offset(calls: Calls, group_id: str, tp: TopicPartition, deadline: float) -> Steps[OffsetAndMetadata | None]:
     """Return the committed offset of a group for one partition, after transactions with it have ended (KIP-447)."""
 
-    def build(version: int) -> offset_fetch.OffsetFetchRequest:
-        if version >= _WITH_GROUPS:
-            topics = [offset_fetch.OffsetFetchRequestTopics(name=tp.topic, partition_indexes=[tp.partition])]
-            group = offset_fetch.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
-            return offset_fetch.OffsetFetchRequest(groups=[group], require_stable=True)
-        topic = offset_fetch.OffsetFetchRequestTopic(name=tp.topic, partition_indexes=[tp.partition])
-        return offset_fetch.OffsetFetchRequest(group_id=group_id, topics=[topic], require_stable=True)
+    sent_version = _WITH_STABLE
 
-    def items(answer: offset_fetch.OffsetFetchResponse) -> list[Any]:
-        topics: Sequence[Any] = answer.groups[0].topics if answer.groups else answer.topics
-        return [one for topic in topics if topic.name == tp.topic for one in topic.partitions]
+    def build(version: int) -> Message:
+        nonlocal sent_version
+        sent_version = version
+        return offset_fetch_request(version, group_id=group_id, partitions=[tp])
 
-    def check(answer: offset_fetch.OffsetFetchResponse) -> KafkaError | None:
-        code = answer.groups[0].error_code if answer.groups else answer.error_code
-        found = items(answer)
-        if not code and len(found) != 1:
+    def check(answer: OffsetFetchResponse) -> KafkaError | None:
+        found = read_offset_fetch(sent_version, answer, group_id=group_id)
+        code = found.error_code or found.errors.get(tp, Errors.NONE)
+        if not code and tp not in found.offsets:
             return ProtocolError(f"the answer to OffsetFetch is not about {tp}")
-        code = code or found[0].error_code
         return for_code(code, f"group {group_id!r}") if code else None
 
     answer = yield from calls.call(
         ApiKey.OFFSET_FETCH,
         build,
-        offset_fetch.OffsetFetchResponse,
+        OffsetFetchResponse,
         deadline,
         target=calls.coordinator(group_id),
         check=check,
         min_version=_WITH_STABLE,
-        max_version=offset_fetch.FIRST_VERSION_WITH_TOPIC_IDS - 1,
+        max_version=LAST_VERSION_WITH_NAMES,
         what=f"reading the progress of group {group_id!r}",
     )
-    one = items(answer)[0]
-    return OffsetAndMetadata(one.committed_offset, one.metadata or "") if one.committed_offset >= 0 else None
+    return read_offset_fetch(sent_version, answer, group_id=group_id).offsets[tp]
