@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
     from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
+    from pyconsumer.structs import SubscriptionPattern as SubscriptionPattern
     from pyconsumer.structs import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOMES = {
     "OffsetAndTimestamp": "pyconsumer.structs",
     "ProducerSettings": "pyconsumer.producer.typed_settings",
     "RecordProgress": "pyconsumer.consumer.progress",
+    "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
@@ -64,6 +66,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "ProducerSettings",
     "RecordProgress",
+    "SubscriptionPattern",
     "TopicPartition",
     "errors",
     "process_exactly_once",

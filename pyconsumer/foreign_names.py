@@ -78,7 +78,6 @@ CONSUMER_NAMES: Final[Mapping[str, str]] = {
     "topic_blacklist": "leave it out; a pattern can exclude topics: (?!name$).*",
     "offset_store_method": "leave it out; offsets are stored by the broker",
     "group_protocol_type": "leave it out; it is always consumer",
-    "group_remote_assignor": "leave it out; members choose by partition_assignment_strategy",
 }
 
 #: Of the producer alone.

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer.admin import configs, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
@@ -61,6 +61,16 @@ class KafkaAdminClient:
     """
 
     _closed = True  # until the sockets are there
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make an admin client with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(ADMIN_SETTINGS, path, overrides))
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import re
 import sys
 import warnings
@@ -30,6 +31,7 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
@@ -38,7 +40,13 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -120,6 +128,16 @@ class AsyncKafkaConsumer(Generic[K, V]):
             except BaseException:
                 self._release()
                 raise
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
+        """Make a consumer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._now = clock.now
@@ -237,14 +255,15 @@ class AsyncKafkaConsumer(Generic[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; see :meth:`pyconsumer.KafkaConsumer.subscribe`.
 
         Args:
             topics: names of topics; not an empty list, for which there is :meth:`unsubscribe`.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
+                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
             listener: is notified when partitions are assigned, revoked or lost; plain or with coroutines.
         """
         self._guard.enter()
@@ -267,7 +286,10 @@ class AsyncKafkaConsumer(Generic[K, V]):
             self._guard.end()
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        """
         self._guard.enter()
         return self._subscriptions.subscription()
 

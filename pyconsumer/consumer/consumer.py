@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 import sys
 import warnings
@@ -25,6 +26,7 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerRebalanceListener, Metrics
@@ -34,7 +36,13 @@ from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -99,6 +107,27 @@ class KafkaConsumer(Consumer[K, V]):
             except BaseException:
                 KafkaConsumer.close(self, 0)
                 raise
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
+        """Make a consumer with settings from a properties file and from the environment.
+
+        Args:
+            path: a file with Kafka's names (``bootstrap.servers=...``), as Java clients and Kafka's tools read it; by
+                default the one that the variable ``PYCONSUMER_CONFIG`` names, or none.
+            topics: names of topics to subscribe to.
+            overrides: settings that take the place of those of the environment (``PYCONSUMER_BOOTSTRAP_SERVERS``, a
+                setting's name in capitals), which take the place of those of the file.
+
+        A setting that another client has is left out, so that one file serves all of them.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value; names file and
+                line, or the variable.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._clock = clock
@@ -265,7 +294,7 @@ class KafkaConsumer(Consumer[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; the group assigns their partitions during later polls.
@@ -277,7 +306,8 @@ class KafkaConsumer(Consumer[K, V]):
 
         Args:
             topics: names of topics.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
+                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
             listener: is notified when partitions are assigned, revoked or lost.
 
         Raises:
@@ -300,7 +330,10 @@ class KafkaConsumer(Consumer[K, V]):
             self._client.run(self._delegate.unsubscribe(deadline), deadline)
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        """
         with self._guard:
             return self._subscriptions.subscription()
 
@@ -323,7 +356,10 @@ class KafkaConsumer(Consumer[K, V]):
             return self._subscriptions.assignment()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568)."""
+        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
+
+        Under ``group_protocol="consumer"`` the broker decides that; the call logs a warning and does nothing.
+        """
         with self._guard:
             self._delegate.require_group().enforce_rebalance(reason)
 
@@ -580,7 +616,8 @@ class KafkaConsumer(Consumer[K, V]):
         Args:
             timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
             leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
-                (KIP-1092).
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
+                will come back: its partitions wait for it until its session ends.
 
         Raises:
             KafkaError: the commit or the listener failed; the consumer is closed nevertheless.

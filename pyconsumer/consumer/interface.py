@@ -19,7 +19,13 @@ from pyconsumer.errors import KafkaError, RecordDeserializationError
 from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 __all__ = ["CommitCallback", "Committed", "Consumer", "ConsumerRebalanceListener", "DeadLetterSink", "Metrics"]
 
@@ -90,7 +96,7 @@ class Consumer(Protocol[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics, whose partitions the group assigns."""

@@ -60,6 +60,9 @@ class GroupMetrics:
         self.heartbeats.add(latency)
         self._last_heartbeat_at = now
 
+    def rebalance_failed(self) -> None:
+        self.failed_rebalances += 1
+
     def rebalanced(self, seconds: float, now: float) -> None:
         self.rebalances.add(seconds)
         self._last_rebalance_at = now

@@ -49,6 +49,7 @@ class SubscriptionType(Enum):
     NONE = "NONE"
     AUTO_TOPICS = "AUTO_TOPICS"
     AUTO_PATTERN = "AUTO_PATTERN"
+    AUTO_PATTERN_RE2J = "AUTO_PATTERN_RE2J"
     USER_ASSIGNED = "USER_ASSIGNED"
 
 
@@ -75,6 +76,7 @@ class SubscriptionState:
         self._subscription: frozenset[str] = frozenset()
         self._group_subscription: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        self._remote_pattern: str | None = None
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
         self._epochs = itertools.count(1)
         self._changed: dict[TopicPartition, None] = {}
@@ -110,6 +112,22 @@ class SubscriptionState:
             raise IllegalStateError("there is no pattern subscription")
         return self._change_subscription(frozenset(topics))
 
+    def subscribe_remote_pattern(self, pattern: str, listener: ConsumerRebalanceListener | None = None) -> None:
+        """Subscribe to the topics that the broker finds to match; those with assigned partitions are known here."""
+        self.check_type(SubscriptionType.AUTO_PATTERN_RE2J)
+        self.type = SubscriptionType.AUTO_PATTERN_RE2J
+        self.listener = listener
+        self._remote_pattern = pattern
+
+    @property
+    def has_remote_pattern(self) -> bool:
+        return self.type is SubscriptionType.AUTO_PATTERN_RE2J
+
+    @property
+    def remote_pattern(self) -> str | None:
+        """Return the pattern that the broker evaluates, None if there is none."""
+        return self._remote_pattern
+
     def matches_pattern(self, topic: str) -> bool:
         """Return whether the subscribed pattern matches this topic."""
         return self._pattern is not None and self._pattern.fullmatch(topic) is not None
@@ -121,7 +139,11 @@ class SubscriptionState:
     @property
     def has_auto_assigned(self) -> bool:
         """True if the group assigns the partitions."""
-        return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
+        return self.type in (
+            SubscriptionType.AUTO_TOPICS,
+            SubscriptionType.AUTO_PATTERN,
+            SubscriptionType.AUTO_PATTERN_RE2J,
+        )
 
     @property
     def has_none(self) -> bool:
@@ -129,7 +151,10 @@ class SubscriptionState:
         return self.type is SubscriptionType.NONE
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of one that the broker evaluates those with partitions assigned to this member.
+        """
         return set(self._subscription) if self.has_auto_assigned else set()
 
     def metadata_topics(self) -> set[str]:
@@ -163,6 +188,8 @@ class SubscriptionState:
         if not self.has_auto_assigned:
             raise IllegalStateError("partitions cannot be assigned by the group: nothing is subscribed")
         self._set_assignment(partitions)
+        if self.has_remote_pattern:
+            self._subscription = frozenset(tp.topic for tp in self._assignment)
 
     def assignment_matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether every partition belongs to a topic that is subscribed now."""
@@ -175,7 +202,7 @@ class SubscriptionState:
         self.type = SubscriptionType.NONE
         self.listener = None
         self._subscription = self._group_subscription = frozenset()
-        self._pattern = None
+        self._pattern = self._remote_pattern = None
         self._set_assignment(())
 
     def _change_subscription(self, topics: frozenset[str]) -> bool:

@@ -26,22 +26,30 @@ class ConsumerSettings(ClientSettings, total=False):
     """A name for this member that survives its restart, unique in the group (static membership, KIP-345)."""
 
     group_protocol: Literal["classic", "consumer"]
-    """Group protocol. ``classic``: the members compute the assignment. ``consumer`` (the broker computes it, KIP-848)
-    is not supported yet.
+    """Group protocol. ``classic``: the members compute the assignment, and all of them stop for it. ``consumer``: the
+    broker computes it, and each member moves by itself (KIP-848; needs Apache Kafka 4.0 or newer).
+    """
+
+    group_remote_assignor: str | None
+    """Only with ``group_protocol=consumer``: the broker's assignor, ``uniform`` or ``range``; by default the group
+    coordinator chooses.
     """
 
     session_timeout_ms: int
-    """Time without a heartbeat after which the coordinator removes this member and reassigns its partitions."""
+    """Time without a heartbeat after which the coordinator removes this member and reassigns its partitions. Only with
+    ``group_protocol=classic``.
+    """
 
     heartbeat_interval_ms: int
-    """Time between heartbeats; at most a third of ``session_timeout_ms``."""
+    """Time between heartbeats; at most a third of ``session_timeout_ms``. Only with ``group_protocol=classic``."""
 
     max_poll_interval_ms: int
     """Longest time between two polls; after that this consumer leaves the group."""
 
     partition_assignment_strategy: Iterable[str | Assignor | type[Assignor]]
     """Assignors in order of preference: ``range``, ``roundrobin``, ``sticky``, ``cooperative-sticky``, Java's class
-    names of these, ``cooperative-sticky-delayed``, or Assignor classes or objects of your own.
+    names of these, ``cooperative-sticky-delayed``, or Assignor classes or objects of your own. Only with
+    ``group_protocol=classic``.
     """
 
     rebalance_delay_ms: int | None
@@ -70,7 +78,7 @@ class ConsumerSettings(ClientSettings, total=False):
     """
 
     client_rack: str
-    """Rack of this client, to fetch from a replica in the same rack (KIP-392)."""
+    """Rack of this client, to fetch from a replica in the same rack (KIP-392); assignors get to know it, too."""
 
     fetch_min_bytes: int
     """The broker delays a response until it has this much data, or until ``fetch_max_wait_ms`` is over."""

@@ -43,6 +43,7 @@ __all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]
 # Before this version epochs in a response may be older than they should be (KAFKA-8206), so they are left out.
 _RELIABLE_EPOCHS_VERSION = 9
 _REBOOTSTRAP_REQUIRED = 129
+_ANSWERS_TO_BELIEVE = 3
 
 
 @dataclass(slots=True)
@@ -115,6 +116,7 @@ class Metadata:
         self._wanted: set[str] = set()
         self._transient: set[str] = set()
         self._new: set[str] = set()
+        self._wanted_ids: frozenset[bytes] = frozenset()
         # refresh
         self._full_asked = 1
         self._full_settled = 0
@@ -177,6 +179,15 @@ class Metadata:
     def wanted_topics(self) -> frozenset[str]:
         """The topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
         return frozenset(self._wanted)
+
+    def set_topic_ids(self, topic_ids: Collection[bytes]) -> None:
+        """Be interested in topics of which only the ids are known, in exactly these; an update is requested.
+
+        Such a topic, once its name is known, is of interest like those of :meth:`set_topics`.
+        """
+        self._wanted_ids = frozenset(topic_ids)
+        if topic_ids:
+            self.request_update()
 
     def set_all_topics(self, wanted: bool = True) -> None:
         """Be interested in all topics, for a pattern; an update is asked for if that is new."""
@@ -255,6 +266,9 @@ class Metadata:
         else:
             names = self._new if partial else self._wanted | self._transient
             topics = [MetadataRequestTopic(name=name) for name in sorted(names)]
+            if self._wanted_ids and not partial:  # a broker that is asked by id ignores the names
+                ids = {self.topic_id(name) for name in names} | self._wanted_ids
+                topics = [MetadataRequestTopic(topic_id=i, name=None) for i in sorted(ids - {ZERO_UUID})]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_topic_creation)
         return MetadataQuery(request, partial, self._full_asked, self._partial_asked)
 
@@ -264,6 +278,10 @@ class Metadata:
         self._failures += 1
         if fatal and error is not None:
             self.fatal_error = error
+
+    def give_up(self, error: KafkaError) -> None:
+        """Keep an error for the owner to raise; requests continue."""
+        self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
         """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
@@ -352,6 +370,8 @@ class Metadata:
         stale = False
         for topic in topics:
             name = topic.name if topic.name is not None else self._names.get(bytes(topic.topic_id))
+            if name is not None and bytes(topic.topic_id) in self._wanted_ids and not topic.error_code:
+                self._wanted.add(name)
             if name is None or not self._is_of_interest(name):
                 continue
             seen.add(name)
@@ -529,6 +549,29 @@ class Metadata:
     def topic_name(self, topic_id: bytes) -> str | None:
         """Name of the topic that has an id; None if it is not known."""
         return self._names.get(topic_id)
+
+    def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
+        """Return an error if a partition does not exist; None while that is not certain.
+
+        A broker may be behind the others for a moment after a topic or partition was made, so only the third answer
+        counts. (Java's clients ask until their time is over.)
+
+        Args:
+            since: :attr:`update_count` when somebody began to ask.
+        """
+        if self.update_count - since < _ANSWERS_TO_BELIEVE:
+            return None
+        known = self._topics.get(tp[0])
+        if known is None:
+            code = self.topic_errors.get(tp[0])
+            if code != errors.Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            return errors.for_code(code, f"there is no topic {tp[0]!r}")
+        if not known.partitions or tp[1] in known.partitions:
+            return None
+        count = len(known.partitions)
+        has = f"partitions 0 to {count - 1}" if count > 1 else "partition 0 alone"
+        return errors.for_code(errors.Errors.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp[0]!r} has {has}, not {tp[1]}")
 
     def topic_error(self, topic: str) -> KafkaError | None:
         """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""

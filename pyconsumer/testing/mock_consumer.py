@@ -32,7 +32,13 @@ from pyconsumer.errors import (
 from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 __all__ = ["MockConsumer"]
 
@@ -177,7 +183,7 @@ class MockConsumer(Consumer[K, V]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         self._check_open()
@@ -200,6 +206,8 @@ class MockConsumer(Consumer[K, V]):
         if self._by_hand or other:
             raise IllegalStateError("topics, a pattern and assigned partitions exclude one another; call unsubscribe()")
         self._topics = set(wanted)
+        if isinstance(pattern, SubscriptionPattern):
+            pattern = pattern.pattern  # there is no broker to evaluate it
         self._pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
         self._listener = listener
 

@@ -11,7 +11,7 @@ from pyconsumer.compat.kafka.settings import beginning_with, connect, translate
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
 __all__ = ["KafkaConsumer"]
 
@@ -79,11 +79,12 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; the pattern matches the beginning of a topic's name."""
-        super().subscribe([topics] if isinstance(topics, str) else topics, beginning_with(pattern), listener)
+        wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
+        super().subscribe([topics] if isinstance(topics, str) else topics, wanted, listener)
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True

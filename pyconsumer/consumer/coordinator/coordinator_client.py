@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.calls import Sender
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
@@ -31,8 +31,10 @@ COORDINATOR = "coordinator"
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
+M = TypeVar("M", bound=GroupMember)
 
-class CoordinatorClient:
+
+class CoordinatorClient(Generic[M]):
     """See the module.
 
     Args:
@@ -47,7 +49,7 @@ class CoordinatorClient:
     def __init__(
         self,
         client: Sender,
-        core: ClassicMembership,
+        core: M,
         lock: RLock,
         clock: Clock,
         *,

@@ -130,6 +130,8 @@ def offset_fetch_request(
     partitions: Collection[TopicPartition] | None,
     ids: Mapping[str, bytes] | None = None,
     require_stable: bool = True,
+    member_id: str | None = None,
+    member_epoch: int = -1,
 ) -> OffsetFetchRequest:
     """Return an OffsetFetch of one group.
 
@@ -138,6 +140,8 @@ def offset_fetch_request(
         ids: of the topics, needed from version 10 on.
         require_stable: the broker answers UNSTABLE_OFFSET_COMMIT for offsets of unfinished transactions, in versions
             that know it.
+        member_id, member_epoch: the member that asks, under the consumer protocol (KIP-848); by default none. Versions
+            before 9 do not know it.
 
     Raises:
         UnsupportedVersionError: this version cannot ask for all partitions.
@@ -160,7 +164,8 @@ def offset_fetch_request(
             OffsetFetchRequestTopics(name=name, topic_id=by_id[name] if by_id else ZERO_UUID, partition_indexes=found)
             for name, found in numbers.items()
         ]
-    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=stable)
+    group = OffsetFetchRequestGroup(group_id=group_id, member_id=member_id, member_epoch=member_epoch, topics=topics)
+    return OffsetFetchRequest(groups=[group], require_stable=stable)
 
 
 def read_offset_fetch(

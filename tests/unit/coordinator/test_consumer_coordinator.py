@@ -707,11 +707,6 @@ def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
 # -- the rest ----------------------------------------------------------------------------------------------------------
 
 
-def test_only_the_classic_protocol_is_there() -> None:
-    with pytest.raises(errors.ConfigurationError, match="classic"):
-        Bench(group_protocol="consumer")
-
-
 @pytest.mark.spec("client:PS-13", "client:AS-51")
 def test_wrong_assignors_are_refused_at_construction() -> None:
     with pytest.raises(errors.ConfigurationError, match="no assignor is called 'nope'"):
