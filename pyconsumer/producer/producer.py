@@ -638,15 +638,9 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         self._await(lambda transactions: transactions.abort(), timeout_ms)
 
     def _detach_transaction(self) -> DetachedTransaction | None:
-        """Wait until all records are acknowledged, and let go of the transaction without ending it.
+        """Flush, and let go of the transaction, which somebody else ends; return it, None if nothing was sent in it.
 
-        Somebody else ends it, by EndTxn. Only :meth:`close` may be called next, which does not abort it.
-
-        Returns:
-            The transaction, None if nothing was sent in it.
-
-        Raises:
-            TransactionAbortableError: a record was not delivered; the transaction is still here, to be aborted.
+        Only :meth:`close` may be called next. A record that was not delivered raises TransactionAbortableError.
         """
         self.flush()
         transactions = self._require_transactions()
