@@ -172,7 +172,7 @@ def _send(
 
 
 def _lines(source: IO[bytes], most: int) -> Iterator[bytes]:
-    """Yield the lines of a source; of one with more than ``most`` bytes the first so many and one more."""
+    """Yield the lines of a source; one of more than ``most`` bytes is cut after ``most + 1``, and is to be refused."""
     while line := source.readline(most + 1):
         yield line
 
