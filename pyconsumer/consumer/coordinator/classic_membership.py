@@ -124,7 +124,7 @@ class _Attempt:
         self.election = election
 
     def revoke(self) -> None:
-        """Record that the application is being told what it gives up."""
+        """Record that the listener is notified of the partitions that it revokes."""
         self.revoking = True
 
     def end(self) -> None:
