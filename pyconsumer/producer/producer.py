@@ -51,7 +51,7 @@ from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
-from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
@@ -638,6 +638,16 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             IllegalStateError: no transaction is open.
         """
         self._await(lambda transactions: transactions.abort(), timeout_ms)
+
+    def _detach_transaction(self) -> DetachedTransaction | None:
+        """Flush, and let go of the transaction, which somebody else ends; return it, None if nothing was sent in it.
+
+        Only :meth:`close` may be called next. A record that was not delivered raises TransactionAbortableError.
+        """
+        self.flush()
+        transactions = self._require_transactions()
+        with self._lock:
+            return transactions.detach(has_incomplete=not self._accumulator.is_empty)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
