@@ -51,6 +51,7 @@ from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
+from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -425,6 +426,7 @@ class KafkaProducer:
             timestamp_ms,
             -1 if key_bytes is None else len(key_bytes),
             -1 if value_bytes is None else len(value_bytes),
+            size_of_headers(header_list),
         )
         if config.interceptors:
             future.add_both(self._acknowledge, tp)

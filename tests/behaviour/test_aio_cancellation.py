@@ -23,7 +23,7 @@ from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 
 SEEDS = range(int(os.environ.get("PYCONSUMER_CANCELLATION_RUNS") or 2))
-RECORDS = 400
+RECORDS = 300
 _MOST_SUSPENSIONS = 60
 
 T = TypeVar("T")
@@ -124,17 +124,18 @@ async def test_records_are_returned_once(cluster: Cluster, topic: str, group_id:
         group_id=group_id,
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        fetch_max_bytes=2048,
-        max_partition_fetch_bytes=2048,
+        fetch_max_bytes=512,
+        max_partition_fetch_bytes=512,
         max_poll_records=20,
+        fetch_max_wait_ms=20,
     ) as consumer:
         if seed % 2:
             consumer.subscribe([topic])  # every await of a rebalance is cancelled, too
         else:
             consumer.assign([tp])
         calls: list[Callable[[], Awaitable[Any]]] = [
-            lambda: consumer.poll(1000, choice.randint(1, 40)),
-            lambda: consumer.poll_arrow(1000, choice.randint(1, 40), ["offset"]),
+            lambda: consumer.poll(1000, choice.randint(1, 12)),
+            lambda: consumer.poll_arrow(1000, choice.randint(1, 12), ["offset"]),
             lambda: anext(consumer),
             lambda: consumer.commit(timeout_ms=5000),
             lambda: consumer.committed(tp, timeout_ms=5000),
@@ -146,7 +147,7 @@ async def test_records_are_returned_once(cluster: Cluster, topic: str, group_id:
                 assert await consumer.position(tp) == len(seen)
 
         while len(seen) < RECORDS:
-            call = calls[0] if not seen else choice.choices(calls, weights=[5, 3, 4, 2, 1, 1])[0]
+            call = calls[0] if not seen else choice.choices(calls, weights=[4, 3, 4, 3, 2, 2])[0]
             result = await fuzz.run(call, nothing_has_moved)
             if isinstance(result, ConsumerRecords):
                 seen += [record.offset for record in result.records()]
@@ -157,7 +158,7 @@ async def test_records_are_returned_once(cluster: Cluster, topic: str, group_id:
         assert seen == list(range(RECORDS))
         await consumer.commit()
         assert await consumer.committed(tp) == RECORDS
-    assert fuzz.cancelled > 10
+    assert fuzz.cancelled > 5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -192,7 +193,7 @@ async def test_records_are_sent_once(cluster: Cluster, topic: str, seed: int) ->
                 assert await fuzz.run(outcome, _nothing) == len(accepted) - 1
         await fuzz.run(producer.close, _nothing)
     assert await _values(cluster, topic) == accepted
-    assert fuzz.cancelled > 10
+    assert fuzz.cancelled > 5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -208,7 +209,11 @@ async def test_transactions_are_whole_and_counted_once(
     servers = cluster.bootstrap_servers
     async with (
         AsyncKafkaConsumer(
-            bootstrap_servers=servers, group_id=group_id, auto_offset_reset="earliest", enable_auto_commit=False
+            bootstrap_servers=servers,
+            group_id=group_id,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            fetch_max_wait_ms=20,
         ) as consumer,
         AsyncKafkaProducer(bootstrap_servers=servers, transactional_id=f"tx-{group_id}", linger_ms=0) as producer,
     ):
@@ -252,7 +257,7 @@ async def test_transactions_are_whole_and_counted_once(
         while (await consumer.committed(tp) or 0) < 60:
             await fuzz.run(choice.choice([copy_some, in_a_block]), settle)
     assert await _values(cluster, copy) == [b"%d" % number for number in range(60)]
-    assert fuzz.cancelled > 10
+    assert fuzz.cancelled > 5
 
 
 async def _values(cluster: Cluster, topic: str) -> list[bytes]:

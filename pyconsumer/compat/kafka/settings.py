@@ -13,7 +13,7 @@ from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError, KafkaTimeoutError, NoBrokersAvailableError
 
-__all__ = ["beginning_with", "connect", "translate"]
+__all__ = ["GivenConfig", "beginning_with", "connect", "translate"]
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,7 @@ _WITHOUT_EFFECT: Final = {
     "metrics_enabled": "see metrics()",
     "metrics_num_samples": "see metrics()",
     "metrics_sample_window_ms": "see metrics()",
+    "net": "clients have a selector of their own",
     "receive_message_max_bytes": "answers are bounded by what was asked for",
     "sasl_kerberos_domain_name": "there is no GSSAPI",
     "sasl_kerberos_name": "there is no GSSAPI",
@@ -40,6 +41,30 @@ _WITHOUT_EFFECT: Final = {
 }
 #: Settings without which a program would not do what it says: only None is taken.
 _NOT_THERE: Final = ("proxy_url", "socks5_proxy")
+
+
+class GivenConfig:
+    """A client's settings, as attributes and, as kafka-python's, by name: ``config["group_id"]``.
+
+    Args:
+        config: our settings.
+        given: what the program set; names that are not ours are answered from here.
+    """
+
+    def __init__(self, config: Any, given: Mapping[str, Any]) -> None:
+        self._config = config
+        self._given = given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._config, name)
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self._config, name)
+        except AttributeError:
+            if name in _WITHOUT_EFFECT or name in _NOT_THERE or name in self._given:
+                return self._given.get(name)
+            raise KeyError(name) from None
 
 
 def translate(
@@ -77,7 +102,7 @@ def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | N
     return re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
 
 
-def connect(config: ClientConfig, timeout_ms: float) -> None:
+def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
     """Make sure that a broker answers, as kafka-python's constructors do.
 
     Raises:

@@ -23,6 +23,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     CompleteJoin,
     ComputeAssignment,
     FindCoordinator,
+    MemberState,
     PrepareJoin,
     Raise,
 )
@@ -314,6 +315,11 @@ class ConsumerCoordinator:
         return ConsumerGroupMetadata(
             group.group_id, generation.generation_id, generation.member_id, group.group_instance_id
         )
+
+    @property
+    def member_state(self) -> MemberState:
+        """Return the member's state in its group. Any thread may ask."""
+        return self._core.state
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Give up the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.

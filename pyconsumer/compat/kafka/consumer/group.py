@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import pyconsumer
-from pyconsumer.compat.kafka.settings import beginning_with, connect, translate
+from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
+from pyconsumer.compat.kafka.settings import GivenConfig, beginning_with, connect, translate
+from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
+from pyconsumer.consumer.coordinator.group_state import MemberState as OurState
 from pyconsumer.consumer.delegate import CommitCallback
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
@@ -49,7 +52,11 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         assignors = configs.get("partition_assignment_strategy")
         if assignors is not None and not isinstance(assignors, str):
             configs["partition_assignment_strategy"] = [_ours(assignor) for assignor in assignors]
+        for name in ("key_deserializer", "value_deserializer"):
+            if configs.get(name) is not None:
+                configs[name] = as_deserializer(configs[name])
         super().__init__(translate(configs, defaults=_DEFAULTS))
+        self.config: Any = GivenConfig(self.config, configs)
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -76,6 +83,25 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         with self._guard:
             client = self._client
             return any(client.connection_state(broker.node_id) == "ready" for broker in self._metadata.brokers())
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the assigned partitions; in other threads than the consumer's, too."""
+        return self._subscriptions.assignment()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return who this member is in its group, and its state; in other threads than the consumer's, too."""
+        group = self._delegate.coordinator
+        if group is None:
+            return ConsumerGroupMetadata()
+        found, state = group.group_metadata(), group.member_state
+        shown = {OurState.STABLE: MemberState.STABLE, OurState.UNJOINED: MemberState.UNJOINED}
+        return ConsumerGroupMetadata(
+            found.group_id,
+            found.generation_id,
+            found.member_id,
+            found.group_instance_id,
+            shown.get(state, MemberState.REBALANCING),
+        )
 
     def subscribe(
         self,
