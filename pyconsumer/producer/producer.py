@@ -566,6 +566,8 @@ class KafkaProducer:
     ) -> Callable[[TransactionManager], TransactionResult] | None:
         """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
         group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
+        if not isinstance(group, ConsumerGroupMetadata):
+            raise TypeError(f"group_metadata is consumer.group_metadata() or a group id, not {group_metadata!r}")
         if not group.group_id:
             raise ValueError("group_metadata names no group: the consumer needs a group_id")
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}

@@ -56,6 +56,7 @@ __all__ = [
     "NoBrokersAvailable",
     "NoError",
     "NotLeaderForPartitionError",
+    "OffsetOutOfRangeError",
     "PrincipalDeserializationFailureError",
     "QuotaViolationError",
     "StaleMetadata",
@@ -87,6 +88,8 @@ UnknownError = UnknownServerError
 IllegalArgumentError = (ValueError, TypeError)
 #: Found by a broker, or by us: an ``except`` catches both.
 CorruptRecordError = CorruptRecordException = (CorruptMessageError, _ours.CorruptRecordError)
+#: Said by a broker, or raised by a consumer without a reset policy: an ``except`` catches both.
+OffsetOutOfRangeError = (_ours.OffsetOutOfRangeError, _ours.OffsetsOutOfRangeError)
 #: Too large for the broker, or for the producer's own limits: an ``except`` catches both.
 MessageSizeTooLargeError = (MessageTooLargeError, RecordTooLargeError)
 #: One class for each kind here: an ``except`` catches all of them.

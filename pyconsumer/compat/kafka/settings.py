@@ -89,6 +89,11 @@ def translate(
             log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
             settings[name] = value
+    api_ms, request_ms = settings.get("default_api_timeout_ms"), settings.get("request_timeout_ms")
+    if api_ms is not None and request_ms is not None and api_ms < request_ms:
+        raise ConfigurationError(
+            f"default_api_timeout_ms ({api_ms}) must not be less than request_timeout_ms ({request_ms})"
+        )
     if "request_timeout_ms" in settings:
         settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
     return settings

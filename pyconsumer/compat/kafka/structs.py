@@ -43,13 +43,13 @@ class ConsumerGroupMetadata(_ours.ConsumerGroupMetadata):
 
     def __init__(
         self,
-        group_id: str = "",
+        group_id: str | None = None,
         generation_id: int = -1,
         member_id: str = "",
         group_instance_id: str | None = None,
         state: str = MemberState.UNJOINED,
     ) -> None:
-        super().__init__(group_id, generation_id, member_id, group_instance_id)
+        super().__init__(group_id, generation_id, member_id, group_instance_id)  # type: ignore[arg-type]
         object.__setattr__(self, "state", state)
 
 

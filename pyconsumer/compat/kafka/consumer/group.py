@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
 from typing import Any, Final
 
 import pyconsumer
@@ -14,6 +15,7 @@ from pyconsumer.consumer.coordinator.group_state import MemberState as OurState
 from pyconsumer.consumer.delegate import CommitCallback
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
@@ -26,6 +28,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "request_timeout_ms": 30_000,
 }
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
+_IDLE_MS: Final = 540_000
 
 
 class KafkaConsumer(pyconsumer.KafkaConsumer):
@@ -55,7 +58,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         for name in ("key_deserializer", "value_deserializer"):
             if configs.get(name) is not None:
                 configs[name] = as_deserializer(configs[name])
-        super().__init__(translate(configs, defaults=_DEFAULTS))
+        super().__init__(_checked(translate(configs, defaults=_DEFAULTS)))
         self.config: Any = GivenConfig(self.config, configs)
         try:
             if configs.get("api_version") is None:
@@ -92,7 +95,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         """Return who this member is in its group, and its state; in other threads than the consumer's, too."""
         group = self._delegate.coordinator
         if group is None:
-            return ConsumerGroupMetadata()
+            return ConsumerGroupMetadata(None)
         found, state = group.group_metadata(), group.member_state
         shown = {OurState.STABLE: MemberState.STABLE, OurState.UNJOINED: MemberState.UNJOINED}
         return ConsumerGroupMetadata(
@@ -125,6 +128,9 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         Raises:
             ValueError: ``update_offsets`` is False.
         """
+        if self._subscriptions.has_none:
+            with self._guard:
+                return ConsumerRecords()
         if not update_offsets:
             raise ValueError("update_offsets=False was for kafka-python's own iteration: seek back to read again")
         return super().poll(timeout_ms, max_records)
@@ -147,6 +153,20 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
             timeout_ms: longest time for all of this, by default 30 s.
         """
         self._close(timeout_ms, None, commit=bool(autocommit))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the consumer; after an exception without the last automatic commit."""
+        self.close(autocommit=kind is None)
+
+
+def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings; refuse times that kafka-python's consumer refuses."""
+    request, idle = settings["request_timeout_ms"], settings.get("connections_max_idle_ms", _IDLE_MS)
+    if request >= idle:
+        raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
+    return settings
 
 
 def _ours(assignor: Any) -> Any:

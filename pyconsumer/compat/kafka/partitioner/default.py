@@ -53,7 +53,7 @@ class DefaultPartitioner(Partitioner):
             ValueError: the cluster does not know the topic.
         """
         if topic not in cluster.topics():
-            raise ValueError(f"topic {topic} is not known")
+            raise ValueError(f"topic {topic} not found in the metadata")
         partitions = sorted(cluster.partitions_for_topic(topic))
         return self(serialized_key, partitions, list(cluster.available_partitions_for_topic(topic)))
 
