@@ -1,4 +1,4 @@
-"""What ``create_batch`` returns: records that are sent together."""
+"""The result of ``create_batch``: records that are sent together."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class ResourceType(IntEnum):
-    """What is protected."""
+    """Kinds of resources that are protected."""
 
     UNKNOWN = 0
     ANY = 1
@@ -34,7 +34,7 @@ class ResourceType(IntEnum):
 
 
 class ACLOperation(IntEnum):
-    """What somebody may do."""
+    """Things that somebody may do."""
 
     UNKNOWN = 0
     ANY = 1
@@ -55,7 +55,7 @@ class ACLOperation(IntEnum):
 
 
 class ACLPermissionType(IntEnum):
-    """Whether it is allowed."""
+    """Permission or denial."""
 
     UNKNOWN = 0
     ANY = 1
@@ -64,7 +64,7 @@ class ACLPermissionType(IntEnum):
 
 
 class ACLResourcePatternType(IntEnum):
-    """How a resource's name is compared."""
+    """Ways to compare the name of a resource."""
 
     UNKNOWN = 0
     ANY = 1

@@ -290,7 +290,7 @@ def _member(found: ours.MemberDescription) -> dict[str, Any]:
 
 
 class _Metadata(dict[str, Any]):
-    """What a member subscribed to, with the name of kafka-python 2.x."""
+    """Subscription of a member, with the name of kafka-python 2.x."""
 
     @property
     def subscription(self) -> list[str]:
@@ -298,7 +298,7 @@ class _Metadata(dict[str, Any]):
 
 
 class _Assigned(dict[str, Any]):
-    """What a member owns, with the names of kafka-python 2.x."""
+    """Partitions of a member, with the names of kafka-python 2.x."""
 
     @property
     def assignment(self) -> list[tuple[str, list[int]]]:

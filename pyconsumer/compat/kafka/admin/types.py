@@ -70,7 +70,7 @@ class ConfigResourceType(IntEnum):
 
 
 class AlterConfigOp(IntEnum):
-    """What to do with a setting."""
+    """Kinds of changes of a setting."""
 
     SET = 0
     DELETE = 1
@@ -104,7 +104,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSourceType(IntEnum):
-    """Where a setting's value comes from."""
+    """Sources of a setting's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -161,7 +161,7 @@ class NewTopic:
 
 
 class NewPartitions:
-    """How many partitions a topic is to have, and optionally on which brokers the new ones are."""
+    """The number of partitions that a topic is to have, and optionally the brokers of the new ones."""
 
     def __init__(self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None) -> None:
         self.total_count = total_count
@@ -181,7 +181,7 @@ class OffsetTimestamp(int):
 
 
 class IsolationLevel(_Named):
-    """Whether a reader sees records of transactions that are open."""
+    """Visibility of records of transactions that are open."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1

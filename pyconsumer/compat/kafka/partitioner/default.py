@@ -98,7 +98,7 @@ class StickyPartitioner(DefaultPartitioner):
 
 
 class _OneTopic:
-    """What a partitioner of kafka-python 3.x is told of the cluster."""
+    """The cluster as a partitioner of kafka-python 3.x sees it here: one topic."""
 
     def __init__(self, partitions: Sequence[int], available: Sequence[int]) -> None:
         self._partitions = set(partitions)
