@@ -10,48 +10,63 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyconsumer import errors as errors
     from pyconsumer.admin import KafkaAdminClient as KafkaAdminClient
+    from pyconsumer.admin.typed_settings import AdminSettings as AdminSettings
     from pyconsumer.consumer.consumer import KafkaConsumer as KafkaConsumer
     from pyconsumer.consumer.interface import Consumer as Consumer
     from pyconsumer.consumer.interface import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from pyconsumer.consumer.progress import RecordProgress as RecordProgress
     from pyconsumer.consumer.records import ConsumerRecords as ConsumerRecords
+    from pyconsumer.consumer.typed_settings import ConsumerSettings as ConsumerSettings
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
+    from pyconsumer.producer.typed_settings import ProducerSettings as ProducerSettings
     from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
     from pyconsumer.signals import stop_on_signals as stop_on_signals
     from pyconsumer.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
     from pyconsumer.structs import OffsetAndMetadata as OffsetAndMetadata
     from pyconsumer.structs import OffsetAndTimestamp as OffsetAndTimestamp
+    from pyconsumer.structs import SubscriptionPattern as SubscriptionPattern
     from pyconsumer.structs import TopicPartition as TopicPartition
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdminSettings": "pyconsumer.admin.typed_settings",
     "Consumer": "pyconsumer.consumer.interface",
     "ConsumerGroupMetadata": "pyconsumer.structs",
     "ConsumerRebalanceListener": "pyconsumer.consumer.interface",
     "ConsumerRecord": "pyconsumer.protocol.records",
     "ConsumerRecords": "pyconsumer.consumer.records",
+    "ConsumerSettings": "pyconsumer.consumer.typed_settings",
     "KafkaAdminClient": "pyconsumer.admin",
     "KafkaConsumer": "pyconsumer.consumer.consumer",
     "KafkaProducer": "pyconsumer.producer",
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
+    "ProducerSettings": "pyconsumer.producer.typed_settings",
+    "RecordProgress": "pyconsumer.consumer.progress",
+    "SubscriptionPattern": "pyconsumer.structs",
     "TopicPartition": "pyconsumer.structs",
     "process_exactly_once": "pyconsumer.exactly_once",
     "stop_on_signals": "pyconsumer.signals",
 }
 
 __all__ = [
+    "AdminSettings",
     "Consumer",
     "ConsumerGroupMetadata",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "ConsumerRecords",
+    "ConsumerSettings",
     "KafkaAdminClient",
     "KafkaConsumer",
     "KafkaProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "ProducerSettings",
+    "RecordProgress",
+    "SubscriptionPattern",
     "TopicPartition",
     "errors",
     "process_exactly_once",

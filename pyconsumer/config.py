@@ -133,10 +133,20 @@ class Kind:
 
     Args:
         nullable: whether None is legal too.
+
+    Attributes:
+        type_text: the type that a user gives, as a type checker reads it, without None: ``typed_settings`` has it.
     """
+
+    type_text = "object"
 
     def __init__(self, *, nullable: bool = False) -> None:
         self.nullable = nullable
+
+    @property
+    def annotation(self) -> str:
+        """Return the type of legal values for type checkers."""
+        return f"{self.type_text} | None" if self.nullable else self.type_text
 
     def __call__(self, value: Any, *, text: bool = False) -> Any:
         """Return the value to keep; with ``text``, a string is parsed first.
@@ -168,6 +178,8 @@ class Anything(Kind):
 class Number(Kind):
     """A float within bounds, both included."""
 
+    type_text = "float"
+
     def __init__(self, low: float, high: float, *, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
         self.low, self.high = low, high
@@ -187,6 +199,7 @@ class Integer(Kind):
     """A whole number within bounds, both included; ``special`` lists legal values outside of them."""
 
     unit = ""
+    type_text = "int"
 
     def __init__(
         self, low: int = 0, high: int = _MAX_INT32, *, special: tuple[int, ...] = (), nullable: bool = False
@@ -223,6 +236,8 @@ class Duration(Integer):
 class Flag(Kind):
     """True or False."""
 
+    type_text = "bool"
+
     def check(self, value: Any) -> bool:
         if not isinstance(value, bool):
             raise TypeError(f"it must be True or False, not {value!r}")
@@ -237,6 +252,8 @@ class Flag(Kind):
 
 class Text(Kind):
     """A string; ``blank`` says whether it may be empty."""
+
+    type_text = "str"
 
     def __init__(self, *, blank: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
@@ -256,6 +273,7 @@ class Secret(Kind):
     def __init__(self, *, function: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
         self._function = function
+        self.type_text = "str | Callable[[], str]" if function else "str"
 
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -273,6 +291,7 @@ class Choice(Kind):
     def __init__(self, *words: str, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
         self.words = words
+        self.type_text = f"Literal[{', '.join(f'{chr(34)}{word}{chr(34)}' for word in words)}]"
 
     def check(self, value: Any) -> str:
         for word in self.words:
@@ -287,6 +306,7 @@ class ListOf(Kind):
     def __init__(self, item: Kind, *, low: int = 0, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
         self.item, self.low = item, low
+        self.type_text = f"Iterable[{item.annotation}]"
 
     def check(self, value: Any) -> tuple[Any, ...]:
         items = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
@@ -308,6 +328,8 @@ class Instance(Kind):
     def __init__(self, *types: type | str, or_subclass: bool = False, nullable: bool = False) -> None:
         super().__init__(nullable=nullable)
         self._types, self._or_subclass = types, or_subclass
+        names = [t if isinstance(t, str) else t.__name__ for t in types]
+        self.type_text = " | ".join([*names, *(f"type[{name}]" for name in names if or_subclass)])
 
     def check(self, value: Any) -> Any:
         types = tuple(t for t in map(_imported, self._types) if t is not None)
@@ -326,11 +348,16 @@ def _imported(found: type | str) -> type | None:
 
 
 class Function(Kind):
-    """A callable, or an object with one of the given methods."""
+    """A callable, or an object with one of the given methods.
 
-    def __init__(self, *methods: str, nullable: bool = False) -> None:
+    Args:
+        type_text: the type of the callable and of the object, for type checkers.
+    """
+
+    def __init__(self, *methods: str, nullable: bool = False, type_text: str = "Callable[..., object]") -> None:
         super().__init__(nullable=nullable)
         self.methods = methods
+        self.type_text = type_text
 
     def check(self, value: Any) -> Any:
         if callable(value) or any(hasattr(value, method) for method in self.methods):
@@ -340,6 +367,8 @@ class Function(Kind):
 
 class File(Kind):
     """Path of an existing, readable file; kept as a string."""
+
+    type_text = "str | os.PathLike[str]"
 
     def check(self, value: Any) -> str:
         if not isinstance(value, (str, os.PathLike)):
@@ -354,6 +383,8 @@ class File(Kind):
 
 class Servers(Kind):
     """Addresses, as ``"a:9092,b:9092"`` or a list; kept as a tuple of :class:`Address` without duplicates."""
+
+    type_text = "str | Sequence[str | tuple[str, int]]"
 
     def check(self, value: Any) -> tuple[Address, ...]:
         if not isinstance(value, str) and not isinstance(value, Sequence):
@@ -505,16 +536,10 @@ class Settings(Generic[ConfigT]):
         for name, value in options.items():
             setting = self._by_any_name.get(name)
             if setting is None:
-                raise ConfigurationError(self._unknown(name))
+                raise ConfigurationError(self.unknown(name))
             if setting.blanks and (value is None or isinstance(value, float)) and value in setting.blanks:
                 continue
-            try:
-                checked = setting.kind(value, text="." in name)
-            except (TypeError, ValueError) as error:
-                reason = str(error)
-                if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
-                    reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
-                raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+            checked = self.check(name, value, text="." in name)
             if setting.name in values and values[setting.name] != checked:
                 raise ConfigurationError(
                     f"{self.component} settings {came_as[setting.name]} and {name} are one setting with two values"
@@ -530,7 +555,27 @@ class Settings(Generic[ConfigT]):
         self.config_class.finish(values, given)
         return self.config_class(self, values, given)
 
-    def _unknown(self, name: object) -> str:
+    def find(self, name: str) -> Setting | None:
+        """Return the setting that has a name, by any of its names; None if there is none."""
+        return self._by_any_name.get(name)
+
+    def check(self, name: str, value: Any, *, text: bool) -> Any:
+        """Return the checked value of a known setting; with ``text``, a string is parsed first.
+
+        Raises:
+            ConfigurationError: the value is illegal. The message shows no secret.
+        """
+        setting = self._by_any_name[name]
+        try:
+            return setting.kind(value, text=text)
+        except (TypeError, ValueError) as error:
+            reason = str(error)
+            if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
+                reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
+            raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+
+    def unknown(self, name: object) -> str:
+        """Return the message for a name that is no setting: what to write instead, if that is known."""
         text = f"unknown {self.component} setting {name!r}"
         if not isinstance(name, str):
             return text
@@ -556,6 +601,7 @@ class ClientConfig(Config):
     bootstrap_servers: tuple[Address, ...]
     client_id: str
     client_dns_lookup: str
+    bootstrap_timeout_ms: int | None
     request_timeout_ms: int
     default_api_timeout_ms: int
     retry_backoff_ms: int
@@ -660,6 +706,14 @@ CLIENT_SETTINGS: Final = (
         Choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "`use_all_dns_ips`: try all addresses of a host name in turn. `resolve_canonical_bootstrap_servers_only`: "
         "replace each bootstrap host name by the canonical names of its addresses (KIP-235).",
+    ),
+    Setting(
+        "bootstrap_timeout_ms",
+        None,
+        Duration(1, nullable=True),
+        "Raise `NoBrokersAvailableError` when no broker has answered for this long since the client began to connect."
+        " None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that"
+        " nobody answers.",
     ),
     Setting(
         "request_timeout_ms",
@@ -810,7 +864,7 @@ CLIENT_SETTINGS: Final = (
     Setting(
         "sasl_oauth_token_provider",
         None,
-        Function("token", nullable=True),
+        Function("token", nullable=True, type_text="Callable[[], str] | TokenProvider"),
         "For OAUTHBEARER: an object with `token() -> str`, or a function, that returns a valid JWT.",
         secret=True,  # a token given by mistake instead
     ),

@@ -456,8 +456,7 @@ class BrokerStartError(KafkaError):
 
 def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]) -> KafkaError:
     """Unpickle an error that has keyword arguments."""
-    error: KafkaError = cls.__new__(cls)
-    error.args = args
+    error: KafkaError = cls.__new__(cls, *args)  # which sets args, as for every exception
     error.__dict__.update(state)
     return error
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer.errors import ConfigurationError, KafkaError, KafkaTimeoutError, TransactionAbortableError
+from pyconsumer.generic import K, V
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.consumer import KafkaConsumer
@@ -33,9 +34,9 @@ _LONGEST_PAUSE_S: Final = 10.0
 
 
 def process_exactly_once(
-    consumer: KafkaConsumer,
-    producer: KafkaProducer,
-    transform: Callable[[ConsumerRecords], Iterable[tuple[Any, ...]]],
+    consumer: KafkaConsumer[K, V],
+    producer: KafkaProducer[Any, Any],
+    transform: Callable[[ConsumerRecords[K, V]], Iterable[tuple[Any, ...]]],
     *,
     stop: Callable[[], bool] = lambda: False,
     idle_ms: int | None = None,
@@ -54,7 +55,8 @@ def process_exactly_once(
             :meth:`KafkaProducer.send`: ``(topic, value)`` or ``(topic, value, key)`` and so on. It may be called again
             with the same records after a failure: other effects that it has are not undone.
         stop: asked before each batch; True ends the loop.
-        idle_ms: end when no record has come for this time. None: never.
+        idle_ms: end when no record has come for this time; the time until the group has accepted the consumer does not
+            count. None: never.
         poll_timeout_ms: longest wait for a batch.
         retries: how often one batch is repeated whose transaction had to be aborted, with growing pauses.
 
@@ -76,6 +78,8 @@ def process_exactly_once(
     while not stop():
         records = consumer.poll(timeout_ms=poll_timeout_ms)
         if not records:
+            if consumer.group_metadata().generation_id < 0:
+                last_record = time.monotonic()
             if idle_ms is not None and time.monotonic() - last_record > idle_ms / 1000:
                 break
             continue
@@ -93,7 +97,7 @@ def process_exactly_once(
     return processed
 
 
-def _check(consumer: KafkaConsumer, producer: KafkaProducer) -> None:
+def _check(consumer: KafkaConsumer[K, V], producer: KafkaProducer[Any, Any]) -> None:
     config = consumer.config
     if config.group_id is None:
         raise ConfigurationError("exactly once needs a consumer with a group_id, for its positions")
@@ -110,10 +114,10 @@ def _check(consumer: KafkaConsumer, producer: KafkaProducer) -> None:
 
 
 def _process(
-    consumer: KafkaConsumer,
-    producer: KafkaProducer,
-    transform: Callable[[ConsumerRecords], Iterable[tuple[Any, ...]]],
-    records: ConsumerRecords,
+    consumer: KafkaConsumer[K, V],
+    producer: KafkaProducer[Any, Any],
+    transform: Callable[[ConsumerRecords[K, V]], Iterable[tuple[Any, ...]]],
+    records: ConsumerRecords[K, V],
 ) -> None:
     """Process one batch in one transaction; after a failure go back."""
     try:
@@ -131,7 +135,7 @@ def _process(
         raise
 
 
-def _commit(producer: KafkaProducer) -> None:
+def _commit(producer: KafkaProducer[Any, Any]) -> None:
     """Commit; a commit that takes too long is waited for once more, and then given up together with its producer."""
     try:
         try:
@@ -144,7 +148,7 @@ def _commit(producer: KafkaProducer) -> None:
         raise
 
 
-def _abort(producer: KafkaProducer) -> None:
+def _abort(producer: KafkaProducer[Any, Any]) -> None:
     """Abort; a failure is logged, since the reason for the abort is the error to raise."""
     try:
         producer.abort_transaction()
@@ -152,7 +156,7 @@ def _abort(producer: KafkaProducer) -> None:
         log.info("the transaction could not be aborted by the producer: %s", error)
 
 
-def _go_back(consumer: KafkaConsumer, records: ConsumerRecords) -> None:
+def _go_back(consumer: KafkaConsumer[K, V], records: ConsumerRecords[K, V]) -> None:
     owned = consumer.assignment()
     for tp, found in records.items():
         if tp in owned and found:

@@ -68,7 +68,6 @@ CLIENT_NAMES: Final[Mapping[str, str]] = {
 #: Of the consumer alone.
 CONSUMER_NAMES: Final[Mapping[str, str]] = {
     "auto_commit_enable": "it is called enable.auto.commit (enable_auto_commit)",
-    "enable_auto_offset_store": "leave it out, set enable_auto_commit=False and commit(...) what was processed",
     "fetch_wait_max_ms": "it is called fetch.max.wait.ms (fetch_max_wait_ms)",
     "fetch_message_max_bytes": "it is called max.partition.fetch.bytes (max_partition_fetch_bytes)",
     "fetch_error_backoff_ms": "it is called retry.backoff.ms (retry_backoff_ms)",
@@ -79,7 +78,6 @@ CONSUMER_NAMES: Final[Mapping[str, str]] = {
     "topic_blacklist": "leave it out; a pattern can exclude topics: (?!name$).*",
     "offset_store_method": "leave it out; offsets are stored by the broker",
     "group_protocol_type": "leave it out; it is always consumer",
-    "group_remote_assignor": "leave it out; members choose by partition_assignment_strategy",
 }
 
 #: Of the producer alone.

@@ -38,7 +38,7 @@ class StopRequest:
 class _Stopping:
     """The ``with`` statement of :func:`stop_on_signals`."""
 
-    def __init__(self, consumers: Iterable[KafkaConsumer], signals: Iterable[signal.Signals]) -> None:
+    def __init__(self, consumers: Iterable[KafkaConsumer[Any, Any]], signals: Iterable[signal.Signals]) -> None:
         self._consumers = tuple(consumers)
         self._signals = tuple(signals)
         self._request = StopRequest()
@@ -71,7 +71,7 @@ class _Stopping:
 
 
 def stop_on_signals(
-    *consumers: KafkaConsumer, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
+    *consumers: KafkaConsumer[Any, Any], signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)
 ) -> _Stopping:
     """End a block of code in good order when a signal comes.
 

@@ -13,6 +13,7 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionMetadata",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
 ]
 
@@ -112,8 +113,37 @@ class RecordMetadata(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionPattern:
+    """A regular expression for topics that the broker evaluates (KIP-848, Java's ``SubscriptionPattern``).
+
+    For ``consumer.subscribe(pattern=...)`` under ``group_protocol="consumer"``. A pattern given as ``str`` or
+    ``re.Pattern`` is evaluated by the client instead, which needs the metadata of all topics for that.
+
+    Args:
+        pattern: in RE2's syntax; the whole name of a topic has to match.
+
+    Raises:
+        TypeError, ValueError: it is not a string, or empty.
+    """
+
+    pattern: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise TypeError(f"the pattern must be a string, not {self.pattern!r}")
+        if not self.pattern:
+            raise ValueError("the pattern must not be empty")
+
+    def __str__(self) -> str:
+        return self.pattern
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerGroupMetadata:
-    """A consumer's identity in its group, for ``KafkaProducer.send_offsets_to_transaction`` (KIP-447)."""
+    """A consumer's identity in its group, for ``KafkaProducer.send_offsets_to_transaction`` (KIP-447).
+
+    ``generation_id`` is the member epoch under ``group_protocol="consumer"``.
+    """
 
     group_id: str
     generation_id: int = -1

@@ -7,10 +7,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer.admin import configs, groups, topics, transactions
-from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
 from pyconsumer.admin.types import (
     ClusterDescription,
@@ -29,10 +28,17 @@ from pyconsumer.admin.types import (
 )
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import GroupIdNotFoundError, IllegalStateError, KafkaError, KafkaTimeoutError
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pyconsumer.admin.typed_settings import AdminSettings
 
 __all__ = ["KafkaAdminClient"]
 
@@ -45,7 +51,10 @@ class KafkaAdminClient:
     """Client that manages topics, groups and settings.
 
     Args:
-        **kwargs: settings, see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+        configs: settings in a mapping, which allows Kafka's dotted names.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
 
     Every method takes ``timeout_ms``, ``default_api_timeout_ms`` where it is None, and raises ``KafkaTimeoutError``
     when that has passed.
@@ -53,16 +62,38 @@ class KafkaAdminClient:
 
     _closed = True  # until the sockets are there
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make an admin client with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(ADMIN_SETTINGS, path, overrides))
+
     def __init__(
-        self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
+        self,
+        configs: Mapping[str, object] | None = None,
+        /,
+        *,
+        clock: Clock | None = None,
+        **settings: Unpack[AdminSettings],
     ) -> None:
-        self.config: AdminConfig = ADMIN_SETTINGS.build({**(configs or {}), **kwargs})
+        self.config: AdminConfig = ADMIN_SETTINGS.build({**(configs or {}), **settings})
         if not self.config.client_id:
             self.config = self.config.replace(client_id=f"pyconsumer-admin-{os.getpid()}")
-        self._clock = _clock or SystemClock()
+        self._clock = clock or SystemClock()
         metadata = Metadata.from_config(self.config, allow_auto_topic_creation=False)
         self._client = NetworkClient(self.config, metadata=metadata, clock=self._clock)
-        self._calls = Calls(self.config, self._client, metadata, self._clock)
+        self._calls = Calls(
+            self._client,
+            metadata,
+            self._clock,
+            request_timeout=self.config.request_timeout_ms / 1000,
+            retries=self.config.retries,
+            backoff=Backoff.ms(self.config.retry_backoff_ms, self.config.retry_backoff_max_ms),
+        )
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
@@ -168,9 +199,7 @@ class KafkaAdminClient:
         level = _ISOLATION_LEVELS.get(isolation_level)
         if level is None:
             raise ValueError(f"isolation_level is {' or '.join(_ISOLATION_LEVELS)}, not {isolation_level!r}")
-        return self._run(
-            lambda until: topics.list_offsets_of(self._calls, partitions, until, isolation_level=level), timeout_ms
-        )
+        return self._run(lambda until: self._calls.list_offsets(partitions, until, isolation_level=level), timeout_ms)
 
     # ------------------------------------------------------------ settings
 

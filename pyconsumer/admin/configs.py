@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pyconsumer.admin.calls import Calls, Target
 from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceType
 from pyconsumer.errors import for_code
+from pyconsumer.network.calls import Calls, Target
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import describe_configs, incremental_alter_configs
 

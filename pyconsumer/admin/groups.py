@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.types import GroupDescription, GroupListing, MemberDescription
 from pyconsumer.errors import (
     GroupIdNotFoundError,
@@ -17,6 +16,7 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
     for_code,
 )
+from pyconsumer.network.calls import Calls
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from pyconsumer.protocol.messages import (
@@ -27,6 +27,14 @@ from pyconsumer.protocol.messages import (
     offset_commit,
     offset_delete,
     offset_fetch,
+)
+from pyconsumer.protocol.requests.offsets import (
+    LAST_VERSION_WITH_NAMES,
+    FetchedOffsets,
+    offset_commit_request,
+    offset_fetch_request,
+    read_offset_commit,
+    read_offset_fetch,
 )
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
@@ -258,37 +266,19 @@ def offsets_of(
     calls: Calls, group_id: str, partitions: Iterable[TopicPartition] | None, deadline: float
 ) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
     """Return the committed offsets of a group, for some partitions or all; those without one are left out."""
-    wanted: dict[str, list[int]] | None = None
-    if partitions is not None:
-        wanted = {}
-        for tp in partitions:
-            wanted.setdefault(tp.topic, []).append(tp.partition)
+    wanted = None if partitions is None else list(partitions)
+    sent_version = offset_fetch.OffsetFetchRequest.MIN_VERSION
 
     def build(version: int) -> offset_fetch.OffsetFetchRequest:
-        if version >= 8:
-            topics = None
-            if wanted is not None:
-                topics = [
-                    offset_fetch.OffsetFetchRequestTopics(name=name, partition_indexes=indexes)
-                    for name, indexes in wanted.items()
-                ]
-            return offset_fetch.OffsetFetchRequest(
-                groups=[offset_fetch.OffsetFetchRequestGroup(group_id=group_id, topics=topics)]
-            )
-        if wanted is None and version < 2:
-            raise UnsupportedVersionError("the broker cannot list all offsets of a group (OffsetFetch 2 is needed)")
-        return offset_fetch.OffsetFetchRequest(
-            group_id=group_id,
-            topics=None
-            if wanted is None
-            else [
-                offset_fetch.OffsetFetchRequestTopic(name=name, partition_indexes=indexes)
-                for name, indexes in wanted.items()
-            ],
-        )
+        nonlocal sent_version
+        sent_version = version
+        return offset_fetch_request(version, group_id=group_id, partitions=wanted, require_stable=False)
+
+    def read(answer: offset_fetch.OffsetFetchResponse) -> FetchedOffsets:
+        return read_offset_fetch(sent_version, answer, group_id=group_id)
 
     def check(answer: offset_fetch.OffsetFetchResponse) -> KafkaError | None:
-        code = answer.groups[0].error_code if answer.groups else answer.error_code
+        code = read(answer).error_code
         return for_code(code, f"group {group_id!r}") if code else None
 
     response = yield from calls.call(
@@ -298,19 +288,13 @@ def offsets_of(
         deadline,
         target=calls.coordinator(group_id),
         check=check,
-        max_version=offset_fetch.FIRST_VERSION_WITH_TOPIC_IDS - 1,
+        max_version=LAST_VERSION_WITH_NAMES,
         what=f"reading the offsets of group {group_id!r}",
     )
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for topic in response.groups[0].topics if response.groups else response.topics:
-        for item in topic.partitions:
-            if item.error_code:
-                raise for_code(item.error_code, f"{topic.name}-{item.partition_index}")
-            if item.committed_offset >= 0:
-                found[TopicPartition(topic.name, item.partition_index)] = OffsetAndMetadata(
-                    item.committed_offset, item.metadata or "", item.committed_leader_epoch
-                )
-    return found
+    found = read(response)
+    for tp, code in found.errors.items():
+        raise for_code(code, str(tp))
+    return {tp: offset for tp, offset in found.offsets.items() if offset is not None}
 
 
 def commit_offsets(
@@ -322,35 +306,21 @@ def commit_offsets(
         UnknownMemberIdError: the group has members, which are named.
         KafkaError: what the coordinator says.
     """
-    topics: dict[str, offset_commit.OffsetCommitRequestTopic] = {}
-    for tp, committed in offsets.items():
-        topic = topics.setdefault(tp.topic, offset_commit.OffsetCommitRequestTopic(name=tp.topic))
-        topic.partitions.append(
-            offset_commit.OffsetCommitRequestPartition(
-                partition_index=tp.partition,
-                committed_offset=committed.offset,
-                committed_leader_epoch=committed.leader_epoch,
-                committed_metadata=committed.metadata,
-            )
-        )
 
     def check(answer: offset_commit.OffsetCommitResponse) -> KafkaError | None:
-        for result in answer.topics:
-            for item in result.partitions:
-                if item.error_code:
-                    return for_code(item.error_code, f"{result.name}-{item.partition_index} of group {group_id!r}")
+        for tp, code in read_offset_commit(LAST_VERSION_WITH_NAMES, answer).items():
+            if code:
+                return for_code(code, f"{tp} of group {group_id!r}")
         return None
 
     call = calls.call(
         ApiKey.OFFSET_COMMIT,
-        offset_commit.OffsetCommitRequest(
-            group_id=group_id, generation_id_or_member_epoch=-1, topics=list(topics.values())
-        ),
+        offset_commit_request(LAST_VERSION_WITH_NAMES, group_id=group_id, offsets=offsets),
         offset_commit.OffsetCommitResponse,
         deadline,
         target=calls.coordinator(group_id),
         check=check,
-        max_version=offset_commit.FIRST_VERSION_WITH_TOPIC_IDS - 1,
+        max_version=LAST_VERSION_WITH_NAMES,
         what=f"setting the offsets of group {group_id!r}",
     )
     advice = "stop them, or have one of them seek and commit"

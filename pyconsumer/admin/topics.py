@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.types import ClusterDescription, NewPartitions, NewTopic, TopicDescription
 from pyconsumer.errors import (
     KafkaError,
-    KafkaTimeoutError,
     NotControllerError,
     ProtocolError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     for_code,
 )
+from pyconsumer.network.calls import Calls
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import (
     create_partitions,
@@ -24,17 +23,16 @@ from pyconsumer.protocol.messages import (
     delete_topics,
     metadata,
 )
-from pyconsumer.protocol.messages.list_offsets import ListOffsetsResponse
 from pyconsumer.protocol.primitives import uuid_to_str
-from pyconsumer.protocol.requests.list_offsets import first_version, list_offsets_request, read_offsets
-from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
+from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from pyconsumer.network.futures import Steps
+    from pyconsumer.network.futures import RequestFuture, Steps
+    from pyconsumer.network.node import ClientResponse
 
 T = TypeVar("T")
 
-__all__ = ["create", "delete", "delete_before", "describe", "describe_cluster", "list_offsets_of", "raise_partitions"]
+__all__ = ["create", "delete", "delete_before", "describe", "describe_cluster", "raise_partitions"]
 
 
 def _controller_moved(codes: Iterable[tuple[int, str | None]]) -> KafkaError | None:
@@ -150,12 +148,11 @@ def delete(calls: Calls, names: list[str], deadline: float) -> Steps[dict[str, K
     """Remove topics; return by name what went wrong, None for success."""
 
     def build(version: int) -> delete_topics.DeleteTopicsRequest:
-        request = delete_topics.DeleteTopicsRequest(timeout_ms=_left_ms(calls, deadline))
+        timeout_ms = _left_ms(calls, deadline)
         if version >= 6:
-            request.topics = [delete_topics.DeleteTopicState(name=name) for name in names]
-        else:
-            request.topic_names = names
-        return request
+            topics = [delete_topics.DeleteTopicState(name=name) for name in names]
+            return delete_topics.DeleteTopicsRequest(topics=topics, timeout_ms=timeout_ms)
+        return delete_topics.DeleteTopicsRequest(topic_names=names, timeout_ms=timeout_ms)
 
     response = yield from calls.call(
         ApiKey.DELETE_TOPICS,
@@ -200,63 +197,6 @@ def raise_partitions(
     return {item.name: _named(item.error_code, item.error_message, item.name) for item in response.results}
 
 
-Answers = dict[TopicPartition, tuple[int, T]]
-
-
-def _ask_leaders(
-    calls: Calls,
-    partitions: Iterable[TopicPartition],
-    deadline: float,
-    ask: Callable[[int, list[TopicPartition]], Steps[Answers[T]]],
-) -> Steps[dict[TopicPartition, T]]:
-    """Ask the leader of each partition, again where a leader has moved or is lost, until all have answered.
-
-    Args:
-        ask: one request to a node about some partitions, made once; returns ``(error code, result)`` for each.
-
-    Raises:
-        KafkaError: an error of a request or a partition that is not retriable. KafkaTimeoutError: no time is left.
-    """
-    done: dict[TopicPartition, T] = {}
-    pending = list(partitions)
-    failures = 0
-    while pending:
-        nodes: dict[int, list[TopicPartition]] = {}
-        for tp in pending:
-            node = yield from calls.leader(tp)(deadline)
-            nodes.setdefault(-1 if node is None else node, []).append(tp)
-        last: KafkaError | None = None
-        for node, asked in nodes.items():
-            try:
-                answers = yield from ask(node, asked)
-            except KafkaError as error:  # a node that is lost is a leader no more
-                if not error.retriable or failures >= calls.config.retries or calls.clock.now() >= deadline:
-                    raise
-                last = error
-                continue
-            for tp in asked:
-                if tp not in answers:
-                    raise ProtocolError(f"node {node} left {tp} out of its answer")
-                code, result = answers[tp]
-                if not code:
-                    done[tp] = result
-                    continue
-                last = for_code(code, str(tp))
-                if not last.retriable or failures >= calls.config.retries:
-                    raise last
-        pending = [tp for tp in pending if tp not in done]
-        if last is not None:
-            calls.metadata.request_update()
-            try:
-                yield from calls.pause(failures, deadline)
-            except KafkaTimeoutError as error:
-                raise KafkaTimeoutError(
-                    f"{len(pending)} partitions did not answer in time; last error: {last}"
-                ) from error
-            failures += 1
-    return done
-
-
 def delete_before(
     calls: Calls, offsets: Mapping[TopicPartition, int], deadline: float
 ) -> Steps[dict[TopicPartition, int]]:
@@ -266,51 +206,28 @@ def delete_before(
         KafkaError: what the broker says of a partition; others may have been changed.
     """
 
-    def ask(node: int, asked: list[TopicPartition]) -> Steps[Answers[int]]:
+    def ask(node: int, asked: Mapping[TopicPartition, int]) -> RequestFuture[ClientResponse]:
         topics: dict[str, delete_records.DeleteRecordsTopic] = {}
         for tp in asked:
             topic = topics.setdefault(tp.topic, delete_records.DeleteRecordsTopic(name=tp.topic))
             topic.partitions.append(delete_records.DeleteRecordsPartition(tp.partition, offsets[tp]))
-        response = yield from calls.call(
-            ApiKey.DELETE_RECORDS,
-            delete_records.DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=_left_ms(calls, deadline)),
-            delete_records.DeleteRecordsResponse,
-            deadline,
-            node=node,
-            what="deleting records",
+        request = delete_records.DeleteRecordsRequest(
+            topics=list(topics.values()), timeout_ms=_left_ms(calls, deadline)
         )
+        return calls.send(node, ApiKey.DELETE_RECORDS, request, deadline)
+
+    def read(response: delete_records.DeleteRecordsResponse) -> dict[TopicPartition, tuple[int, int]]:
         return {
             TopicPartition(result.name, item.partition_index): (item.error_code, item.low_watermark)
             for result in response.topics
             for item in result.partitions
         }
 
-    return (yield from _ask_leaders(calls, offsets, deadline, ask))
-
-
-def list_offsets_of(
-    calls: Calls, wanted: Mapping[TopicPartition, int], deadline: float, *, isolation_level: int = 0
-) -> Steps[dict[TopicPartition, OffsetAndTimestamp | None]]:
-    """Return offsets by timestamp in ms, or by ``OffsetSpec``; None where no record is that young."""
-    least = first_version(wanted, isolation_level)
-
-    def ask(node: int, asked: list[TopicPartition]) -> Steps[Answers[OffsetAndTimestamp | None]]:
-        response = yield from calls.call(
-            ApiKey.LIST_OFFSETS,
-            list_offsets_request({tp: wanted[tp] for tp in asked}, isolation_level=isolation_level),
-            ListOffsetsResponse,
-            deadline,
-            node=node,
-            min_version=least,
-            what="looking up offsets",
-        )
-        return read_offsets(response)
-
-    return (yield from _ask_leaders(calls, wanted, deadline, ask))
+    return (yield from calls.ask_leaders(offsets, deadline, ask, read, what="deleting records"))
 
 
 def _left_ms(calls: Calls, deadline: float) -> int:
-    return max(1, min(calls.config.request_timeout_ms, round((deadline - calls.clock.now()) * 1000)))
+    return max(1, min(round(calls.request_timeout * 1000), round((deadline - calls.clock.now()) * 1000)))
 
 
 def _named(code: int, text: str | None, name: str) -> KafkaError | None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from pyconsumer.admin.calls import Calls
 from pyconsumer.admin.types import HangingTransaction, ProducerState, TransactionDescription, TransactionListing
 from pyconsumer.errors import (
     InvalidTxnStateError,
@@ -15,6 +14,7 @@ from pyconsumer.errors import (
     TransactionalIdNotFoundError,
     for_code,
 )
+from pyconsumer.network.calls import Calls
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages import (
     describe_producers,

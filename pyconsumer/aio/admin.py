@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.aio.driver import LoopDriver
+from pyconsumer.clock import Clock
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import Steps
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pyconsumer.admin.typed_settings import AdminSettings
 
 __all__ = ["AsyncKafkaAdminClient"]
 
@@ -25,8 +33,10 @@ _NAME = "AsyncKafkaAdminClient"
 class _LoopAdminClient(KafkaAdminClient):
     """An admin client whose calls return coroutines."""
 
-    def __init__(self, configs: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        super().__init__(configs, **kwargs)
+    def __init__(
+        self, configs: Mapping[str, object] | None, clock: Clock | None, settings: Mapping[str, object]
+    ) -> None:
+        super().__init__({**(configs or {}), **settings}, clock=clock)
         self._driver = LoopDriver(self._client, _NAME)
         self._turn = asyncio.Lock()
 
@@ -85,15 +95,35 @@ class AsyncKafkaAdminClient:
     """Client that manages topics, groups and settings from an event loop (asyncio or uvloop).
 
     Args:
-        configs: settings, see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
+        configs: settings in a mapping, which allows Kafka's dotted names.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.admin.config.ADMIN_SETTINGS`; ``bootstrap_servers`` is needed.
 
     Every call of :class:`pyconsumer.KafkaAdminClient` is a coroutine here, with the same arguments, results and errors.
     Those of several tasks take turns. It belongs to the loop of its first call; use it in ``async with``, or await
     :meth:`close`.
     """
 
-    def __init__(self, configs: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        self.calls = _LoopAdminClient(configs, **kwargs)
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make an admin client with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(ADMIN_SETTINGS, path, overrides))
+
+    def __init__(
+        self,
+        configs: Mapping[str, object] | None = None,
+        /,
+        *,
+        clock: Clock | None = None,
+        **settings: Unpack[AdminSettings],
+    ) -> None:
+        self.calls = _LoopAdminClient(configs, clock, settings)
         self.config = self.calls.config
 
     describe_cluster = _awaited(KafkaAdminClient.describe_cluster)

@@ -10,17 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
 import re
 import sys
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
+    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -29,18 +31,30 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
-from pyconsumer.consumer.coordinator.group_state import MemberState
-from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
-from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.delegate import ConsumerDelegate
+from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
+
+    from pyconsumer.consumer.typed_settings import ConsumerSettings
+    from pyconsumer.generic import Deserializer
 
 __all__ = ["AsyncConsumerRebalanceListener", "AsyncKafkaConsumer"]
 
@@ -70,13 +84,16 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
         await self.on_partitions_revoked(lost)
 
 
-class AsyncKafkaConsumer:
+class AsyncKafkaConsumer(Generic[K, V]):
     """Reads records from Kafka on an event loop (asyncio or uvloop).
 
     Args:
         topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
             names.
-        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
+            ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -91,15 +108,36 @@ class AsyncKafkaConsumer:
 
     _released = True  # there is nothing to release: not opened yet, or closed
 
-    def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
         names, options = split_topics(topics, settings)
-        self._open(options, SystemClock())
+        if key_deserializer is not None:
+            options["key_deserializer"] = key_deserializer
+        if value_deserializer is not None:
+            options["value_deserializer"] = value_deserializer
+        self._open(options, clock or SystemClock())
         if names:
             try:
                 self.subscribe(names)
             except BaseException:
                 self._release()
                 raise
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
+        """Make a consumer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._now = clock.now
@@ -116,14 +154,14 @@ class AsyncKafkaConsumer:
             client.raise_wakeup()
             client.raise_cluster_error()
 
-        self._driver = LoopDriver(client.client, _NAME, before=client.disconnect_pending, check=check)
+        self._driver = LoopDriver(client, _NAME, check=check)
         self._commits = asyncio.Lock()
         self._closing: asyncio.Task[None] | None = None
         self._released = False
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    async def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
@@ -135,6 +173,7 @@ class AsyncKafkaConsumer:
             KafkaError: as :meth:`pyconsumer.KafkaConsumer.poll`.
         """
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
+        found: ConsumerRecords[K, V] | None
         found = await self._poll(timeout_ms, lambda: self._delegate.take_records(most), "poll")
         return ConsumerRecords() if found is None else found
 
@@ -195,7 +234,7 @@ class AsyncKafkaConsumer:
         group = self._delegate.coordinator
 
         def assigned() -> bool | None:
-            stable = group is not None and group.member_state is MemberState.STABLE and not group.has_user_output
+            stable = group is not None and group.is_stable and not group.has_user_output
             found = stable or bool(self._subscriptions.assigned_list())
             return True if found and self._subscriptions.has_all_fetch_positions else None
 
@@ -204,7 +243,7 @@ class AsyncKafkaConsumer:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         """Return the next record and move the position past it: a commit in the loop covers it and no later one.
 
         The loop ends when no record came for ``consumer_timeout_ms``, and when another task closes the consumer.
@@ -234,14 +273,15 @@ class AsyncKafkaConsumer:
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; see :meth:`pyconsumer.KafkaConsumer.subscribe`.
 
         Args:
             topics: names of topics; not an empty list, for which there is :meth:`unsubscribe`.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
+                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
             listener: is notified when partitions are assigned, revoked or lost; plain or with coroutines.
         """
         self._guard.enter()
@@ -264,7 +304,10 @@ class AsyncKafkaConsumer:
             self._guard.end()
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        """
         self._guard.enter()
         return self._subscriptions.subscription()
 
@@ -413,15 +456,38 @@ class AsyncKafkaConsumer:
         request.add_callback(lambda done: _settle(outcome, done))
         return outcome
 
-    @overload
-    async def committed(
-        self, partition: TopicPartition, metadata: bool = ..., timeout_ms: float | None = ...
-    ) -> Any: ...
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; see :meth:`pyconsumer.KafkaConsumer.store_offsets`.
+
+        Args:
+            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
+                each partition.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
+        """
+        self._guard.enter()
+        self._delegate.store_offsets(offsets)
 
     @overload
     async def committed(
-        self, partition: Iterable[TopicPartition], metadata: bool = ..., timeout_ms: float | None = ...
-    ) -> dict[TopicPartition, Any]: ...
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+
+    @overload
+    async def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    async def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+
+    @overload
+    async def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     async def committed(
         self,
@@ -492,7 +558,7 @@ class AsyncKafkaConsumer:
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
+    def metrics(self, raw: bool = False) -> Metrics:
         """Return counters by group and name, with the names of Kafka's metrics; times in ms.
 
         Args:
@@ -600,6 +666,9 @@ class AsyncKafkaConsumer:
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
         return f"<{_NAME}{group} client_id={self.config.client_id!r} {state}>"
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
 
 
 def _not_empty(items: Any, call: str) -> Any:

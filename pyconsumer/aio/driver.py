@@ -100,7 +100,6 @@ class LoopDriver:
     Args:
         client: does the I/O.
         name: of the object that the application uses, for messages.
-        before: called before sockets are served.
         check: called when a wait is over; what it raises is thrown into the call.
 
     Attributes:
@@ -112,13 +111,11 @@ class LoopDriver:
         client: NetworkClient,
         name: str,
         *,
-        before: Callable[[], object] = lambda: None,
         check: Callable[[], object] = lambda: None,
     ) -> None:
         self.turn_began = -math.inf
         self._client = client
         self._name = name
-        self._before = before
         self._check = check
         self._now = client.clock.now
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -128,6 +125,7 @@ class LoopDriver:
         self._timer_at = math.inf
         self._waiters: dict[_Waiter, None] = {}
         self._stopped: BaseException | None = None
+        self._happenings = 0  # turns in which anything was received or failed
 
     # -- the loop ----------------------------------------------------------------------------------------------------
 
@@ -176,8 +174,8 @@ class LoopDriver:
         """Serve the sockets without waiting, and resume the calls whose wait is over; whether anything happened."""
         if self._client.closed:
             return True
-        self._before()
         due, happened = self._client.step(self._now())
+        self._happenings += happened
         now = self._now()
         for waiter in list(self._waiters):
             request = waiter.request
@@ -246,11 +244,12 @@ class LoopDriver:
             return result
 
     async def _wait(self, until: float, request: RequestFuture[Any] | None, interruptible: bool) -> None:
+        seen = self._happenings
         if self._now() - self.turn_began > LONGEST_TURN_S:
-            await self.breathe()
+            await self.breathe()  # an event may be served meanwhile, and this call is not among those it resumes
         if interruptible and self._stopped is not None:
             raise self._stopped
-        happened = self._serve_again()
+        happened = self._serve_again() or self._happenings != seen
         self._check()
         over = happened if request is None else request.done
         if over or self._now() >= until:

@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar
 
 from pyconsumer.aio.driver import LONGEST_TURN_S, give_way, own_loop
+from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
+from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
 from pyconsumer.producer.changes import BREATHER, Pause
+from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.loop_calls import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.producer import KafkaProducer, log
@@ -28,7 +32,12 @@ from pyconsumer.producer.transaction_manager import TransactionManager
 from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
+
+    from pyconsumer.generic import Serializer
+    from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["AsyncKafkaProducer"]
 
@@ -38,11 +47,15 @@ _NAME: Final = "AsyncKafkaProducer"
 _SENDS_BETWEEN_LOOKS: Final = 64  # at the clock
 
 
-class AsyncKafkaProducer:
+class AsyncKafkaProducer(Generic[KeyIn, ValueIn]):
     """Sends records to Kafka from an event loop (asyncio or uvloop).
 
     Args:
-        configs: settings, see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed.
+        configs: settings in a mapping, which allows Kafka's dotted names.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed. For type
+            checkers ``key_serializer`` and ``value_serializer`` decide the types of keys and values.
 
     Raises:
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
@@ -55,8 +68,34 @@ class AsyncKafkaProducer:
 
     _open = False
 
-    def __init__(self, configs: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
-        self._producer = KafkaProducer(configs, **kwargs)
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make a producer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
+
+    def __init__(
+        self,
+        configs: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_serializer: Serializer[KeyIn] | None = None,
+        value_serializer: Serializer[ValueIn] | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
+        self._now = (clock or SystemClock()).now
+        self._producer = KafkaProducer(
+            configs,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            clock=clock,
+            **settings,
+        )
         self.config = self._producer.config
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn_began = 0.0
@@ -70,9 +109,9 @@ class AsyncKafkaProducer:
     async def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        value: ValueIn | None = None,
+        key: KeyIn | None = None,
+        headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
@@ -99,9 +138,9 @@ class AsyncKafkaProducer:
     async def send_and_wait(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        value: ValueIn | None = None,
+        key: KeyIn | None = None,
+        headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
@@ -112,8 +151,8 @@ class AsyncKafkaProducer:
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Any],
-        keys: Iterable[Any] | None = None,
+        values: Iterable[ValueIn | None],
+        keys: Iterable[KeyIn | None] | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -281,6 +320,9 @@ class AsyncKafkaProducer:
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
+
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def _bind(self) -> None:
@@ -319,11 +361,10 @@ class AsyncKafkaProducer:
                 self._room.release()
             steps.close()
 
-    @staticmethod
-    async def _before(deadline: float, awaitable: Any) -> Any:
+    async def _before(self, deadline: float, awaitable: Any) -> Any:
         """Await something, until a time (monotonic seconds) at most; None if that came first."""
         try:
-            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+            async with asyncio.timeout(max(0.0, deadline - self._now())):
                 return await awaitable
         except TimeoutError:
             return None

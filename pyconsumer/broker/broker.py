@@ -97,7 +97,12 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         settings = {name: config.value(name) for name in BROKER_SETTINGS}
         self.group_coordinator = GroupCoordinator(
-            GroupConfig.from_settings(settings), InternalTopicLog.of_offsets(self), timer, clock
+            GroupConfig.from_settings(settings),
+            InternalTopicLog.of_offsets(self),
+            timer,
+            clock,
+            self,
+            lambda group_id: controller.group_configs.get(group_id, {}),
         )
         self.cluster = BrokerCluster(self, peers)
         self.transaction_coordinator = TransactionCoordinator(
@@ -133,7 +138,7 @@ class Broker:
         for name in list(self.controller.topics):
             for _ in self._on_change(name):  # one log that cannot be opened does not keep the others from starting
                 pass
-        self.logs.clean = False  # from now on logs are new
+        self.logs.started()
 
     def stop(self, *, flush: bool = True) -> None:
         """End in good order: nothing has to be recovered at the next start."""
@@ -163,7 +168,7 @@ class Broker:
         configs = self.controller.broker_configs
         self.config.set_dynamic(configs.get("", {}), configs.get(str(self.node_id), {}))
         for tp, partition in self.partitions.items():
-            partition.log.config = TopicConfig.of(self.controller.topics[tp.topic].config, self.config)
+            partition.log.configure(TopicConfig.of(self.controller.topics[tp.topic].config, self.config))
 
     # --- partitions
 
@@ -203,6 +208,7 @@ class Broker:
         """Do so in steps of one log each. The topic may change between two of them."""
         topic = self.controller.topics.get(name)
         if topic is None:
+            self.group_coordinator.on_topic_changed(name, created=False)
             gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
             ids = {self.partitions[tp].topic_id for tp in gone if tp in self.partitions}
             removed = [self._remove(tp) for tp in gone if tp in self.partitions]
@@ -212,7 +218,9 @@ class Broker:
             if gone:
                 self.group_coordinator.on_partitions_deleted(gone)
             return
-        self._partition_counts[name] = len(topic.partitions)
+        before, self._partition_counts[name] = self._partition_counts.get(name), len(topic.partitions)
+        if before != len(topic.partitions):
+            self.group_coordinator.on_topic_changed(name, created=before is None)
         own = topic.config
         config = TopicConfig.of(own, self.config)
         failure: OSError | KafkaError | None = None
@@ -232,7 +240,7 @@ class Broker:
                     _log.error("%s is offline: its log in %s cannot be opened: %s", tp, self.logs.folder, error)
                     failure = failure or error
                     continue
-            partition.log.config = config
+            partition.log.configure(config)
             if (state.leader_epoch, state.isr) != (partition.leader_epoch, partition.isr):
                 self._apply_state(partition, state)
             yield
@@ -243,15 +251,14 @@ class Broker:
 
     def _open(self, tp: TopicPartition, topic_id: bytes, config: TopicConfig) -> Partition:
         log = self.logs.open(tp, topic_id, config)
-        partition = self.partitions[tp] = Partition(self.node_id, tp, topic_id, log)
+        partition = self.partitions[tp] = Partition(self.node_id, tp, topic_id, log, on_isr=self._want_isr)
         partition.begin_at(self.logs.high_watermarks.get(tp, 0))
-        partition.on_isr = self._want_isr
         return partition
 
     def _apply_state(self, partition: Partition, state: PartitionState) -> None:
         was_leader, is_new_epoch = partition.is_leader, state.leader_epoch != partition.leader_epoch
         if len(state.replicas) > 1:
-            partition.on_progress = self._wake_followers
+            partition.tell_followers(self._wake_followers)
         partition.lead(state.leader, state.leader_epoch, state.replicas, state.isr, self.clock.now())
         if not is_new_epoch:
             return
@@ -353,6 +360,20 @@ class Broker:
         """Return how many partitions a topic has, None if there is no such topic."""
         found = self.controller.topics.get(topic)
         return None if found is None else len(found.partitions)
+
+    def topic_names(self) -> list[str]:
+        """The names of all topics."""
+        return list(self.controller.topics)
+
+    def partition_racks(self, topic: str, partition: int) -> list[str]:
+        """The racks of the brokers with a replica of a partition, as far as they have one."""
+        found = []
+        for node in self.controller.topics[topic].partitions[partition].replicas:
+            peer = self._peers.get(node)
+            rack = None if peer is None else peer.config.text("broker.rack")
+            if rack is not None:
+                found.append(rack)
+        return found
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """The broker that leads a partition of an internal topic, as the client can reach it; None without one."""

@@ -162,7 +162,7 @@ class ClientConnection:
             self._send([handshake], encrypted=True)
         if plain:
             if self._tls.client_name is not None and not self.session.logged_in:
-                self.session.principal = f"User:{self._tls.client_name}"
+                self.session.identify(f"User:{self._tls.client_name}")
             self._feed(memoryview(plain))
         if ended:
             self.close()

@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -99,7 +100,7 @@ class EmbeddedCluster:
             raise IllegalStateError("the cluster was started already")
         if self._own_folder and self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="pyconsumer-cluster-"))
-            self._options.data_dir = self._folder
+            self._options = replace(self._options, data_dir=self._folder)
         try:
             self._run()
         except BaseException:
@@ -107,7 +108,7 @@ class EmbeddedCluster:
             raise
 
     def _run(self) -> None:
-        self._options.ports = self._ports
+        self._options = replace(self._options, ports=self._ports)
         runner: Runner = ThreadRunner() if self._in_thread else ProcessRunner(remove_folder=self._own_folder)
         held, self._held_ports = self._held_ports, []
         try:

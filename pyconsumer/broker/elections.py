@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 __all__ = ["NO_LEADER", "PartitionState", "TopicState", "after_death", "after_return", "moved_to"]
@@ -43,6 +43,15 @@ class TopicState:
     topic_id: bytes
     config: dict[str, str] = field(default_factory=dict)
     partitions: list[PartitionState] = field(default_factory=list)
+
+    def configure(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Take other settings; return those of before."""
+        before, self.config = self.config, dict(config)
+        return before
+
+    def become(self, partitions: list[PartitionState]) -> None:
+        """Take other states of all partitions."""
+        self.partitions = partitions
 
 
 def _elect(state: PartitionState, alive: Collection[int], unclean: bool) -> PartitionState:

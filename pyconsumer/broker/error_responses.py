@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pyconsumer.errors import BrokerResponseError, KafkaStorageError, UnknownServerError
+from pyconsumer.errors import BrokerResponseError, Errors, KafkaStorageError, UnknownServerError
 from pyconsumer.protocol.messages import response_type
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.primitives import Struct, WireType
@@ -46,7 +46,9 @@ _AFTER_ERROR: dict[str, dict[str, Any]] = {
     "PartitionData": {"high_watermark": -1, "records": b""},
     "PartitionProduceResponse": {"base_offset": -1},
 }
-_SESSION_ERRORS = frozenset({70, 71, 106})
+_SESSION_ERRORS = frozenset(
+    {Errors.FETCH_SESSION_ID_NOT_FOUND, Errors.INVALID_FETCH_SESSION_EPOCH, Errors.FETCH_SESSION_TOPIC_ID_ERROR}
+)
 _NOT_COPIED = frozenset({"records", "log_start_offset", "high_watermark", "session_id"})
 
 
@@ -77,53 +79,48 @@ def storage_error(action: str, topic: str, partition: int, folder: Path | None, 
 
 
 def error_answer(request: Message, version: int, error_code: int) -> Message:
-    """The response to ``request`` in which everything has failed: ``error_code`` wherever there is room for one."""
-    response = response_type(request.API_KEY)()
-    _fill(response, request, version, error_code)
-    if isinstance(response, FetchResponse) and response.responses and error_code not in _SESSION_ERRORS:
-        response.error_code = 0  # that of a fetch as a whole is for its session
-    return response
+    """Return the response to ``request`` in which everything has failed, as far as there is room for an error."""
+    kind = response_type(request.API_KEY)
+    values = _values(kind, request, version, error_code)
+    if issubclass(kind, FetchResponse) and values.get("responses") and error_code not in _SESSION_ERRORS:
+        values["error_code"] = 0  # that of a fetch as a whole is for its session
+    return kind(**values)
 
 
-def _fill(target: Struct, source: Any, version: int, error_code: int) -> None:
-    owner = type(target).__name__
-    for spec in target.FIELDS:
+def _values(kind: type[Struct], source: Any, version: int, error_code: int) -> dict[str, Any]:
+    """Return the fields of a part of a response, from those of the same part of the request."""
+    values: dict[str, Any] = {}
+    for spec in kind.FIELDS:
+        name = spec.name
         if version not in spec.versions:
             continue
-        if spec.name == "error_code":
-            target.error_code = error_code  # type: ignore[attr-defined]
+        if name == "error_code":
+            values[name] = error_code
         elif spec.is_array:
-            items = getattr(source, _SOURCES.get((owner, spec.name), spec.name), None)
-            if spec.name == "responses" and not items and getattr(source, "topic_names", None):
+            items = getattr(source, _SOURCES.get((kind.__name__, name), name), None)
+            if name == "responses" and not items and getattr(source, "topic_names", None):
                 items = source.topic_names
             if isinstance(items, list) and not isinstance(spec.type, WireType):
-                setattr(target, spec.name, [_element(spec.type, item, version, error_code) for item in items])
-        elif isinstance(spec.type, WireType):
-            _copy(target, spec.name, source)
-    for name, value in _AFTER_ERROR.get(owner, {}).items():
-        setattr(target, name, value)
+                values[name] = [_element(spec.type, item, version, error_code) for item in items]
+        elif isinstance(spec.type, WireType) and source is not None and name not in _NOT_COPIED:
+            values |= _copied(name, source)
+    return values | _AFTER_ERROR.get(kind.__name__, {})
 
 
 def _element(kind: type[Struct], source: Any, version: int, error_code: int) -> Struct:
-    element = kind()
+    plain: dict[str, Any] = {}
     if isinstance(source, (str, int)):  # a list of names or numbers
+        wanted = "string" if isinstance(source, str) else "int32"
         for spec in kind.FIELDS:
-            plain = isinstance(spec.type, WireType) and spec.type.name == (
-                "string" if isinstance(source, str) else "int32"
-            )
-            if plain and spec.name not in ("error_message", "host") and version in spec.versions:
-                setattr(element, spec.name, source)
+            is_plain = isinstance(spec.type, WireType) and spec.type.name == wanted
+            if is_plain and spec.name not in ("error_message", "host") and version in spec.versions:
+                plain[spec.name] = source
                 break
         source = None
-    _fill(element, source, version, error_code)
-    return element
+    return kind(**(plain | _values(kind, source, version, error_code)))
 
 
-def _copy(target: Struct, name: str, source: Any) -> None:
-    if source is None or name in _NOT_COPIED:
-        return
+def _copied(name: str, source: Any) -> dict[str, Any]:
     known = {item.name for item in dataclasses.fields(source)}
-    for alias in _ALIASES.get(name, (name,)):
-        if alias in known:
-            setattr(target, name, getattr(source, alias))
-            return
+    alias = next((alias for alias in _ALIASES.get(name, (name,)) if alias in known), None)
+    return {} if alias is None else {name: getattr(source, alias)}

@@ -56,6 +56,10 @@ class FaultRule:
     def active(self) -> bool:
         return self.count is None or self.hits < self.count
 
+    def suffer(self) -> None:
+        """Count a request that suffers it."""
+        self.hits += 1
+
     def matches(self, api_key: int, node: int, client_id: str, topics: set[str]) -> bool:
         return (
             self.active
@@ -123,7 +127,7 @@ class Faults:
         """The rule that a request suffers, which is counted; None if there is none."""
         for rule in self._rules.values():
             if rule.matches(api_key, node, client_id, topics):
-                rule.hits += 1
+                rule.suffer()
                 return rule
         return None
 

@@ -39,6 +39,10 @@ class CachedPartition:
     high_watermark: int = -1
     log_start_offset: int = -1
 
+    def want(self, wanted: FetchPartition) -> None:
+        """Take what the client asks for from now on."""
+        self.wanted = wanted
+
     def is_news(self, answer: PartitionData) -> bool:
         """Return whether an answer must be sent; remembers it as sent."""
         news = (
@@ -65,6 +69,11 @@ class _Session:
         self.epoch = 1
         self.last_used = now
         self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
+
+    def use(self, now: float) -> None:
+        """Go to the next epoch, as a request was accepted."""
+        self.epoch = self.epoch + 1 if self.epoch < 0x7FFFFFFF else 1
+        self.last_used = now
 
 
 class FetchContext:
@@ -148,12 +157,11 @@ class FetchSessions:
             if cached is None:
                 session.partitions[key] = CachedPartition(wanted)
             else:
-                cached.wanted = wanted
+                cached.want(wanted)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 session.partitions.pop((topic.topic, topic.topic_id, index), None)
-        session.epoch = session.epoch + 1 if session.epoch < 0x7FFFFFFF else 1
-        session.last_used = now
+        session.use(now)
         self._sessions.move_to_end(session.session_id)
         if not session.partitions:
             del self._sessions[session.session_id]

@@ -102,7 +102,15 @@ class Partition:
         on_isr: called, as the leader, with the ISR that it wants (rule 4).
     """
 
-    def __init__(self, node_id: int, tp: TopicPartition, topic_id: bytes, log: PartitionLog) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        tp: TopicPartition,
+        topic_id: bytes,
+        log: PartitionLog,
+        *,
+        on_isr: Callable[[Partition, tuple[int, ...]], None] | None = None,
+    ) -> None:
         self.node_id = node_id
         self.tp = tp
         self.topic_id = topic_id
@@ -115,7 +123,7 @@ class Partition:
         self.epoch_start = -1
         self.followers: dict[int, FollowerProgress] = {}
         self.on_progress: Callable[[Partition], None] | None = None
-        self.on_isr: Callable[[Partition, tuple[int, ...]], None] | None = None
+        self.on_isr = on_isr
         self._in_sync: list[FollowerProgress] = []
         #: Where appends ended that the high watermark has not passed yet, and their bytes.
         self._waiting: deque[tuple[int, int]] = deque()
@@ -123,6 +131,10 @@ class Partition:
         self._noted_from = log.log_end_offset
         #: In order: appends end in the order in which they were made.
         self._watchers: dict[Watcher, None] = {}
+
+    def tell_followers(self, on_progress: Callable[[Partition], None]) -> None:
+        """Call a function, as the leader, whenever there is something new for followers."""
+        self.on_progress = on_progress
 
     @property
     def is_leader(self) -> bool:

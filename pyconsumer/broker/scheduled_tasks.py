@@ -142,7 +142,7 @@ class ScheduledTasks:
                 return
             for (log, point, _), before in zip(jobs, cuts, strict=True):
                 if log.cuts == before:  # or what was forced to disk is not what is there now
-                    log.recovery_point = max(log.recovery_point, min(point, log.log_end_offset))
+                    log.confirm_flush(point)
             if self._running:
                 self._for_all(Broker.checkpoint)
 

@@ -117,6 +117,27 @@ class Session:
     expires_at: float | None = None
     close_after: bool = False
 
+    def identify(self, principal: str) -> None:
+        """Take the name that a certificate gives."""
+        self.principal = principal
+
+    def note_software(self, software: str) -> None:
+        """Take the name and version of the client's software."""
+        self.software = software
+
+    def choose(self, mechanism: str, *, raw_tokens: bool) -> None:
+        """Take the mechanism of a SaslHandshake."""
+        self.mechanism = mechanism
+        self.raw_tokens = raw_tokens
+
+    def expire(self, at: float | None) -> None:
+        """Set when a new login is needed."""
+        self.expires_at = at
+
+    def end(self) -> None:
+        """Have the connection closed once the answer has left."""
+        self.close_after = True
+
     def login(self, user: str) -> None:
         """The client has shown who it is."""
         self.principal = f"User:{user}"

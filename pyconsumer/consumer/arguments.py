@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
-from pyconsumer.structs import TopicPartition
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "StorableOffsets",
     "as_partition",
     "as_partitions",
     "by_partition",
     "check_max_records",
     "check_subscription",
     "is_partition",
+    "offsets_after",
     "split_topics",
 ]
+
+StorableOffsets: TypeAlias = (
+    Mapping[TopicPartition, OffsetAndMetadata | int] | ConsumerRecords | ConsumerRecord | Iterable[ConsumerRecord]
+)
+"""What ``store_offsets`` takes."""
 
 
 def split_topics(
@@ -97,3 +106,28 @@ def by_partition(values: Any, what: str) -> dict[TopicPartition, Any]:
     if not isinstance(values, Mapping):
         raise TypeError(f"a dictionary of TopicPartition to {what} is needed, not {values!r}")
     return {as_partition(tp): value for tp, value in values.items()}
+
+
+def offsets_after(found: Any) -> Mapping[TopicPartition, OffsetAndMetadata | int]:
+    """Return the offsets to commit after records; a dictionary by partition is returned as it is.
+
+    Raises:
+        TypeError: the argument is neither records nor a dictionary.
+    """
+    if isinstance(found, ConsumerRecords):
+        found = found.records()
+    elif isinstance(found, Mapping):
+        return found
+    elif isinstance(found, ConsumerRecord):
+        found = [found]
+    after: dict[TopicPartition, OffsetAndMetadata | int] = {}
+    highest: dict[TopicPartition, int] = {}
+    try:
+        for record in found:
+            tp = TopicPartition(record.topic, record.partition)
+            if record.offset >= highest.get(tp, -1):
+                highest[tp] = record.offset
+                after[tp] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
+    except (TypeError, AttributeError):
+        raise TypeError(f"records, or a dictionary of TopicPartition to offset, are needed, not {found!r}") from None
+    return after

@@ -17,6 +17,7 @@ Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyconsumer.consumer.partition_state import TopicPartitionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
@@ -24,7 +25,7 @@ from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 __all__ = ["CompletedFetch", "Convert", "Frame"]
 
 Buffer = bytes | bytearray | memoryview
-Convert = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecord], int, Exception | None]]
+Convert = Callable[[list[ConsumerRecord[Any, Any]]], tuple[list[ConsumerRecord[Any, Any]], int, Exception | None]]
 """Deserializes raw records: returns the good ones, the number of raw ones used up, and the error that stopped it."""
 
 
@@ -32,14 +33,14 @@ class Frame:
     """Memory that the record sets of one response share.
 
     Attributes:
-        size_bytes: its size.
+        memory: what a record set is a view of.
         parts: the fetches that are still read from it.
     """
 
-    __slots__ = ("parts", "size_bytes")
+    __slots__ = ("memory", "parts")
 
-    def __init__(self, size_bytes: int) -> None:
-        self.size_bytes = size_bytes
+    def __init__(self, memory: bytearray) -> None:
+        self.memory = memory
         self.parts: set[CompletedFetch] = set()
 
 
@@ -58,7 +59,8 @@ class CompletedFetch:
         frame: the response that the record set is a part of, while it is in a ``FetchBuffer``; None if it has its own
             memory.
         charged, charged_decompressed: bytes counted at the last :meth:`charge`, in all and decompressed.
-        blocks: True if nothing more is to be fetched before this one has been removed.
+        blocks: True if nothing more is to be fetched before this one has been removed: it is an error, or the header of
+            a batch is damaged, so that the next fetch cannot continue after it.
         is_set_aside: True while the partition is paused (rule 3 of :mod:`.fetch_buffer`).
         raw: records that are decoded and not deserialized yet.
         ready: records that were decoded ahead for iteration, the next one last.
@@ -98,19 +100,17 @@ class CompletedFetch:
         self.fetch_epoch = state.fetch_epoch
         self.error = error
         self.frame: Frame | None = None
-        self.charged = 0
-        self.charged_decompressed = 0
-        self.dropped = False
-        self.blocks = False
-        self.is_set_aside = False
+        self.charged = self.charged_decompressed = 0
+        self.dropped = self.is_set_aside = False
         self._buffer = buffer
         self._check_crcs = check_crcs
         self._aborted = aborted
-        self.raw: list[ConsumerRecord] = []
-        self.ready: list[ConsumerRecord] = []
-        self.cursor = Cursor(
+        self.raw: list[ConsumerRecord[Any, Any]] = []
+        self.ready: list[ConsumerRecord[Any, Any]] = []
+        self.cursor = cursor = Cursor(
             self.topic_partition, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted
         )
+        self.blocks = error is not None or (cursor.size_bytes < len(buffer) and not cursor.has_incomplete_batch)
 
     @property
     def is_current(self) -> bool:
@@ -149,12 +149,7 @@ class CompletedFetch:
         """True if nothing is left."""
         return not self.ready and not self.raw and self.cursor.exhausted
 
-    @property
-    def is_damaged(self) -> bool:
-        """True if the next fetch cannot continue after it, because the header of a batch is damaged."""
-        return not self.cursor.has_incomplete_batch and self.cursor.size_bytes < len(self._buffer)
-
-    def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord]:
+    def take(self, count: int, convert: Convert | None) -> list[ConsumerRecord[Any, Any]]:
         """Take up to ``count`` records, deserialized by ``convert``.
 
         Raises:
@@ -182,7 +177,7 @@ class CompletedFetch:
             raise error
         return records
 
-    def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord | None:
+    def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
         """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""
         if not self.ready:
             ready = self.take(ahead, convert)
@@ -218,10 +213,6 @@ class CompletedFetch:
         self.charged_decompressed = self.cursor.decompressed_bytes
         return change
 
-    def block(self) -> None:
-        """Let nothing more be fetched before this one has been removed."""
-        self.blocks = True
-
     def set_aside(self) -> None:
         """Wait outside the queue while the partition is paused (rule 3)."""
         self.is_set_aside = True
@@ -244,12 +235,13 @@ class CompletedFetch:
             self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
         )
 
-    def drop(self) -> None:
-        """Release all memory."""
+    def drop(self) -> Frame | None:
+        """Release all memory; return the response that the record set was a part of, or None."""
         self.dropped = True
         self.charged = 0
-        self.leave()
+        frame = self.leave()
         self._buffer = b""
         self.raw = []
         self.ready.clear()  # iteration may hold this list
         self.cursor.close()
+        return frame

@@ -29,11 +29,13 @@ from pyconsumer.consumer.auto_offset_reset import ResetPolicy
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.foreign_names import CONSUMER_NAMES
 
-__all__ = ["CONSUMER_SETTINGS", "ConsumerConfig"]
+__all__ = ["CLASSIC_ONLY", "CONSUMER_SETTINGS", "ConsumerConfig"]
 
 
 class _Reset(Kind):
     """A reset policy, kept as :class:`ResetPolicy`."""
+
+    type_text = "str"
 
     def check(self, value: Any) -> ResetPolicy:
         if isinstance(value, ResetPolicy):
@@ -46,6 +48,8 @@ class _Reset(Kind):
 class _RecordErrorPolicy(Kind):
     """``raise``, ``skip``, a function of the error, or a dead-letter sink with a method ``send``."""
 
+    type_text = 'Literal["raise", "skip"] | Callable[[RecordDeserializationError], str | None] | DeadLetterSink'
+
     def check(self, value: Any) -> Any:
         if isinstance(value, str):
             if value.lower() in ("raise", "skip"):
@@ -53,6 +57,12 @@ class _RecordErrorPolicy(Kind):
         elif callable(value) or callable(getattr(value, "send", None)):
             return value
         raise ValueError(f"it must be 'raise', 'skip', a function or an object with a method send, not {value!r}")
+
+
+class _AssignorName(Anything):
+    """The name of an assignor, or an assignor; checked where the group needs it."""
+
+    type_text = "str | Assignor | type[Assignor]"
 
 
 class _Interceptor(Kind):
@@ -70,12 +80,14 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None
     group_instance_id: str | None
     group_protocol: str
+    group_remote_assignor: str | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     max_poll_interval_ms: int
     partition_assignment_strategy: tuple[Any, ...]
     rebalance_delay_ms: int | None
     enable_auto_commit: bool
+    enable_auto_offset_store: bool
     auto_commit_interval_ms: int
     auto_offset_reset: ResetPolicy
     client_rack: str
@@ -118,7 +130,10 @@ class ConsumerConfig(ClientConfig):
                 _log.warning("enable_auto_commit does nothing without a group_id to commit for")
             if instance_id is not None:
                 raise ConfigurationError("group_instance_id needs a group_id")
+            if "enable_auto_offset_store" in given and not values["enable_auto_offset_store"]:
+                raise ConfigurationError("enable_auto_offset_store=False needs a group_id, whose offsets are committed")
             values["enable_auto_commit"] = False
+        cls._check_protocol(values, given)
         heartbeat, session = values["heartbeat_interval_ms"], values["session_timeout_ms"]
         if heartbeat >= session:
             raise ConfigurationError(
@@ -140,7 +155,32 @@ class ConsumerConfig(ClientConfig):
         if values["fetch_buffer_bytes"] is None:
             values["fetch_buffer_bytes"] = 2 * values["fetch_max_bytes"]
 
+    @staticmethod
+    def _check_protocol(values: dict[str, Any], given: frozenset[str]) -> None:
+        """Refuse settings of the other group protocol: they would have no effect."""
+        if values["group_protocol"] == "classic":
+            if values["group_remote_assignor"] is not None:
+                raise ConfigurationError(
+                    "group_remote_assignor needs group_protocol='consumer'; under 'classic' the members assign the"
+                    " partitions, see partition_assignment_strategy"
+                )
+            return
+        for name, instead in CLASSIC_ONLY.items():
+            if name in given:
+                raise ConfigurationError(
+                    f"{name} has no effect under group_protocol='consumer': leave it out; {instead}"
+                )
 
+
+#: Settings that only the classic group protocol has, with what takes their place under the other one.
+CLASSIC_ONLY: Final = {
+    "partition_assignment_strategy": "the broker assigns the partitions, by group_remote_assignor",
+    "session_timeout_ms": "the broker sets it for the group (group.consumer.session.timeout.ms, or"
+    " consumer.session.timeout.ms of the group itself)",
+    "heartbeat_interval_ms": "the broker sets it for the group (group.consumer.heartbeat.interval.ms, or"
+    " consumer.heartbeat.interval.ms of the group itself)",
+    "rebalance_delay_ms": "it belongs to the assignor cooperative-sticky-delayed of the classic protocol",
+}
 _INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # as names of topics: it is part of member ids and of log lines
 _numbers = itertools.count(1)
 _log = logging.getLogger("pyconsumer.consumer")
@@ -167,20 +207,28 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "group_protocol",
             "classic",
             Choice("classic", "consumer"),
-            "Group protocol. `classic`: the members compute the assignment. `consumer` (the broker computes it,"
-            " KIP-848) is not supported yet.",
+            "Group protocol. `classic`: the members compute the assignment, and all of them stop for it. `consumer`:"
+            " the broker computes it, and each member moves by itself (KIP-848; needs Apache Kafka 4.0 or newer).",
+        ),
+        Setting(
+            "group_remote_assignor",
+            None,
+            Text(nullable=True),
+            "Only with `group_protocol=consumer`: the broker's assignor, `uniform` or `range`; by default the group"
+            " coordinator chooses.",
         ),
         Setting(
             "session_timeout_ms",
             45_000,
             Duration(1, 0x7FFFFFFF),
-            "Time without a heartbeat after which the coordinator removes this member and reassigns its partitions.",
+            "Time without a heartbeat after which the coordinator removes this member and reassigns its partitions."
+            " Only with `group_protocol=classic`.",
         ),
         Setting(
             "heartbeat_interval_ms",
             3_000,
             Duration(1, 0x7FFFFFFF),
-            "Time between heartbeats; at most a third of `session_timeout_ms`.",
+            "Time between heartbeats; at most a third of `session_timeout_ms`. Only with `group_protocol=classic`.",
         ),
         Setting(
             "max_poll_interval_ms",
@@ -191,9 +239,10 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
         Setting(
             "partition_assignment_strategy",
             _ASSIGNORS,
-            ListOf(Anything()),
+            ListOf(_AssignorName()),
             "Assignors in order of preference: `range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's class "
-            "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own.",
+            "names of these, `cooperative-sticky-delayed`, or Assignor classes or objects of your own. Only with "
+            "`group_protocol=classic`.",
         ),
         Setting(
             "rebalance_delay_ms",
@@ -210,6 +259,13 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             Flag(),
             "Commit positions automatically, every `auto_commit_interval_ms` and on close. Off without a `group_id`.",
         ),
+        Setting(
+            "enable_auto_offset_store",
+            True,
+            Flag(),
+            "False: automatic commits, and `commit()` without offsets, take what `store_offsets` was given instead of"
+            " the positions, for programs that commit what they have finished. librdkafka's setting.",
+        ),
         Setting("auto_commit_interval_ms", 5_000, Duration(0, 0x7FFFFFFF), "Time between automatic commits."),
         Setting(
             "auto_offset_reset",
@@ -222,7 +278,7 @@ CONSUMER_SETTINGS: Final[Settings[ConsumerConfig]] = Settings(
             "client_rack",
             "",
             Text(blank=True),
-            "Rack of this client, to fetch from a replica in the same rack (KIP-392).",
+            "Rack of this client, to fetch from a replica in the same rack (KIP-392); assignors get to know it, too.",
         ),
         Setting(
             "fetch_min_bytes",

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
+    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -24,18 +26,31 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
-from pyconsumer.consumer.delegate import CommitCallback, ConsumerDelegate
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
-from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
+from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
+from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
+
+    from pyconsumer.consumer.typed_settings import ConsumerSettings
+    from pyconsumer.generic import Deserializer
 
 __all__ = ["KafkaConsumer"]
 
@@ -47,13 +62,16 @@ DEFAULT_CLOSE_TIMEOUT_MS = 30_000
 _LIKE_SECONDS = 10.0  # a float up to here is rather meant as seconds
 
 
-class KafkaConsumer(Consumer):
+class KafkaConsumer(Consumer[K, V]):
     """Reads records from Kafka.
 
     Args:
         topics: names of topics to subscribe to. A mapping among them is read as settings, which allows Kafka's dotted
             names.
-        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.consumer.config.CONSUMER_SETTINGS`. For type checkers ``key_deserializer`` and
+            ``value_deserializer`` decide the types of keys and values; without them both are ``bytes``.
 
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
@@ -69,15 +87,47 @@ class KafkaConsumer(Consumer):
     _released = True  # there is nothing to release: not opened yet, or closed
     _doubted = False  # a time that looks like seconds was pointed out
 
-    def __init__(self, *topics: str | Mapping[str, Any], **settings: Any) -> None:
+    def __init__(
+        self,
+        *topics: str | Mapping[str, object],
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
         names, options = split_topics(topics, settings)
-        self._open(options, SystemClock())
+        if key_deserializer is not None:
+            options["key_deserializer"] = key_deserializer
+        if value_deserializer is not None:
+            options["value_deserializer"] = value_deserializer
+        self._open(options, clock or SystemClock())
         if names:
             try:
                 self.subscribe(names)
             except BaseException:
                 KafkaConsumer.close(self, 0)
                 raise
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
+        """Make a consumer with settings from a properties file and from the environment.
+
+        Args:
+            path: a file with Kafka's names (``bootstrap.servers=...``), as Java clients and Kafka's tools read it; by
+                default the one that the variable ``PYCONSUMER_CONFIG`` names, or none.
+            topics: names of topics to subscribe to.
+            overrides: settings that take the place of those of the environment (``PYCONSUMER_BOOTSTRAP_SERVERS``, a
+                setting's name in capitals), which take the place of those of the file.
+
+        A setting that another client has is left out, so that one file serves all of them.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value; names file and
+                line, or the variable.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._clock = clock
@@ -94,7 +144,7 @@ class KafkaConsumer(Consumer):
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that have arrived, or wait for some, and move the positions past them.
 
         Args:
@@ -121,6 +171,7 @@ class KafkaConsumer(Consumer):
         most = self.config.max_poll_records if max_records is None else check_max_records(max_records)
         self._delegate.note_delivered()
         try:
+            found: ConsumerRecords[K, V] | None
             found = self._poll(timeout_ms, lambda: self._delegate.take_records(most))
             return ConsumerRecords() if found is None else found
         except BaseException as error:
@@ -200,10 +251,10 @@ class KafkaConsumer(Consumer):
             *(name, timeout_ms, timeout_ms, name, timeout_ms * 1000, timeout_ms),
         )
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[K, V]:
         """Return the next record and move the position past it: a commit in the loop covers it and no later one.
 
         Raises:
@@ -243,7 +294,7 @@ class KafkaConsumer(Consumer):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; the group assigns their partitions during later polls.
@@ -255,7 +306,8 @@ class KafkaConsumer(Consumer):
 
         Args:
             topics: names of topics.
-            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``.
+            pattern: a regular expression that must match the whole name of a topic; instead of ``topics``. The
+                client evaluates it, or the broker, if it is a :class:`SubscriptionPattern`.
             listener: is notified when partitions are assigned, revoked or lost.
 
         Raises:
@@ -278,7 +330,10 @@ class KafkaConsumer(Consumer):
             self._client.run(self._delegate.unsubscribe(deadline), deadline)
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of a :class:`SubscriptionPattern` those with partitions that are assigned here.
+        """
         with self._guard:
             return self._subscriptions.subscription()
 
@@ -301,7 +356,10 @@ class KafkaConsumer(Consumer):
             return self._subscriptions.assignment()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568)."""
+        """Make the group rebalance at the next poll, after a change that only the application can see (KIP-568).
+
+        Under ``group_protocol="consumer"`` the broker decides that; the call logs a warning and does nothing.
+        """
         with self._guard:
             self._delegate.require_group().enforce_rebalance(reason)
 
@@ -388,7 +446,9 @@ class KafkaConsumer(Consumer):
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
     ) -> None:
-        """Commit offsets, by default all positions, and wait for the broker's response.
+        """Commit offsets and wait for the broker's response.
+
+        Without offsets, all positions are committed; with ``enable_auto_offset_store=False``, what is stored.
 
         Args:
             offsets: the *next* offset to read of each partition, as a number or with metadata and leader epoch.
@@ -408,18 +468,52 @@ class KafkaConsumer(Consumer):
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         """Commit offsets without waiting; a later call of this consumer runs ``callback(offsets, error or None)``."""
         with self._guard:
             return self._delegate.commit_async(offsets, callback)
 
-    @overload
-    def committed(self, partition: TopicPartition, metadata: bool = ..., timeout_ms: float | None = ...) -> Any: ...
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``.
+
+        Automatic commits (every ``auto_commit_interval_ms``, before partitions are revoked, and in :meth:`close`) and
+        :meth:`commit` without offsets then take what is stored, and nothing else. What is stored for a partition is
+        dropped when the partition is revoked or lost. For records that are finished in any order, by threads or tasks,
+        :class:`pyconsumer.RecordProgress` says what may be stored.
+
+        Args:
+            offsets: one or more records that are finished, all before them included, or the *next* offset to read of
+                each partition, as :meth:`commit` takes it.
+
+        Raises:
+            IllegalStateError: ``enable_auto_offset_store`` is True, or a partition is not assigned: nothing is stored.
+            InvalidGroupIdError: there is no ``group_id``.
+            TypeError, ValueError: the argument is neither, or an offset is negative.
+
+        librdkafka: ``rd_kafka_offsets_store``; confluent-kafka: ``Consumer.store_offsets``.
+        """
+        with self._guard:
+            self._delegate.store_offsets(offsets)
 
     @overload
     def committed(
-        self, partition: Iterable[TopicPartition], metadata: bool = ..., timeout_ms: float | None = ...
-    ) -> dict[TopicPartition, Any]: ...
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     def committed(
         self,
@@ -500,7 +594,7 @@ class KafkaConsumer(Consumer):
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
+    def metrics(self, raw: bool = False) -> Metrics:
         """Return counters by group and name, with the names of Kafka's metrics; times in ms.
 
         Args:
@@ -522,7 +616,8 @@ class KafkaConsumer(Consumer):
         Args:
             timeout_ms: longest time for all of this, by default 30 s. Connections are closed even if it runs out.
             leave_group: True leaves the group, False stays in it; None leaves unless ``group_instance_id`` is set
-                (KIP-1092).
+                (KIP-1092). Under ``group_protocol="consumer"`` a static member that does not leave announces that it
+                will come back: its partitions wait for it until its session ends.
 
         Raises:
             KafkaError: the commit or the listener failed; the consumer is closed nevertheless.
@@ -567,7 +662,7 @@ class KafkaConsumer(Consumer):
             return
         self._released = True
         self._delegate.abandon("the consumer was dropped without close()")
-        self._client.client.abandon()
+        self._client.abandon()
         if not self._guard.closed:
             _warn(f"unclosed {self!r}: call close(), or use it in a with statement", ResourceWarning, source=self)
 

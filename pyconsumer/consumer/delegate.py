@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import as_partitions, by_partition
+from pyconsumer.consumer.arguments import StorableOffsets, as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -42,17 +42,23 @@ from pyconsumer.errors import (
     KafkaError,
     KafkaTimeoutError,
 )
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-    from pyconsumer.consumer.interface import ConsumerRebalanceListener
+    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
 
-__all__ = ["CommitCallback", "ConsumerDelegate"]
+__all__ = ["ConsumerDelegate"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -63,7 +69,6 @@ PREFETCH_LIFETIME_S: Final = 0.01
 #: While the group waits for a response, polls that have records check for it at this interval (seconds): a check costs
 #: as much as decoding some hundred records.
 _CHECK_RESPONSE_S: Final = 0.002
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], object]
 
 
 class ConsumerDelegate:
@@ -99,6 +104,7 @@ class ConsumerDelegate:
         self._committed_not_before = 0.0
         self._check_response_at = 0.0
         self._interrupted = False
+        self._unconfirmed: dict[TopicPartition, int] = {}  # assigned by hand; metadata's count of updates then
 
     @classmethod
     def open(cls, options: Mapping[str, Any], clock: Clock, *, on_news: Callable[[], object]) -> Self:
@@ -113,14 +119,15 @@ class ConsumerDelegate:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
         """
         config = CONSUMER_SETTINGS.build(options)
+        report_missing()
         interceptors = Interceptors(config.interceptors)
-        subscriptions = SubscriptionState(config.auto_offset_reset)
+        subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
         metadata = Metadata.from_config(
             config,
             allow_auto_topic_creation=config.allow_auto_create_topics,
             exclude_internal_topics=config.exclude_internal_topics,
         )
-        client = ConsumerNetworkClient(NetworkClient(config, metadata=metadata, clock=clock))
+        client = ConsumerNetworkClient(config, metadata, clock=clock)
         context = ConsumerContext(config, client, metadata, subscriptions, clock)
         try:
             coordinator = None
@@ -199,7 +206,7 @@ class ConsumerDelegate:
             self._interrupted = False
             raise
 
-    def prefetched(self) -> tuple[list[ConsumerRecord], float]:
+    def prefetched(self) -> tuple[list[ConsumerRecord[Any, Any]], float]:
         """Return the records that iteration may take by itself, and until when; see :meth:`FetchBuffer.prefetched`."""
         until = self.clock.now() + PREFETCH_LIFETIME_S
         if self.has_user_output:
@@ -236,7 +243,7 @@ class ConsumerDelegate:
             self.coordinator.recover()
         self._interrupted = False
 
-    def take_one(self) -> ConsumerRecord | None:
+    def take_one(self) -> ConsumerRecord[Any, Any] | None:
         """Take one record out of the buffer, for iteration; None if there is none."""
         while True:
             record = self.fetcher.buffer.next_record(self.config.max_poll_records)
@@ -267,7 +274,7 @@ class ConsumerDelegate:
             self.metrics.on_records(tp.topic, count)
         return found
 
-    def take_records(self, max_records: int) -> ConsumerRecords | None:
+    def take_records(self, max_records: int) -> ConsumerRecords[Any, Any] | None:
         """Take records out of the buffer, for ``poll``; None if there are none and no position has moved."""
         found = self.fetcher.buffer.collect(max_records)
         if not found and not self.fetcher.buffer.has_moved:
@@ -275,8 +282,7 @@ class ConsumerDelegate:
         # Positions have moved, so nothing may raise. The next fetches are sent before these records are processed.
         if self.subscriptions.has_changed:
             self._send_quietly()
-        for tp, records in found.items():
-            self.metrics.on_records(tp.topic, len(records))
+        self.metrics.on_polled(found)
         return self.interceptors.on_consume(found) if found and self.interceptors.consumes else found
 
     def _send_quietly(self) -> None:
@@ -291,6 +297,8 @@ class ConsumerDelegate:
         """Send everything that is needed to get records, and return how long to wait for it."""
         self._update_positions(now)
         self.fetcher.send_fetches()
+        if self._unconfirmed:
+            self._confirm_partitions()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
         if self.coordinator is not None:
             until = min(until, self.coordinator.next_due_at)
@@ -299,6 +307,16 @@ class ConsumerDelegate:
         elif self._committed_not_before > now:
             until = min(until, self._committed_not_before)
         return Wait(None, until)
+
+    def _confirm_partitions(self) -> None:
+        """Warn of partitions assigned by hand that do not exist. They are read as soon as they do, as in Java."""
+        for tp, since in list(self._unconfirmed.items()):
+            absence = self.metadata.absence(tp, since)
+            if absence is None and self.metadata.partition(tp) is None:
+                continue
+            del self._unconfirmed[tp]
+            if absence is not None and self.subscriptions.get(tp) is not None:
+                _log.warning("%s is assigned and does not exist; waiting for it: %s", tp, absence)
 
     def _check_subscribed(self) -> None:
         if self.subscriptions.has_none:
@@ -383,6 +401,7 @@ class ConsumerDelegate:
 
     def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
         """Return the offset of the next record of an assigned partition; wait until there is one."""
+        since = self.metadata.update_count
         try:
             while True:
                 state = self.subscriptions.state(tp)
@@ -392,6 +411,9 @@ class ConsumerDelegate:
                 self.fetcher.raise_error()
                 if state.has_valid_position:
                     continue
+                absence = self.metadata.absence(tp, since)
+                if absence is not None:
+                    raise absence
                 yield self._wait(self.clock.now(), deadline)
         except KafkaTimeoutError as error:
             cause = f"it is {self.subscriptions.state(tp).state.name}; connections: {self.client.failures()}"
@@ -483,7 +505,12 @@ class ConsumerDelegate:
         elif self._all_partitions is not None:
             self._all_partitions.on_subscription_change()
 
-    def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: ConsumerRebalanceListener | None) -> None:
+    def subscribe_pattern(
+        self, pattern: str | re.Pattern[str] | SubscriptionPattern, listener: ConsumerRebalanceListener | None
+    ) -> None:
+        if isinstance(pattern, SubscriptionPattern):
+            self._subscribe_remote_pattern(pattern, listener)
+            return
         if isinstance(pattern, str):
             if not pattern:
                 raise ValueError("the pattern must not be empty")
@@ -494,6 +521,18 @@ class ConsumerDelegate:
         _log.info("subscribed to the pattern %s", pattern.pattern)
         self.subscriptions.subscribe_pattern(pattern, listener)
         self.metadata.set_all_topics()
+        self._on_subscription_change()
+
+    def _subscribe_remote_pattern(
+        self, pattern: SubscriptionPattern, listener: ConsumerRebalanceListener | None
+    ) -> None:
+        if self.coordinator is None or self.config.group_protocol != "consumer":
+            raise IllegalStateError(
+                "the broker evaluates a SubscriptionPattern, which needs a group_id and group_protocol='consumer'; a"
+                " pattern given as str or re.Pattern is evaluated here"
+            )
+        _log.info("subscribed to the pattern %s, which the broker evaluates", pattern.pattern)
+        self.subscriptions.subscribe_remote_pattern(pattern.pattern, listener)
         self._on_subscription_change()
 
     def _check_assignors(self) -> None:
@@ -513,6 +552,7 @@ class ConsumerDelegate:
         if self.coordinator is not None:
             self.coordinator.maybe_auto_commit_async(self.clock.now())
         _log.info("assigned %s", ", ".join(map(str, wanted)))
+        self._unconfirmed = dict.fromkeys(wanted, self.metadata.update_count)
         if self.subscriptions.assign_from_user(wanted):
             self.metadata.set_topics(self.subscriptions.metadata_topics())
         self.fetcher.apply_changes(self.clock.now())
@@ -527,6 +567,7 @@ class ConsumerDelegate:
         finally:  # the member has left, even if its listener raised
             self.subscriptions.unsubscribe()
             self.metadata.set_all_topics(False)
+            self.metadata.set_topic_ids(())
             self.metadata.set_topics(())
             self.fetcher.apply_changes(self.clock.now())
             _log.info("unsubscribed")
@@ -536,9 +577,11 @@ class ConsumerDelegate:
     def offsets_to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Check the offsets that a user wants to commit; by default return all positions."""
-        if offsets is None:
-            return self.subscriptions.all_consumed()
+        """Check the offsets that a user wants to commit; by default return all positions, or what was stored."""
+        return self.subscriptions.all_consumed() if offsets is None else self._checked(offsets)
+
+    @staticmethod
+    def _checked(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> dict[TopicPartition, OffsetAndMetadata]:
         checked = {}
         for tp, value in by_partition(offsets, "offset").items():
             offset = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
@@ -549,6 +592,11 @@ class ConsumerDelegate:
             checked[tp] = offset
         return checked
 
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets for the next commit; see ``KafkaConsumer.store_offsets``."""
+        self.require_group()
+        self.subscriptions.store_offsets(self._checked(offsets_after(offsets)))
+
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, deadline: float) -> Steps[None]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
@@ -558,7 +606,7 @@ class ConsumerDelegate:
 
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None, callback: CommitCallback | None
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         coordinator = self.require_group()
         checked = self.offsets_to_commit(offsets)
         return coordinator.commit_async(checked, callback)
@@ -586,7 +634,7 @@ class ConsumerDelegate:
     def group_metadata(self) -> ConsumerGroupMetadata:
         return self.require_group().group_metadata()
 
-    def metrics_snapshot(self) -> dict[str, dict[str, Any]]:
+    def metrics_snapshot(self) -> Metrics:
         """Return all metrics of the consumer: its counters, its buffer, the lag and lead of each partition."""
         group, subscriptions, budget = self.coordinator, self.subscriptions, self.fetcher.planner.budget
         found = self.metrics.snapshot(self.clock.now(), None if group is None else group.metrics)

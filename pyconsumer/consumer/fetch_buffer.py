@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Convert, Frame
 from pyconsumer.consumer.fetch_planner import ByteBudget
@@ -66,17 +67,21 @@ class FetchBuffer:
 
     def add(self, fetch: CompletedFetch) -> None:
         """Add a fetch that has just arrived."""
-        self._of.setdefault(fetch.topic_partition, []).append(fetch)
-        if fetch.error is not None or fetch.is_damaged:
-            fetch.block()
-        fetch.state.add_buffered(fetch.cursor.end_offset, blocks=fetch.blocks)
+        tp = fetch.topic_partition
+        earlier = self._of.get(tp)
+        if earlier is None:
+            self._of[tp] = [fetch]
+        else:
+            earlier.append(fetch)
+        fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         memory = fetch.memory
-        if memory is not None:
+        if memory is None:
+            self._budget.hold(fetch.charge())
+        else:  # as long as no batch is open, it holds nothing besides the frame
             fetch.enter(self._frames.get(id(memory)) or self._add_frame(memory))
-        self._budget.hold(fetch.charge())
-        if fetch.topic_partition in self._aside:
+        if tp in self._aside:
             self._set_aside(fetch)
-            self._aside[fetch.topic_partition].append(fetch)
+            self._aside[tp].append(fetch)
         else:
             self._queue.append(fetch)
 
@@ -101,7 +106,7 @@ class FetchBuffer:
         """Return whether the last call moved a position, if only past what no application sees."""
         return bool(self._moved)
 
-    def collect(self, max_records: int) -> ConsumerRecords:
+    def collect(self, max_records: int) -> ConsumerRecords[Any, Any]:
         """Take up to ``max_records`` records and move the positions past them.
 
         Raises:
@@ -112,10 +117,7 @@ class FetchBuffer:
         self._moved.clear()
         remaining = max_records
         convert = self._convert
-        while remaining > 0:
-            fetch = self._head(bool(collected))
-            if fetch is None:
-                break
+        while remaining > 0 and (fetch := self._head(bool(collected))) is not None:
             try:
                 records = fetch.take(remaining, convert)
             except Exception:
@@ -128,13 +130,14 @@ class FetchBuffer:
                 earlier = collected.get(tp)
                 collected[tp] = records if earlier is None else earlier + records
                 remaining -= len(records)
+        assigned = self._subscriptions.by_partition
         for tp in collected:
-            state = self._subscriptions.get(tp)
+            state = assigned.get(tp)
             if state is not None and state.position is not None:
                 ends[tp] = state.position, "", state.offset_epoch
         return collected
 
-    def next_record(self, ahead: int) -> ConsumerRecord | None:
+    def next_record(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
         """Take one record and move the position past it; None if there is none. Raises as :meth:`collect`."""
         self._moved.clear()
         while (fetch := self._head(False)) is not None:
@@ -147,7 +150,7 @@ class FetchBuffer:
                 return record
         return None
 
-    def prefetched(self) -> list[ConsumerRecord]:
+    def prefetched(self) -> list[ConsumerRecord[Any, Any]]:
         """Return the records that :meth:`next_record` decoded ahead, the next one last.
 
         The caller may take records from the end of this list; :meth:`commit_taken` must be called before any other
@@ -247,13 +250,14 @@ class FetchBuffer:
         while queue:
             fetch = queue[0]
             state = fetch.state
-            if fetch.dropped or fetch.fetch_epoch != state.fetch_epoch:
+            is_current = fetch.fetch_epoch == state.fetch_epoch and not fetch.dropped
+            if is_current and state.is_fetchable and fetch.error is None:
+                return fetch
+            if not is_current:
                 queue.popleft()
                 self._drop(fetch)
             elif not state.is_fetchable:
                 self._set_partition_aside(fetch.topic_partition)
-            elif fetch.error is None:
-                return fetch
             elif collected:
                 return None
             else:
@@ -307,7 +311,7 @@ class FetchBuffer:
             return False
         cursor = fetch.cursor
         is_ahead = fetch.ready or fetch.raw
-        offset = fetch.next_offset if is_ahead else cursor.next_offset
+        offset: int = fetch.next_offset if is_ahead else cursor.next_offset
         position = state.position
         if offset != position:
             if position is not None:
@@ -323,24 +327,24 @@ class FetchBuffer:
     # -- memory ------------------------------------------------------------------------------------------------------
 
     def _add_frame(self, memory: bytearray) -> Frame:
-        frame = self._frames[id(memory)] = Frame(len(memory))
-        self._budget.hold(frame.size_bytes)
+        frame = self._frames[id(memory)] = Frame(memory)
+        self._budget.hold(len(memory))
         return frame
 
-    def _leave_frame(self, fetch: CompletedFetch) -> None:
-        """Release the part of a fetch in its response, and the response after its last part."""
-        frame = fetch.leave()
-        if frame is not None and not frame.parts:
-            del self._frames[id(fetch.memory)]
-            self._budget.hold(-frame.size_bytes)
+    def _release_frame(self, frame: Frame) -> None:
+        """Release a response after its last part."""
+        del self._frames[id(frame.memory)]
+        self._budget.hold(-len(frame.memory))
 
     def _detach(self, fetch: CompletedFetch) -> None:
         """Give a fetch that stays its own memory, by a copy unless it is most of its response."""
         frame = fetch.frame
         if frame is None:
             return
-        is_most = len(frame.parts) == 1 and 2 * fetch.record_set_bytes >= frame.size_bytes
-        self._leave_frame(fetch)
+        is_most = len(frame.parts) == 1 and 2 * fetch.record_set_bytes >= len(frame.memory)
+        fetch.leave()
+        if not frame.parts:
+            self._release_frame(frame)
         if not is_most:
             fetch.detach()
         self._budget.hold(fetch.charge())
@@ -352,14 +356,16 @@ class FetchBuffer:
             return
         tp = fetch.topic_partition
         fetches = self._of[tp]
-        fetches.remove(fetch)
-        if not fetches:
+        if len(fetches) == 1:
             del self._of[tp]
-        self._budget.hold(-fetch.charged)
-        if fetch.is_set_aside:
-            self._budget.pause(-fetch.charged)
-        if fetch.fetch_epoch == fetch.state.fetch_epoch:
-            fetch.state.remove_buffered(blocks=fetch.blocks)
-        self._leave_frame(fetch)
-        fetch.drop()
-        self._subscriptions.note_changed(tp)
+        else:
+            fetches.remove(fetch)
+        if fetch.charged:
+            self._budget.hold(-fetch.charged)
+            if fetch.is_set_aside:
+                self._budget.pause(-fetch.charged)
+        if fetch.fetch_epoch != fetch.state.fetch_epoch or fetch.state.remove_buffered(fetch.blocks):
+            self._subscriptions.note_changed(tp)
+        frame = fetch.drop()
+        if frame is not None and not frame.parts:
+            self._release_frame(frame)

@@ -17,7 +17,9 @@ Rules
    What paused partitions hold counts, but does not block the others for ever: if nothing else is held, one request for
    a partition's share may be sent.
 5. Only partitions that changed are planned again (the journal of ``SubscriptionState``), so planning costs what changed
-   and not what is assigned. A partition that may not be fetched leaves the request, and so the session.
+   and not what is assigned. A partition that may not be fetched leaves the request, and so the session. One whose
+   fetch brought records continues at the same node from its new fetch offset (:meth:`FetchPlanner.on_fetched`); it
+   is planned again only if rule 1 or its preferred replica may have changed.
 6. If several responses of a node in a row bring nothing, each before its wait is over, the next request is delayed by
    an increasing backoff (KIP-580): a broken broker must not keep the client busy. The first ones are not counted, as a
    healthy broker has reasons for one or two: an evicted session, a preferred replica, a log that starts later.
@@ -28,7 +30,7 @@ Rules
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from pyconsumer.consumer.fetch_session import FetchSessionHandler, SessionPartition, SessionRequest
@@ -37,15 +39,14 @@ from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["MAX_BUFFERED_FETCHES", "ByteBudget", "FetchPlanner", "PlannedFetch"]
-
-MAX_BUFFERED_FETCHES = 2
-"""The most buffered fetches of one partition; a partition that has them is left out of requests."""
+__all__ = ["ByteBudget", "FetchPlanner", "PlannedFetch"]
 
 _LARGEST_RESPONSE = 8 << 20
 """Limit (bytes) of a request, however many partitions it names; higher if eight full partitions are more."""
 
 _FULL_PARTITIONS = 8
+
+_request_of = tuple.__new__  # what a SessionPartition(...) does, without a call in Python
 
 
 class ByteBudget:
@@ -129,7 +130,7 @@ class FetchPlanner:
 
     Args:
         subscriptions: the partitions' states; the planner reads them.
-        leader: returns a partition's leader according to metadata.
+        leaders: the leader of each partition according to metadata.
         topic_id: returns a topic's id according to metadata, 16 zero bytes if unknown.
         unavailable_until: returns the time (seconds) until which a node is in backoff, 0.0 if it is not.
         max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
@@ -147,7 +148,7 @@ class FetchPlanner:
         self,
         subscriptions: SubscriptionState,
         *,
-        leader: Callable[[TopicPartition], LeaderAndEpoch],
+        leaders: Mapping[TopicPartition, LeaderAndEpoch],
         topic_id: Callable[[str], bytes],
         unavailable_until: Callable[[int], float],
         max_partition_bytes: int,
@@ -159,7 +160,7 @@ class FetchPlanner:
         self.budget = ByteBudget(buffer_bytes)
         self.wants_metadata = False
         self._subscriptions = subscriptions
-        self._leader = leader
+        self._leaders = leaders
         self._topic_id = topic_id
         self._unavailable_until = unavailable_until
         self._max_partition_bytes = max_partition_bytes
@@ -181,6 +182,12 @@ class FetchPlanner:
         self._settled = False
         for tp in partitions:
             self._place(tp, now)
+
+    def on_fetched(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
+        """Request these partitions from their new fetch offsets, at the node whose response has just moved them."""
+        node = self._nodes.get(node_id)
+        if node is not None:
+            node.changed.update(dict.fromkeys(partitions))
 
     def recover(self, pending: Collection[int]) -> None:
         """Recover from an interrupt: only the ``pending`` nodes have a request, so only they have a fetch in flight."""
@@ -295,17 +302,19 @@ class FetchPlanner:
     def _session_request(self, node: _Node) -> SessionRequest:
         changed: dict[TopicPartition, SessionPartition] = {}
         removed: list[TopicPartition] = []
+        assigned, wanted, max_bytes = self._subscriptions.by_partition, node.wanted, self._max_partition_bytes
+        topic, topic_id = "", b""
         for tp in node.changed:
-            state = self._subscriptions.get(tp) if tp in node.wanted else None
+            state = assigned.get(tp) if tp in wanted else None
             if state is None:
                 removed.append(tp)
                 continue
-            changed[tp] = SessionPartition(
-                self._topic_id(tp.topic),
-                state.fetch_offset,
-                self._max_partition_bytes,
-                state.position_leader.epoch,
-                state.fetch_epoch,
+            if tp[0] != topic:
+                topic = tp[0]
+                topic_id = self._topic_id(topic)
+            changed[tp] = _request_of(
+                SessionPartition,
+                (topic_id, state.fetch_offset, max_bytes, state.position_leader[1], state.fetch_epoch),
             )
         node.changed.clear()
         return node.session.plan(changed, removed)
@@ -334,7 +343,7 @@ class FetchPlanner:
 
     def _target(self, state: TopicPartitionState, now: float) -> int | None:
         tp = state.topic_partition
-        if not state.is_fetchable or state.fetch_blocked or state.buffered_fetches >= MAX_BUFFERED_FETCHES:
+        if not state.is_fetchable or state.is_full:
             return None
         if state.fetch_not_before > now:
             self._plan_again_at(tp, state.fetch_not_before)
@@ -345,7 +354,7 @@ class FetchPlanner:
                 return state.preferred_replica
             self.wants_metadata |= now < state.preferred_until
             state.forget_preferred_replica()
-        leader = self._leader(tp).leader
+        leader = self._leaders[tp].leader
         if leader < 0:
             self.wants_metadata = True
             return None

@@ -18,18 +18,19 @@ Rules
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from pyconsumer.errors import Errors, error_name
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
 from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
+from pyconsumer.protocol.requests.fetch import FIRST_VERSION_WITH_TOPIC_IDS
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FetchSessionHandler", "SessionAnswer", "SessionPartition", "SessionRequest"]
 
 _MAX_EPOCH: Final = 0x7FFFFFFF
-FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
 class SessionPartition(NamedTuple):
@@ -41,9 +42,9 @@ class SessionPartition(NamedTuple):
     leader_epoch: int
     fetch_epoch: int
 
-    def same_request(self, other: SessionPartition) -> bool:
-        """Return whether both send the same to the broker."""
-        return self[:4] == other[:4]
+
+_SENT: Final = slice(4)
+"""The fields of a :class:`SessionPartition` that the broker sees."""
 
 
 class SessionRequest(NamedTuple):
@@ -92,6 +93,7 @@ class FetchSessionHandler:
         self._without_id = 0
         self._used_topic_ids = False
         self._names: dict[bytes, str] = {}
+        self._by_topic: dict[str, dict[int, TopicPartition]] = {}
 
     def plan(
         self, changed: Mapping[TopicPartition, SessionPartition], removed: Iterable[TopicPartition]
@@ -104,23 +106,22 @@ class FetchSessionHandler:
         """
         to_send: dict[TopicPartition, SessionPartition] = {}
         to_forget: list[tuple[TopicPartition, bytes]] = []
+        partitions = self.partitions
         for tp in removed:
-            old = self.partitions.pop(tp, None)
+            old = partitions.pop(tp, None)
             if old is not None:
                 self._without_id -= old.topic_id == ZERO_UUID
+                del self._by_topic[tp.topic][tp.partition]
                 to_forget.append((tp, old.topic_id))
+        is_full = self.next_epoch <= 0
         for tp, new in changed.items():
-            old = self.partitions.get(tp)
-            if old is not None:
-                self._without_id -= old.topic_id == ZERO_UUID
-                if old.topic_id not in (new.topic_id, ZERO_UUID):
-                    to_forget.append((tp, old.topic_id))
-            self._without_id += new.topic_id == ZERO_UUID
-            if self.next_epoch <= 0:
-                self.partitions.pop(tp, None)  # those that brought data go to the end: the others come first (fairness)
-            self.partitions[tp] = new
-            self._names[new.topic_id] = tp.topic
-            if old is None or not new.same_request(old):
+            old = partitions.get(tp)
+            if is_full:
+                partitions.pop(tp, None)  # those that brought data go to the end: the others come first (fairness)
+            if old is None or old[0] != new[0]:
+                self._on_topic_id(tp, old, new, to_forget)
+            partitions[tp] = new
+            if old is None or new[_SENT] != old[_SENT]:
                 to_send[tp] = new
         use_topic_ids = self._without_id == 0
         if self.next_epoch > 0 and use_topic_ids != self._used_topic_ids:
@@ -130,6 +131,22 @@ class FetchSessionHandler:
             self._names = {p.topic_id: tp.topic for tp, p in self.partitions.items()}
             return SessionRequest(self.session_id, self.next_epoch, dict(self.partitions), [], use_topic_ids)
         return SessionRequest(self.session_id, self.next_epoch, to_send, to_forget, use_topic_ids)
+
+    def _on_topic_id(
+        self,
+        tp: TopicPartition,
+        old: SessionPartition | None,
+        new: SessionPartition,
+        to_forget: list[tuple[TopicPartition, bytes]],
+    ) -> None:
+        """Note a partition that is new in the session, or whose topic has another id now."""
+        if old is not None:
+            self._without_id -= old.topic_id == ZERO_UUID
+            if old.topic_id != ZERO_UUID:
+                to_forget.append((tp, old.topic_id))
+        self._without_id += new.topic_id == ZERO_UUID
+        self._names[new.topic_id] = tp.topic
+        self._by_topic.setdefault(tp.topic, {})[tp.partition] = tp
 
     def close_request(self) -> SessionRequest | None:
         """Return the request that closes the session at the broker; None if there is no session."""
@@ -182,19 +199,20 @@ class FetchSessionHandler:
     ) -> tuple[list[tuple[TopicPartition, PartitionData, SessionPartition]], str | None]:
         """Match the partitions of a response with those of the session; the second value is a mismatch, or None."""
         found: list[tuple[TopicPartition, PartitionData, SessionPartition]] = []
-        seen: set[TopicPartition] = set()
         by_id = api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        partitions = self.partitions
         for topic in response.responses:
-            name = self._names.get(topic.topic_id) if by_id else topic.topic
+            topic_id = topic.topic_id
+            name = self._names.get(topic_id) if by_id else topic.topic
             if name is None:
-                return [], f"topic id {uuid_to_str(topic.topic_id)} was not requested"
+                return [], f"topic id {uuid_to_str(topic_id)} was not requested"
+            known = self._by_topic.get(name) or {}
             for data in topic.partitions:
-                tp = TopicPartition(name, data.partition_index)
-                asked = self.partitions.get(tp)
-                if asked is None or (by_id and asked.topic_id != topic.topic_id):
-                    return [], f"{tp} was not requested"
-                if tp in seen:
-                    return [], f"{tp} comes twice"
-                seen.add(tp)
-                found.append((tp, data, asked))
+                tp = known.get(data.partition_index)
+                if tp is None or (by_id and partitions[tp][0] != topic_id):
+                    return [], f"{name}-{data.partition_index} was not requested"
+                found.append((tp, data, partitions[tp]))
+        names = [tp for tp, _, _ in found]
+        if len(set(names)) < len(names):
+            return [], f"{Counter(names).most_common(1)[0][0]} comes twice"
         return found, None

@@ -24,7 +24,7 @@ from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
-from pyconsumer.consumer.fetch_session import FIRST_VERSION_WITH_TOPIC_IDS, SessionPartition, SessionRequest
+from pyconsumer.consumer.fetch_session import SessionRequest
 from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
@@ -32,20 +32,20 @@ from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionSt
 from pyconsumer.errors import Errors, KafkaError, OffsetsOutOfRangeError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
+from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from pyconsumer.protocol.requests.fetch import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    LAST_VERSION_WITH_NAMES,
+    FetchSettings,
+    fetch_request,
 )
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
 
-__all__ = ["ErrorAction", "Fetcher", "action_for", "fetch_request"]
+__all__ = ["ErrorAction", "Fetcher", "action_for"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -127,6 +127,7 @@ class Fetcher:
         # loop at that pace costs nothing.
         self._early = config.fetch_max_wait_ms / 1000 / 2
         self._seen_update = -1
+        self._seen_leaders = -1
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
         self._is_awaited = False
@@ -134,9 +135,10 @@ class Fetcher:
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
+        self._leaders = _Leaders(metadata)
         self.planner = FetchPlanner(
             subscriptions,
-            leader=self._leader,
+            leaders=self._leaders,
             topic_id=metadata.topic_id,
             unavailable_until=self._unavailable_until,
             max_partition_bytes=config.max_partition_fetch_bytes,
@@ -167,6 +169,9 @@ class Fetcher:
 
     def apply_changes(self, now: float) -> None:
         """Apply new metadata and the journal of the subscription to positions, buffers and plans."""
+        if self._metadata.leaders_version != self._seen_leaders:
+            self._seen_leaders = self._metadata.leaders_version
+            self._leaders.clear()
         if self._metadata.update_count != self._seen_update:
             self._seen_update = self._metadata.update_count
             for state in list(self._subscriptions.states()):
@@ -185,9 +190,9 @@ class Fetcher:
         session = planned.session
 
         def build(version: int) -> FetchRequest:
-            return fetch_request(self._config, session, planned.max_bytes, version)
+            return _fetch_request(self._config, session, planned.max_bytes, version)
 
-        max_version = None if session.use_topic_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
+        max_version = None if session.use_topic_ids else LAST_VERSION_WITH_NAMES
         future = self._client.send(planned.node_id, FetchRequest, build, max_version=max_version)
         future.add_callback(lambda done: self._on_done(planned, done))
         self._requests[planned.node_id] = future
@@ -214,7 +219,7 @@ class Fetcher:
             request = session.close_request()
             if request is None:
                 continue
-            message = fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
+            message = _fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
             sent.append(self._client.send(session.node_id, FetchRequest, message))
         return sent
 
@@ -246,14 +251,28 @@ class Fetcher:
             return
         size = 0
         progress = response.latency >= self._early
+        fetched: list[TopicPartition] = []
+        failed: list[tuple[TopicPartition, PartitionData]] = []
+        assigned = self._subscriptions.by_partition
         for tp, data, asked in result.partitions:
-            size += len(data.records or b"")
-            progress |= self._on_partition(tp, data, asked, planned.node_id)
+            state = assigned.get(tp)
+            if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
+                _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
+                progress = True
+            elif data.error_code:
+                failed.append((tp, data))
+                progress |= self._on_error(state, data.error_code, asked.fetch_offset, planned.node_id)
+            else:
+                progress |= self._on_partition(state, data, planned.node_id, fetched)
+            if data.records is not None:
+                size += len(data.records)
+        self.planner.on_fetched(planned.node_id, fetched)
         if progress:
             self.planner.on_progress(planned.node_id)
         else:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
-        self._apply_leader_hints(message, result.partitions)
+        if failed:
+            self._apply_leader_hints(message, failed)
         self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
         if self._is_awaited:
             self._queued = self.send_fetches()
@@ -292,19 +311,18 @@ class Fetcher:
         """True if :meth:`raise_error` would raise."""
         return self._error is not None or self.offsets.has_error
 
-    def _on_partition(self, tp: TopicPartition, data: PartitionData, asked: SessionPartition, node_id: int) -> bool:
-        """Handle a partition's part of a response.
+    def _on_partition(
+        self, state: TopicPartitionState, data: PartitionData, node_id: int, fetched: list[TopicPartition]
+    ) -> bool:
+        """Handle a partition's part of a response, which is current and no error.
+
+        Args:
+            fetched: gets the partition if it brought records, and may be fetched further from the same node.
 
         Returns:
-            True if it is progress: records, or an error that the partition backs off for or raises. If False, the next
-            fetch would request the same again.
+            True if it is progress. If False, the next fetch would request the same again.
         """
-        state = self._subscriptions.get(tp)
-        if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
-            _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
-            return True
-        if data.error_code:
-            return self._on_error(state, data.error_code, asked.fetch_offset, node_id)
+        tp = state.topic_partition
         state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != node_id:
             state.prefer_replica(
@@ -312,21 +330,25 @@ class Fetcher:
             )
             self._subscriptions.note_changed(tp)
         records = data.records
-        if records is None or len(records) == 0:
+        if not records:
             return False
         aborted = None
         if self._config.read_committed:
             aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
-        fetch = CompletedFetch(
-            state, records, fetch_offset=asked.fetch_offset, check_crcs=self._config.check_crcs, aborted=aborted
-        )
-        if fetch.cursor.batch_count == 0 and fetch.cursor.has_incomplete_batch:
+        offset = state.fetch_offset
+        fetch = CompletedFetch(state, records, fetch_offset=offset, check_crcs=self._config.check_crcs, aborted=aborted)
+        cursor = fetch.cursor
+        if cursor.batch_count == 0 and cursor.has_incomplete_batch:
             limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
-            self._queue_error(state, no_whole_batch(tp, asked.fetch_offset, records, limit))
+            self._queue_error(state, no_whole_batch(tp, offset, records, limit))
+            self._subscriptions.note_changed(tp)
             return True
         self.buffer.add(fetch)
-        self._subscriptions.note_changed(tp)
-        return fetch.cursor.end_offset > asked.fetch_offset
+        if state.is_full or state.preferred_replica >= 0:
+            self._subscriptions.note_changed(tp)
+        else:
+            fetched.append(tp)
+        return cursor.end_offset > offset
 
     def _on_error(self, state: TopicPartitionState, code: int, offset: int, node_id: int) -> bool:
         """Handle a partition's error; return False if the partition may be fetched again at once."""
@@ -378,13 +400,13 @@ class Fetcher:
         self.buffer.add(CompletedFetch(state, fetch_offset=offset, error=on_turn))
 
     def _apply_leader_hints(
-        self, message: FetchResponse, partitions: Iterable[tuple[TopicPartition, PartitionData, SessionPartition]]
+        self, message: FetchResponse, failed: Iterable[tuple[TopicPartition, PartitionData]]
     ) -> None:
         """Apply the leaders that the response names beside errors (KIP-951)."""
         leaders = {
             tp: (data.current_leader.leader_id, data.current_leader.leader_epoch)
-            for tp, data, _ in partitions
-            if data.error_code and data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0
+            for tp, data in failed
+            if data.current_leader.leader_id >= 0 and data.current_leader.leader_epoch >= 0
         }
         if not leaders:
             return
@@ -407,41 +429,31 @@ class Fetcher:
         return self._client.backoff_until(node_id)
 
 
-def fetch_request(
+class _Leaders(dict[TopicPartition, LeaderAndEpoch]):
+    """Leaders as metadata has them, looked up when they are first needed; to be cleared when metadata changes."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        super().__init__()
+        self._metadata = metadata
+
+    def __missing__(self, tp: TopicPartition) -> LeaderAndEpoch:
+        found = self[tp] = current_leader(self._metadata, tp)
+        return found
+
+
+def _fetch_request(
     config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int, *, wait: bool = True
 ) -> FetchRequest:
     """Return the message for a session's request. Without ``wait`` the broker responds at once."""
-    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-    topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for tp, asked in session.to_send.items():
-        key = (tp.topic, asked.topic_id)
-        topic = topics.get(key)
-        if topic is None:
-            topic = topics[key] = FetchTopic(topic=tp.topic, topic_id=asked.topic_id, partitions=[])
-        topic.partitions.append(
-            FetchPartition(
-                partition=tp.partition,
-                current_leader_epoch=asked.leader_epoch,
-                fetch_offset=asked.fetch_offset,
-                partition_max_bytes=asked.max_bytes,
-            )
-        )
-    forgotten: dict[tuple[str, bytes], ForgottenTopic] = {}
-    for tp, topic_id in session.to_forget:
-        if not by_id and tp in session.to_send:
-            continue  # by name, a topic that was created again is the same topic
-        key = (tp.topic, topic_id)
-        if key not in forgotten:
-            forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[])
-        forgotten[key].partitions.append(tp.partition)
-    return FetchRequest(
-        max_wait_ms=config.fetch_max_wait_ms if wait else 0,
-        min_bytes=config.fetch_min_bytes if wait else 0,
-        max_bytes=max_bytes,
-        isolation_level=int(config.read_committed),
-        session_id=session.session_id,
-        session_epoch=session.epoch,
-        topics=list(topics.values()),
-        forgotten_topics_data=list(forgotten.values()),
-        rack_id=config.client_rack,
+    settings = FetchSettings(
+        config.fetch_max_wait_ms if wait else 0,
+        config.fetch_min_bytes if wait else 0,
+        max_bytes,
+        config.read_committed,
+        config.client_rack,
     )
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    # By name, a topic that was created again is the same topic.
+    forgotten = [(tp, topic_id) for tp, topic_id in session.to_forget if by_id or tp not in session.to_send]
+    partitions = ((tp, *asked[:4]) for tp, asked in session.to_send.items())
+    return fetch_request(settings, partitions, forgotten=forgotten, session=(session.session_id, session.epoch))

@@ -34,7 +34,7 @@ class Interceptors:
         """True if an interceptor wants to see records."""
         return bool(self._consume)
 
-    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+    def on_consume(self, records: ConsumerRecords[Any, Any]) -> ConsumerRecords[Any, Any]:
         """Pass records through all hooks, and return the result of the last one."""
         for hook in self._consume:
             try:

@@ -12,15 +12,37 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, overload, runtime_checkable
 
 from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.errors import KafkaError, RecordDeserializationError
+from pyconsumer.generic import K, V, generic_alias
+from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
-__all__ = ["Consumer", "ConsumerRebalanceListener"]
+__all__ = ["CommitCallback", "Committed", "Consumer", "ConsumerRebalanceListener", "DeadLetterSink", "Metrics"]
 
 _Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+Committed = int | OffsetAndMetadata | None
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], object]
+"""A function of the offsets of a commit and of its error, None after success."""
+Metrics = dict[str, dict[str, float | None]]
+"""Counters by group and name."""
+
+
+class DeadLetterSink(Protocol):
+    """Takes records that cannot be deserialized, as the setting ``on_record_error``."""
+
+    def send(self, error: RecordDeserializationError, /) -> object:
+        """Keep the record, which ``error`` has with its raw key and value; an exception stops the consumer there."""
+        ...
 
 
 class ConsumerRebalanceListener:
@@ -57,24 +79,24 @@ class ConsumerRebalanceListener:
 
 
 @runtime_checkable
-class Consumer(Protocol):
-    """The methods of a consumer; :class:`pyconsumer.KafkaConsumer` documents each of them.
+class Consumer(Protocol[K, V]):
+    """The methods of a consumer of keys ``K`` and values ``V``; :class:`pyconsumer.KafkaConsumer` documents each.
 
     Java: ``org.apache.kafka.clients.consumer.Consumer``.
     """
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return records that have arrived, or wait for some."""
         ...
 
-    def __iter__(self) -> Iterator[ConsumerRecord]: ...
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]: ...
 
-    def __next__(self) -> ConsumerRecord: ...
+    def __next__(self) -> ConsumerRecord[K, V]: ...
 
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics, whose partitions the group assigns."""
@@ -140,11 +162,38 @@ class Consumer(Protocol):
         """Commit offsets, by default all positions, and wait."""
         ...
 
-    def commit_async(self, offsets: _Offsets | None = None, callback: Callable[..., object] | None = None) -> Any:
+    def commit_async(
+        self, offsets: _Offsets | None = None, callback: CommitCallback | None = None
+    ) -> RequestFuture[None]:
         """Commit offsets without waiting."""
         ...
 
-    def committed(self, partition: Any, metadata: bool = False, timeout_ms: float | None = None) -> Any:
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
+
+    def committed(
+        self,
+        partition: TopicPartition | Iterable[TopicPartition],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Committed | dict[TopicPartition, int | None] | dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the committed offset of one partition, or of several."""
         ...
 
@@ -174,7 +223,7 @@ class Consumer(Protocol):
         """Return the names of all topics."""
         ...
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
+    def metrics(self, raw: bool = False) -> Metrics:
         """Return counters by group and name."""
         ...
 
@@ -191,3 +240,6 @@ class Consumer(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None: ...
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias

@@ -17,14 +17,14 @@ import math
 import os
 import weakref
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.protocol.records import ConsumerRecord
 
 __all__ = ["PrefetchedIteration", "PrefetchedRecords"]
 
-_NOTHING: Final[list[ConsumerRecord]] = []
+_NOTHING: Final[list[ConsumerRecord[Any, Any]]] = []
 
 
 class PrefetchedRecords:
@@ -42,7 +42,7 @@ class PrefetchedRecords:
         self.until = -math.inf
         _all.add(self)
 
-    def offer(self, records: list[ConsumerRecord], until: float) -> None:
+    def offer(self, records: list[ConsumerRecord[Any, Any]], until: float) -> None:
         """Let iteration take these records, up to a time (seconds)."""
         self.until = until
         self.records = records
@@ -90,7 +90,7 @@ class PrefetchedIteration:
         self._call_on_enter(None)
 
     @staticmethod
-    def restore(records: list[ConsumerRecord], record: ConsumerRecord | None) -> None:
+    def restore(records: list[ConsumerRecord[Any, Any]], record: ConsumerRecord[Any, Any] | None) -> None:
         """Put a record back that Ctrl-C kept from the application; None if it came before a record was taken."""
         if record is not None and (not records or records[-1] is not record):
             records.append(record)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyconsumer.protocol.records import ConsumerRecord
+    from pyconsumer.structs import TopicPartition
 
 __all__ = ["ConsumerMetrics", "GroupMetrics", "Timing"]
 
@@ -55,13 +60,16 @@ class GroupMetrics:
         self.heartbeats.add(latency)
         self._last_heartbeat_at = now
 
+    def rebalance_failed(self) -> None:
+        self.failed_rebalances += 1
+
     def rebalanced(self, seconds: float, now: float) -> None:
         self.rebalances.add(seconds)
         self._last_rebalance_at = now
 
-    def snapshot(self, now: float, elapsed: float) -> dict[str, Any]:
+    def snapshot(self, now: float, elapsed: float) -> dict[str, float | None]:
         """Return all values by Kafka's names; rates are over ``elapsed`` seconds; "ago" is -1 before the first."""
-        found: dict[str, Any] = {}
+        found: dict[str, float | None] = {}
         for name, timing in (("heartbeat", self.heartbeats), ("join", self.joins), ("sync", self.syncs)):
             found[f"{name}-total"] = timing.count
             found[f"{name}-rate"] = timing.count / elapsed
@@ -138,14 +146,24 @@ class ConsumerMetrics:
         self.records += count
         self.records_by_topic[topic] = self.records_by_topic.get(topic, 0) + count
 
-    def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, Any]]:
+    def on_polled(self, polled: Mapping[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
+        """Count what a poll returns."""
+        by_topic = self.records_by_topic
+        total = 0
+        for tp, records in polled.items():
+            count = len(records)
+            total += count
+            by_topic[tp[0]] = by_topic.get(tp[0], 0) + count
+        self.records += total
+
+    def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, float | None]]:
         """Return all values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).
 
         Args:
             group: counters of the group member, None without a group.
         """
         elapsed = max(now - self.started_at, 1e-9)
-        fetch: dict[str, Any] = {
+        fetch: dict[str, float | None] = {
             "fetch-total": self.fetches.count,
             "fetch-rate": self.fetches.count / elapsed,
             "fetch-latency-avg": self.fetches.average_ms(),
@@ -160,7 +178,7 @@ class ConsumerMetrics:
             "records-consumed-rate": self.records / elapsed,
             "records-per-request-avg": self.records / self.fetches.count if self.fetches.count else 0.0,
         }
-        groups: dict[str, dict[str, Any]] = {
+        groups: dict[str, dict[str, float | None]] = {
             "consumer-fetch-manager-metrics": fetch,
             "consumer-coordinator-metrics": (group or GroupMetrics()).snapshot(now, elapsed),
             "consumer-metrics": {

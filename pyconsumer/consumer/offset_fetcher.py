@@ -14,7 +14,7 @@ Rules
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyconsumer import errors
@@ -22,26 +22,23 @@ from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, Rese
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
 from pyconsumer.errors import Errors, KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from pyconsumer.network.calls import await_update, group_by_leader
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from pyconsumer.protocol.requests.list_offsets import first_version, list_offsets_request, read_offsets
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
 
 if TYPE_CHECKING:
     from pyconsumer.network.client import ClientResponse
 
-__all__ = ["ListedOffsets", "OffsetFetcher", "current_leader", "group_by_leader", "read_listed_offsets"]
+__all__ = ["ListedOffsets", "OffsetFetcher", "current_leader", "read_listed_offsets"]
 
 _log = logging.getLogger("pyconsumer.consumer")
 
@@ -75,57 +72,20 @@ def current_leader(metadata: Metadata, tp: TopicPartition) -> LeaderAndEpoch:
     return NO_LEADER if found is None else LeaderAndEpoch(found.leader, found.leader_epoch)
 
 
-def group_by_leader(
-    partitions: Iterable[TopicPartition], leader: Callable[[TopicPartition], LeaderAndEpoch]
-) -> tuple[dict[int, dict[TopicPartition, int]], set[TopicPartition]]:
-    """Group partitions by leader, each with its leader epoch; return the groups and the leaderless partitions."""
-    groups: dict[int, dict[TopicPartition, int]] = {}
-    leaderless: set[TopicPartition] = set()
-    for tp in partitions:
-        node_id, epoch = leader(tp)
-        if node_id < 0:
-            leaderless.add(tp)
-        else:
-            groups.setdefault(node_id, {})[tp] = epoch
-    return groups, leaderless
-
-
-def list_offsets_request(
-    partitions: Mapping[TopicPartition, int], timestamps: Mapping[TopicPartition, int], *, read_committed: bool
-) -> ListOffsetsRequest:
-    """Return a request for offsets by time; ``partitions`` has the leader epoch of each partition."""
-    topics: dict[str, ListOffsetsTopic] = {}
-    for tp, epoch in partitions.items():
-        topic = topics.get(tp.topic)
-        if topic is None:
-            topic = topics[tp.topic] = ListOffsetsTopic(name=tp.topic, partitions=[])
-        topic.partitions.append(
-            ListOffsetsPartition(partition_index=tp.partition, current_leader_epoch=epoch, timestamp=timestamps[tp])
-        )
-    return ListOffsetsRequest(replica_id=-1, isolation_level=int(read_committed), topics=list(topics.values()))
-
-
 def read_listed_offsets(response: ListOffsetsResponse) -> ListedOffsets:
     """Read a response. An offset that does not exist is found as None."""
     result = ListedOffsets({}, set(), set())
-    for topic in response.topics:
-        for partition in topic.partitions:
-            tp = TopicPartition(topic.name, partition.partition_index)
-            code = partition.error_code
-            if code == Errors.NONE:
-                result.found[tp] = (
-                    OffsetAndTimestamp(partition.offset, partition.timestamp, partition.leader_epoch)
-                    if partition.offset >= 0
-                    else None
-                )
-            elif code == Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
-                result.found[tp] = None
-            elif code == Errors.TOPIC_AUTHORIZATION_FAILED:
-                result.unauthorized.add(topic.name)
-            else:
-                if code not in _EXPECTED:
-                    _log.warning("ListOffsets for %s: %s", tp, errors.for_code(code))
-                result.retry.add(tp)
+    for tp, (code, offset) in read_offsets(response).items():
+        if code == Errors.NONE:
+            result.found[tp] = offset
+        elif code == Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+            result.found[tp] = None
+        elif code == Errors.TOPIC_AUTHORIZATION_FAILED:
+            result.unauthorized.add(tp.topic)
+        else:
+            if code not in _EXPECTED:
+                _log.warning("ListOffsets for %s: %s", tp, errors.for_code(code))
+            result.retry.add(tp)
     return result
 
 
@@ -166,8 +126,10 @@ class OffsetFetcher:
 
         Raises:
             TopicAuthorizationFailedError: the broker denied access to a topic.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
             KafkaTimeoutError: not all leaders answered by the deadline (monotonic seconds).
         """
+        since = self._metadata.update_count
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         causes: list[KafkaError] = []
         missing = dict(timestamps)
@@ -176,6 +138,10 @@ class OffsetFetcher:
             while missing:
                 yield from self._fetch_offsets_once(missing, found, deadline, causes)
                 missing = {tp: at for tp, at in missing.items() if tp not in found}
+                for tp in missing:
+                    absence = self._metadata.absence(tp, since)
+                    if absence is not None:
+                        raise absence
         except KafkaTimeoutError as error:
             names = ", ".join(map(str, sorted(missing)))
             reason = f"; the last error was: {causes[-1]}" if causes else f"; connections: {self._client.failures()}"
@@ -215,22 +181,16 @@ class OffsetFetcher:
         if error is not None:
             raise error
         if retry or leaderless:
-            yield from self._await_update(deadline, self._retry_backoff if retry else 0.0)
-
-    def _await_update(self, deadline: float, backoff: float) -> Steps[None]:
-        """Wait for new metadata, and for no less than the backoff (seconds)."""
-        count = self._metadata.request_update()
-        earliest = min(self._clock.now() + backoff, deadline)
-        while self._clock.now() < earliest:
-            yield Wait(None, earliest)
-        while self._metadata.update_count == count:
-            yield Wait(None, deadline)
+            backoff = self._retry_backoff if retry else 0.0
+            yield from await_update(self._metadata, self._clock, deadline=deadline, backoff=backoff)
 
     def _send_list_offsets(
         self, node_id: int, partitions: Mapping[TopicPartition, int], timestamps: Mapping[TopicPartition, int]
     ) -> RequestFuture[ListedOffsets]:
-        request = list_offsets_request(partitions, timestamps, read_committed=self._read_committed)
-        future = self._client.send(node_id, ListOffsetsRequest, request, min_version=2 if self._read_committed else 0)
+        wanted = {tp: timestamps[tp] for tp in partitions}
+        level = int(self._read_committed)
+        request = list_offsets_request(wanted, isolation_level=level, leader_epochs=partitions)
+        future = self._client.send(node_id, ListOffsetsRequest, request, min_version=first_version(wanted, level))
         return future.compose(_listed)
 
     def _leader(self, tp: TopicPartition) -> LeaderAndEpoch:

@@ -33,6 +33,7 @@ from pyconsumer.errors import IllegalStateError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
+    "MAX_BUFFERED_FETCHES",
     "NO_LEADER",
     "RULES",
     "FetchPosition",
@@ -85,6 +86,9 @@ class LeaderAndEpoch(NamedTuple):
 
 NO_LEADER: Final = LeaderAndEpoch()
 
+MAX_BUFFERED_FETCHES: Final = 2
+"""The most buffered fetches of one partition; a partition that has them is left out of requests."""
+
 
 class FetchPosition(NamedTuple):
     """The offset of the next record, the leader epoch of the record before it, and the leader that validated it."""
@@ -98,6 +102,8 @@ class TopicPartitionState:
     """State of one assigned partition.
 
     Attributes:
+        is_fetchable: True if a fetch may be sent, apart from buffers and errors: FETCHING, not paused, not about to be
+            revoked.
         position: offset of the next record to return, or None. It moves when records are returned.
         fetch_offset: offset at which the next fetch starts: the end of the last batch that was scanned. It is ahead of
             the position by what is buffered.
@@ -111,6 +117,7 @@ class TopicPartitionState:
         preferred_replica: node to fetch from instead of the leader (KIP-392) until ``preferred_until``, or -1.
         high_watermark, last_stable_offset, log_start_offset: as of the last response, -1 if unknown.
         end_offset_requested: True while a request for the end of the log is in flight.
+        stored: the offset to commit that the application has stored, or None; used if positions are not committed.
     """
 
     __slots__ = (
@@ -122,6 +129,7 @@ class TopicPartitionState:
         "fetch_not_before",
         "fetch_offset",
         "high_watermark",
+        "is_fetchable",
         "last_stable_offset",
         "log_start_offset",
         "offset_epoch",
@@ -134,12 +142,14 @@ class TopicPartitionState:
         "reset_policy",
         "retry_at",
         "state",
+        "stored",
         "topic_partition",
     )
 
     def __init__(self, topic_partition: TopicPartition, fetch_epoch: int) -> None:
         self.topic_partition = topic_partition
         self.state = FetchState.INITIALIZING
+        self.is_fetchable = False
         self.position: int | None = None
         self.offset_epoch = -1
         self.position_leader = NO_LEADER
@@ -159,6 +169,7 @@ class TopicPartitionState:
         self.preferred_replica = -1
         self.preferred_until = 0.0
         self.end_offset_requested = False
+        self.stored: OffsetAndMetadata | None = None
 
     @property
     def fetch_position(self) -> FetchPosition | None:
@@ -173,16 +184,15 @@ class TopicPartitionState:
         return self.state is FetchState.FETCHING
 
     @property
-    def is_fetchable(self) -> bool:
-        """True if a fetch may be sent, apart from buffers and errors."""
-        return self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
-
-    @property
     def committable(self) -> OffsetAndMetadata | None:
         """The position as an offset to commit, or None."""
         if self.position is None or not RULES[self.state].requires_position:
             return None
         return OffsetAndMetadata(self.position, "", self.offset_epoch)
+
+    def store(self, offset: OffsetAndMetadata) -> None:
+        """Note an offset to commit, instead of the one stored before."""
+        self.stored = offset
 
     def move_to(self, wanted: FetchState, position: FetchPosition | None = None) -> bool:
         """Move to a state, with a position if it needs one; return whether the table allowed it (rules 5 and 6)."""
@@ -199,6 +209,7 @@ class TopicPartitionState:
             self.position_leader = NO_LEADER
             self.fetch_offset = -1
         self.state = wanted
+        self._update_fetchable()
         self.retry_at = 0.0  # a pause after an earlier request does not delay the next one
         self.awaits_leader = False
         return True
@@ -235,23 +246,31 @@ class TopicPartitionState:
     def keep(self) -> None:
         """Stay assigned: a revocation that was planned is over."""
         self.pending_revocation = False
+        self._update_fetchable()
 
     def unassign(self, fetch_epoch: int) -> None:
         """Make everything that was fetched or requested invalid, as the partition is no longer assigned."""
         self.pending_revocation = False
+        self._update_fetchable()
         self.fetch_epoch = fetch_epoch
 
     def mark_pending_revocation(self) -> None:
         """Fetch and return nothing more: the partition is about to be revoked."""
         self.pending_revocation = True
+        self.is_fetchable = False
 
     def pause(self) -> None:
         """Fetch and return nothing until :meth:`resume`; the position and what is buffered stay."""
         self.paused = True
+        self.is_fetchable = False
 
     def resume(self) -> None:
         """End a pause."""
         self.paused = False
+        self._update_fetchable()
+
+    def _update_fetchable(self) -> None:
+        self.is_fetchable = self.state is FetchState.FETCHING and not self.paused and not self.pending_revocation
 
     # -- resets and validation ---------------------------------------------------------------------------------------
 
@@ -271,7 +290,12 @@ class TopicPartitionState:
 
     # -- fetching ----------------------------------------------------------------------------------------------------
 
-    def add_buffered(self, end_offset: int, *, blocks: bool) -> None:
+    @property
+    def is_full(self) -> bool:
+        """True if nothing more may be fetched before a buffered fetch has been removed."""
+        return self.fetch_blocked or self.buffered_fetches >= MAX_BUFFERED_FETCHES
+
+    def add_buffered(self, end_offset: int, blocks: bool) -> None:
         """Count one more buffered fetch, and fetch from its end next.
 
         Args:
@@ -283,11 +307,17 @@ class TopicPartitionState:
         if blocks:
             self.fetch_blocked = True
 
-    def remove_buffered(self, *, blocks: bool) -> None:
-        """Count one buffered fetch less; ``blocks`` as it was added with."""
+    def remove_buffered(self, blocks: bool) -> bool:
+        """Count one buffered fetch less; ``blocks`` as it was added with.
+
+        Returns:
+            True if the partition was full, so that it may be fetched again now.
+        """
+        was_full = self.fetch_blocked or self.buffered_fetches >= MAX_BUFFERED_FETCHES
         self.buffered_fetches -= 1
         if blocks:
             self.fetch_blocked = False
+        return was_full
 
     def clear_buffered(self) -> None:
         """Count no buffered fetch any more."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic
 
+from pyconsumer.generic import K, V, generic_alias
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
@@ -14,7 +16,7 @@ NextOffsets = Mapping[TopicPartition, tuple[int, str, int]]
 """Offset, metadata and leader epoch of each partition: the fields of an :class:`OffsetAndMetadata`."""
 
 
-class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
+class ConsumerRecords(dict[TopicPartition, "list[ConsumerRecord[K, V]]"], Generic[K, V]):
     """Records by partition, in offset order: a ``dict`` of :class:`TopicPartition` to lists, none of them empty.
 
     False if there are no records. ``len()`` counts partitions, :meth:`count` counts records. Java: ``ConsumerRecords``.
@@ -24,13 +26,13 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
 
     def __init__(
         self,
-        records: Mapping[TopicPartition, list[ConsumerRecord]] | None = None,
+        records: Mapping[TopicPartition, list[ConsumerRecord[K, V]]] | None = None,
         next_offsets: NextOffsets | None = None,
     ) -> None:
         super().__init__(records or {})
         self._next_offsets = next_offsets
 
-    def records(self, of: TopicPartition | str | None = None) -> Iterator[ConsumerRecord]:
+    def records(self, of: TopicPartition | str | None = None) -> Iterator[ConsumerRecord[K, V]]:
         """Iterate over all records, or over those of one partition or of one topic."""
         if of is None:
             return chain.from_iterable(self.values())
@@ -65,9 +67,12 @@ class ConsumerRecords(dict[TopicPartition, list[ConsumerRecord]]):
         counts = ", ".join(f"{tp}: {len(found)}" for tp, found in self.items())
         return f"<ConsumerRecords {counts or 'empty'}>"
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
 
-def empty_records(next_offsets: NextOffsets) -> ConsumerRecords:
+
+def empty_records(next_offsets: NextOffsets) -> ConsumerRecords[Any, Any]:
     """Return an empty ``ConsumerRecords`` to fill in place. Bypasses ``__init__``, which is too slow for every poll."""
-    made = ConsumerRecords.__new__(ConsumerRecords)
+    made: ConsumerRecords[Any, Any] = ConsumerRecords.__new__(ConsumerRecords)
     made._next_offsets = next_offsets
     return made

@@ -12,13 +12,15 @@ Rules
 6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
    need a new fetch epoch and the journal, only here.
 7. A position is validated (KIP-320) when :meth:`on_leader` sees another leader or leader epoch than the position has.
+8. Offsets that the application stored end with the assignment of their partition, committed or not, so that a member
+   never commits over its successor.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -47,6 +49,7 @@ class SubscriptionType(Enum):
     NONE = "NONE"
     AUTO_TOPICS = "AUTO_TOPICS"
     AUTO_PATTERN = "AUTO_PATTERN"
+    AUTO_PATTERN_RE2J = "AUTO_PATTERN_RE2J"
     USER_ASSIGNED = "USER_ASSIGNED"
 
 
@@ -55,6 +58,7 @@ class SubscriptionState:
 
     Args:
         default_reset: ``auto_offset_reset``.
+        store_positions: whether positions are what is to be committed; otherwise it is what was stored.
 
     Attributes:
         default_reset: ``auto_offset_reset``.
@@ -63,14 +67,16 @@ class SubscriptionState:
         assignment_id: increases with each change of the assignment.
     """
 
-    def __init__(self, default_reset: ResetPolicy = LATEST) -> None:
+    def __init__(self, default_reset: ResetPolicy = LATEST, *, store_positions: bool = True) -> None:
         self.default_reset = default_reset
+        self._store_positions = store_positions
         self.type = SubscriptionType.NONE
         self.listener: ConsumerRebalanceListener | None = None
         self.assignment_id = 0
         self._subscription: frozenset[str] = frozenset()
         self._group_subscription: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
+        self._remote_pattern: str | None = None
         self._assignment: dict[TopicPartition, TopicPartitionState] = {}
         self._epochs = itertools.count(1)
         self._changed: dict[TopicPartition, None] = {}
@@ -106,6 +112,22 @@ class SubscriptionState:
             raise IllegalStateError("there is no pattern subscription")
         return self._change_subscription(frozenset(topics))
 
+    def subscribe_remote_pattern(self, pattern: str, listener: ConsumerRebalanceListener | None = None) -> None:
+        """Subscribe to the topics that the broker finds to match; those with assigned partitions are known here."""
+        self.check_type(SubscriptionType.AUTO_PATTERN_RE2J)
+        self.type = SubscriptionType.AUTO_PATTERN_RE2J
+        self.listener = listener
+        self._remote_pattern = pattern
+
+    @property
+    def has_remote_pattern(self) -> bool:
+        return self.type is SubscriptionType.AUTO_PATTERN_RE2J
+
+    @property
+    def remote_pattern(self) -> str | None:
+        """Return the pattern that the broker evaluates, None if there is none."""
+        return self._remote_pattern
+
     def matches_pattern(self, topic: str) -> bool:
         """Return whether the subscribed pattern matches this topic."""
         return self._pattern is not None and self._pattern.fullmatch(topic) is not None
@@ -117,7 +139,11 @@ class SubscriptionState:
     @property
     def has_auto_assigned(self) -> bool:
         """True if the group assigns the partitions."""
-        return self.type in (SubscriptionType.AUTO_TOPICS, SubscriptionType.AUTO_PATTERN)
+        return self.type in (
+            SubscriptionType.AUTO_TOPICS,
+            SubscriptionType.AUTO_PATTERN,
+            SubscriptionType.AUTO_PATTERN_RE2J,
+        )
 
     @property
     def has_none(self) -> bool:
@@ -125,7 +151,10 @@ class SubscriptionState:
         return self.type is SubscriptionType.NONE
 
     def subscription(self) -> set[str]:
-        """Return the subscribed topics (of a pattern, those that match); empty if partitions are assigned by hand."""
+        """Return the subscribed topics; empty if partitions are assigned by hand.
+
+        Of a pattern those that match; of one that the broker evaluates those with partitions assigned to this member.
+        """
         return set(self._subscription) if self.has_auto_assigned else set()
 
     def metadata_topics(self) -> set[str]:
@@ -159,6 +188,8 @@ class SubscriptionState:
         if not self.has_auto_assigned:
             raise IllegalStateError("partitions cannot be assigned by the group: nothing is subscribed")
         self._set_assignment(partitions)
+        if self.has_remote_pattern:
+            self._subscription = frozenset(tp.topic for tp in self._assignment)
 
     def assignment_matches_subscription(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether every partition belongs to a topic that is subscribed now."""
@@ -171,7 +202,7 @@ class SubscriptionState:
         self.type = SubscriptionType.NONE
         self.listener = None
         self._subscription = self._group_subscription = frozenset()
-        self._pattern = None
+        self._pattern = self._remote_pattern = None
         self._set_assignment(())
 
     def _change_subscription(self, topics: frozenset[str]) -> bool:
@@ -222,6 +253,11 @@ class SubscriptionState:
     def get(self, tp: TopicPartition) -> TopicPartitionState | None:
         """Return the state of a partition, None if it is not assigned."""
         return self._assignment.get(tp)
+
+    @property
+    def by_partition(self) -> Mapping[TopicPartition, TopicPartitionState]:
+        """The states of all assigned partitions, to read until the assignment changes."""
+        return self._assignment
 
     def state(self, tp: TopicPartition) -> TopicPartitionState:
         """Return the state of an assigned partition.
@@ -297,13 +333,30 @@ class SubscriptionState:
         return True
 
     def all_consumed(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit: the position of each partition that has one."""
+        """Return the offsets to commit: the position of each partition that has one, or what was stored (rule 8)."""
         found = {}
         for tp, state in self._assignment.items():
-            committable = state.committable
+            committable = state.committable if self._store_positions else state.stored
             if committable is not None:
                 found[tp] = committable
         return found
+
+    def store_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Store offsets to commit; nothing is stored if one of the partitions is not assigned.
+
+        Raises:
+            IllegalStateError: positions are committed, or a partition is not assigned.
+        """
+        if self._store_positions:
+            raise IllegalStateError(
+                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are what is committed"
+            )
+        missing = [tp for tp in offsets if tp not in self._assignment]
+        if missing:
+            names = ", ".join(map(str, sorted(missing)))
+            raise IllegalStateError(f"{names} not assigned to this consumer: another member may commit by now")
+        for tp, offset in offsets.items():
+            self._assignment[tp].store(offset)
 
     def initializing(self) -> list[TopicPartition]:
         """Return the partitions whose committed offset must be fetched."""

@@ -6,6 +6,7 @@ from pyconsumer import errors
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import wait_until
 from pyconsumer.network.futures import Steps, Wait
 from pyconsumer.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -71,10 +72,8 @@ class TopicMetadataFetcher:
                 cause = future.exception
                 if cause is None or not cause.retriable:
                     break
-                again_at = self._clock.now() + backoff.delay(failures)
+                yield from wait_until(self._clock, self._clock.now() + backoff.delay(failures), deadline)
                 failures += 1
-                while self._clock.now() < again_at:
-                    yield Wait(None, min(again_at, deadline))
         except KafkaTimeoutError as error:
             raise none_in_time("list of topics", str(cause) if cause else self._connections()) from error
         response = future.result().message

@@ -48,6 +48,22 @@ class ChannelStats:
     bytes_received: int = 0
     bytes_sent: int = 0
 
+    def created(self) -> None:
+        """Count a connection that was accepted."""
+        self.connections_created += 1
+
+    def failed(self) -> None:
+        """Count a connection that was lost or could not be established."""
+        self.connections_failed += 1
+
+    def received(self, size_bytes: int) -> None:
+        """Count bytes."""
+        self.bytes_received += size_bytes
+
+    def sent(self, size_bytes: int) -> None:
+        """Count bytes."""
+        self.bytes_sent += size_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class ChannelSettings:
@@ -73,6 +89,9 @@ class Channel:
         owner: object that the selector's events lead back to, as ``key.data.owner``.
         lookup: the DNS lookup of the host, finished or not; call :meth:`start` when it is finished.
         settings, selector, stats: shared by all channels of a client.
+        setup_timeout: seconds for the lookup, and for each address.
+        handshake_timeout: seconds that TLS, ApiVersions and SASL may take together.
+        now: monotonic seconds.
     """
 
     def __init__(
@@ -83,6 +102,10 @@ class Channel:
         settings: ChannelSettings,
         selector: Selector,
         stats: ChannelStats,
+        *,
+        setup_timeout: float = math.inf,
+        handshake_timeout: float = math.inf,
+        now: float = 0.0,
     ) -> None:
         self.address = address
         self.owner = owner
@@ -102,10 +125,10 @@ class Channel:
         self._is_ahead = False
         self.is_bulk = False
         """True if the last answer was large, so that the next one probably is too."""
-        self.deadline = math.inf
+        self.deadline = now + setup_timeout
         """Time at which the current stage has timed out (monotonic seconds); inf once the connection is in use."""
-        self.setup_timeout = math.inf
-        self.handshake_timeout = math.inf
+        self.setup_timeout = setup_timeout
+        self.handshake_timeout = handshake_timeout
 
     # -- life --------------------------------------------------------------------------------------------------------
 
@@ -177,6 +200,19 @@ class Channel:
         self.setup_timeout = setup_timeout
         self._connect_next(now)
 
+    @property
+    def in_use(self) -> bool:
+        """Return whether no stage is under way that may time out."""
+        return self.deadline == math.inf
+
+    def use(self) -> None:
+        """Record that the connection is in use: no stage times out any more."""
+        self.deadline = math.inf
+
+    def extend_handshake(self, now: float) -> None:
+        """Give the handshake its whole time again."""
+        self.deadline = now + self.handshake_timeout
+
     def reauthenticate(self, now: float) -> None:
         """Authenticate again before the broker ends the session (KIP-368). Raises the same as :meth:`on_event`."""
         assert self.connection is not None
@@ -236,7 +272,7 @@ class Channel:
 
     def _connected(self, now: float) -> None:
         assert self.connection is not None
-        self._stats.connections_created += 1
+        self._stats.created()
         self.deadline = now + self.handshake_timeout
         self.connection.connected(now)
         self._want(EVENT_READ)
@@ -293,7 +329,7 @@ class Channel:
                 view.release()
             if not count:
                 raise connection.lost("the broker closed the connection")
-            self._stats.bytes_received += count
+            self._stats.received(count)
             self._progress = True
             try:
                 found = connection.received(count, now)
@@ -350,7 +386,7 @@ class Channel:
                 break
             except OSError as error:
                 raise connection.lost(_text(error)) from error
-            self._stats.bytes_sent += count
+            self._stats.sent(count)
             done += connection.wrote(count)
             if count < sum(map(len, pieces)):
                 break

@@ -25,6 +25,7 @@ import os
 import random as _random
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer import __version__
@@ -37,7 +38,9 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.bootstrap import BootstrapWatch
 from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
+from pyconsumer.network.completed import CompletedRequests
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService, Resolver
@@ -47,7 +50,6 @@ from pyconsumer.network.node import ClientResponse, Request, RequestBuilder, Req
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
 from pyconsumer.network.unsent import UnsentRequests
-from pyconsumer.protocol.api import BrokerVersions
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
@@ -121,12 +123,15 @@ class NetworkClient:
         self._selector = selector or new_selector()
         self._waker = Waker()
         self._selector.register(self._waker, EVENT_READ, None)
-        self._unsent = UnsentRequests()
-        self._pool = ConnectionPool(
+        self._completed = CompletedRequests()
+        self._unsent = UnsentRequests(self._completed)
+        make_pool = partial(
+            ConnectionPool,
             settings,
             self._selector,
             NameService(self._waker.wake, resolver),
             self._unsent,
+            self._completed,
             request_timeout=self._request_timeout,
             max_idle=idle_ms / 1000 if idle_ms >= 0 else math.inf,
             reconnect=Backoff.ms(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, random=random),
@@ -137,14 +142,20 @@ class NetworkClient:
             canonical_bootstrap=config.client_dns_lookup == "resolve_canonical_bootstrap_servers_only",
         )
         self._nodes = NodeSelector(
-            self._pool,
+            make_pool,
             self._unsent,
             metadata,
             now=self.clock.now,
             random=random,
             request_timeout=self._request_timeout,
             rebootstraps=config.metadata_recovery_strategy == "rebootstrap",
+            watch=BootstrapWatch(
+                config.client_id,
+                ", ".join(map(str, config.bootstrap_servers)),
+                None if config.bootstrap_timeout_ms is None else config.bootstrap_timeout_ms / 1000,
+            ),
         )
+        self._pool = self._nodes.pool
         self._interrupted = False
         self._is_waited_for = False  # by another driver's selector
         self._closed = False
@@ -236,23 +247,25 @@ class NetworkClient:
             IllegalStateError: the client is closed, or belongs to another process.
         """
         self._check_open()
-        pool = self._pool
+        completed = self._completed
+        outcomes = completed.outcomes
         polled = happened = False
         while True:
             now = self.clock.now()
             next_at = self._turn(now, served=polled)
-            if pool.has_completed:
-                pool.fire()
+            if outcomes:
+                completed.fire()
                 if self._closed:
                     return
                 next_at = self._turn(now, served=polled)
-            happened, pool.happened = happened or pool.happened, False
+            if completed.happened:
+                happened = completed.take_happened()
             done = happened if future is None else future.done
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
                 self._leave()
                 return
-            at_once = done or self._interrupted or pool.has_completed
+            at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
             polled = True
 
@@ -268,7 +281,7 @@ class NetworkClient:
 
     def fire(self) -> bool:
         """Complete the futures of finished requests and run their callbacks; return whether there were any."""
-        return self._pool.fire()
+        return self._completed.fire()
 
     def wakeup(self) -> None:
         """Make the current :meth:`poll`, or the next one, return. Any thread and any signal handler may call it."""
@@ -288,11 +301,11 @@ class NetworkClient:
         self._select(0.0)
         now = self.clock.now()
         due = self._turn(now, served=True)
-        if self._pool.fire() and not self._closed:
+        if self._completed.fire() and not self._closed:
             due = self._turn(now, served=True)
-        happened = self._pool.happened or self._interrupted
-        self._pool.happened = self._interrupted = False
-        return now if self._pool.has_completed else due, happened
+        happened = self._completed.take_happened() or self._interrupted
+        self._interrupted = False
+        return now if self._completed.outcomes else due, happened
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is work; OSError on a system without epoll and kqueue."""
@@ -347,18 +360,6 @@ class NetworkClient:
         """Return the last error, or the stage and address, of each node that is not ready, for messages."""
         return self._nodes.failures()
 
-    def least_loaded_node(self) -> int | None:
-        """Return the best node for a request that any node can answer; None if no node can be used now."""
-        node = self._nodes.best(self.clock.now())
-        return node.node_id if node is not None else None
-
-    def connect(self, node: int | BrokerMetadata, connection: str = "main") -> None:
-        """Begin to connect at the next poll, without a request."""
-        self._check_open()
-        state = self._nodes.node(node, connection)
-        state.wanted = True
-        self._pool.mark(state)
-
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "disconnected by this client") -> None:
         """Close a connection; its requests fail with KafkaConnectionError at the next poll.
 
@@ -373,15 +374,8 @@ class NetworkClient:
             return
         address = node.link.address if node.link is not None else ""
         self._pool.drop_channel(node)
-        node.wanted = False
         text = f"connection to {address or f'node {node_id}'} closed: {cause}"
         self._pool.fail_all(node, KafkaConnectionError(text, address=address))
-
-    def fail_unsent(self, node_id: int, connection: str, error: KafkaError) -> None:
-        """Fail the requests that have not been sent to a node yet."""
-        node = self._pool.find(node_id, connection)
-        if node is not None:
-            self._unsent.fail(node, error)
 
     def in_flight(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return the number of requests in flight, on one connection or (None) on all."""
@@ -393,7 +387,7 @@ class NetworkClient:
     def unsent(self, node_id: int | None = None, connection: str = "main") -> int:
         """Return the number of unsent requests: of one connection, or (None) of all and those for any node."""
         if node_id is None:
-            return self._unsent.total(self._pool.peers.values())
+            return self._unsent.total()
         node = self._pool.find(node_id, connection)
         return self._unsent.count(node) if node is not None else 0
 
@@ -417,12 +411,6 @@ class NetworkClient:
         if node is None:
             return None
         return node.auth_error or node.health.last_error
-
-    def api_versions(self, node_id: int, connection: str = "main") -> BrokerVersions | None:
-        """Return the API versions that a node supports; None while it is not connected."""
-        node = self._pool.find(node_id, connection)
-        channel = node.link if node is not None else None
-        return channel.connection.versions if channel is not None and channel.connection is not None else None
 
     def finalized_feature(self, name: str) -> tuple[int, int]:
         """Return the epoch of the cluster's finalized features, and the version of one of them, 0 if it has none.
@@ -449,7 +437,7 @@ class NetworkClient:
         self._unsent.fail(None, error)
         self._selector.close()
         self._waker.close()
-        self._pool.fire()
+        self._completed.fire()
 
     def abandon(self) -> None:
         """Close all descriptors of a client that was dropped without ``close``. Runs no callback, takes no lock.

@@ -511,7 +511,7 @@ class Connection:
 
     def _become_ready(self) -> None:
         self._enter(State.READY)
-        self._reader.max_bytes = self._max_response_bytes
+        self._reader.accept(self._max_response_bytes)
 
 
 def _sasl_handshake() -> Any:

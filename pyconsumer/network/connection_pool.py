@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -22,9 +21,9 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
+from pyconsumer.network.completed import CompletedRequests
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import NameService, printable_address
-from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.node import ClientResponse, Node, Request, RequestTimeoutError
 from pyconsumer.network.selector import Selector
 from pyconsumer.network.unsent import UnsentRequests
@@ -46,7 +45,9 @@ class ConnectionPool:
     Args:
         settings: for all channels.
         selector, names: shared with the owner.
-        unsent: shared with the owner; requests that fail in it are completed by the pool.
+        unsent, completed: shared with the owner: where requests come from and go to.
+        where: returns the address of a node; None if it is not known.
+        on_lost: called with node, error and time after a connection was lost or could not be established.
         request_timeout: seconds that TLS, ApiVersions and SASL may take together.
         max_idle: seconds after which an unused connection is closed.
         reconnect, setup: backoffs of the pauses between attempts and of the time that an attempt may take.
@@ -60,7 +61,10 @@ class ConnectionPool:
         selector: Selector,
         names: NameService,
         unsent: UnsentRequests,
+        completed: CompletedRequests,
         *,
+        where: Callable[[Node], BrokerMetadata | None],
+        on_lost: Callable[[Node, KafkaError, float], None],
         request_timeout: float,
         max_idle: float,
         reconnect: Backoff,
@@ -72,20 +76,16 @@ class ConnectionPool:
         self.stats = ChannelStats()
         self.last_error: KafkaError | None = None
         """The last error of a connection to any node; None once a node has answered after it."""
-        self.happened = False
-        """True if a connection became ready, or something was received or failed, since the owner set it to False."""
         self.max_in_flight = max_in_flight
-        self.where: Callable[[Node], BrokerMetadata | None] = lambda node: None
-        """Return the address of a node; None if it is not known."""
-        self.on_lost: Callable[[Node, KafkaError, float], None] = lambda node, error, now: None
-        """Called after a connection was lost or could not be established."""
         self.bulk: dict[Channel, None] = {}
         """Channels whose next answer is likely to be large, at most ``_MOST_AHEAD`` of them; see :meth:`take_in`."""
         self._settings = settings
         self._selector = selector
         self._names = names
         self._unsent = unsent
-        unsent.complete = self.complete
+        self._completed = completed
+        self._where = where
+        self._on_lost = on_lost
         self._request_timeout = request_timeout
         self._max_idle = max_idle
         self._reconnect = reconnect
@@ -96,7 +96,6 @@ class ConnectionPool:
         self._served = True
         self._turn_unfinished = False  # a turn is running, or was interrupted
         self._touched: Node | None = None  # the node whose channel an operation is in progress on
-        self._completed: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
@@ -132,13 +131,17 @@ class ConnectionPool:
     def rename(self, node: Node, node_id: int) -> None:
         """Give the node of a main connection another id: the one that metadata has for a bootstrap address."""
         before = node.connection_key
-        node.connection_key = node.node_id = node_id
+        node.rename(node_id)
         self.peers[node_id] = node
         self.peers.pop(before, None)
 
     def mark(self, node: Node) -> None:
         """Have the next turn check a node."""
         self._dirty[node] = None
+
+    def is_idle(self, node: Node) -> bool:
+        """Return whether a node has no request, neither in flight nor unsent."""
+        return not node.outstanding and self._unsent.first(node) is None
 
     def enqueue(self, node: Node, request: Request, *, first: bool = False) -> None:
         """Add a request to the unsent requests of a node, at the head of the queue if ``first``."""
@@ -197,50 +200,50 @@ class ConnectionPool:
         if channel is not None and self._served:
             self._check_channel(node, channel, now)
             channel = node.link
-        if channel is None and (node.unsent or node.wanted) and node.health.may_connect(now):
+        request = self._unsent.first(node)
+        if channel is None and request is not None and node.health.may_connect(now):
             self.connect(node, now)
             self._touched, channel = node, node.link
         if channel is not None and channel.ready:
             self._transmit(node, channel, now)
-        if self._served:
-            self._unsent.expire(node, now, lambda request: _unsent_too_long(node, request))
-        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle))
+        if request is not None:
+            if self._served:
+                self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late))
+            request = self._unsent.first(node)
+        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle, request))
         self._touched = None
 
     def _check_channel(self, node: Node, channel: Channel, now: float) -> None:
         overdue = node.timed_out(now)
         if overdue is not None and channel.take_progress():
             # Part of the answer has arrived since the last check: extend its time.
-            overdue.expires_at = now + overdue.timeout
+            overdue.extend(now)
         elif overdue is not None:
             cause = f"no answer to {ApiKey(overdue.api_key).name} from {channel.address} within {overdue.timeout:g} s"
             details = {"stage": channel.stage, "address": channel.address}
-            self.complete(node, overdue, RequestTimeoutError(cause, **details))
+            self._completed.add(node, overdue, RequestTimeoutError(cause, **details))
             self.fail_channel(node, KafkaConnectionError(f"connection closed: {cause}", **details), now)
         elif now >= channel.deadline and node.outstanding and not channel.setting_up:
             # It is reauthenticating, and the broker answers earlier requests first; each of them has its own deadline.
-            channel.deadline = now + channel.handshake_timeout
+            channel.extend_handshake(now)
         elif now >= channel.deadline:
             if channel.reaching:
-                node.health.slow_setups += 1
+                node.health.too_slow()
             self._guard(node, now, lambda: channel.too_slow(now, node.health.setup_timeout(self._setup)))
         elif channel.ready and channel.connection is not None:
             if now >= channel.connection.reauthenticate_at:
                 self._guard(node, now, lambda: channel.reauthenticate(now))
-            elif not node.outstanding and not node.unsent and (node.retired or now >= node.last_used + self._max_idle):
+            elif self.is_idle(node) and (node.retired or now >= node.last_used + self._max_idle):
                 log.debug("closing the connection to %s, which is not used", channel.address)
                 self.drop_channel(node)
 
     def _transmit(self, node: Node, channel: Channel, now: float) -> None:
         connection = channel.connection
         assert connection is not None
-        if channel.deadline != math.inf:
-            channel.deadline = math.inf
-            self.happened = True
-            node.health.setup_failed = False
-            node.auth_error = None
-            node.wanted = False
-            node.last_used = now
+        if not channel.in_use:
+            channel.use()
+            self._completed.note()
+            node.set_up(now)
         unsent = self._unsent
         while (request := unsent.first(node)) is not None and node.has_room(now, self.max_in_flight):
             assert connection.versions is not None
@@ -256,7 +259,7 @@ class ConnectionPool:
                     outcome = error
                 elif isinstance(error, Exception):
                     outcome = ProtocolError(f"the request could not be made: {error!r}")
-                self.complete(node, request, outcome)
+                self._completed.add(node, request, outcome)
                 unsent.remove_first(node)
                 if isinstance(error, KafkaError):
                     continue
@@ -265,8 +268,8 @@ class ConnectionPool:
                 raise
             node.outstanding[request] = None
             unsent.remove_first(node)
-            request.sent_at = node.last_used = now
-            request.expires_at = now + request.timeout
+            request.sent(now)
+            node.sent(now)
         if connection.has_output:
             self._guard(node, now, lambda: self._written(node, channel.flush(), now))
 
@@ -280,25 +283,31 @@ class ConnectionPool:
 
     def connect(self, node: Node, now: float) -> None:
         """Begin to connect. An immediate failure is handled like a later one: see :meth:`fail_channel`."""
-        broker = self.where(node)
+        broker = self._where(node)
         if broker is None:
-            node.wanted = False
             self.fail_all(node, KafkaConnectionError(f"node {node.node_id} is not known any more", stage="DNS"))
             return
         self._touched = node
         node.health.attempt(now)
-        node.last_used = now
         address = printable_address(broker.host, broker.port)
         log.debug("connecting to node %s at %s", node.node_id, address)
         canonical = self._canonical_bootstrap and node.node_id < 0
         lookup = self._names.start(broker.host, broker.port, node, canonical=canonical)
-        channel = node.link = Channel(address, node, lookup, self._settings, self._selector, self.stats)
-        channel.setup_timeout = node.health.setup_timeout(self._setup)
-        channel.handshake_timeout = self._request_timeout
-        channel.deadline = now + channel.setup_timeout
+        channel = Channel(
+            address,
+            node,
+            lookup,
+            self._settings,
+            self._selector,
+            self.stats,
+            setup_timeout=node.health.setup_timeout(self._setup),
+            handshake_timeout=self._request_timeout,
+            now=now,
+        )
+        node.attach(channel, now)
         if lookup.at_once:
             self._start(node, channel, now)
-        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle))
+        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle, self._unsent.first(node)))
         self._touched = None
 
     def _start(self, node: Node, channel: Channel, now: float) -> None:
@@ -319,31 +328,36 @@ class ConnectionPool:
             channel.close()
             raise
         finally:
-            node.link = None
+            node.detach()
 
     def fail_channel(self, node: Node, error: KafkaError, now: float) -> None:
         """Close a channel after an error, fail the node's requests, and start the pause before the next attempt."""
         channel = node.link
         address = channel.address if channel is not None else ""
         cause = error if isinstance(error, KafkaConnectionError) else KafkaConnectionError(str(error), address=address)
-        was_up = channel is not None and channel.deadline == math.inf
+        was_up = channel is not None and channel.in_use
         self.drop_channel(node)
-        self.stats.connections_failed += 1
+        self.stats.failed()
         # Each cause is logged once until the node answers: a broker that is down for an hour takes one line.
         repeated = str(node.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
+        if node.node_id < 0 and not isinstance(error, AuthenticationError):
+            level = min(level, logging.INFO)  # any other address is as good; BootstrapWatch reports if there is none
         log.log(level, "node %s: %s", node.node_id, cause)
         node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
         self.last_error = cause
-        node.auth_error = error if isinstance(error, AuthenticationError) else None
-        node.wanted = False
-        self.happened = True
+        node.refused(error if isinstance(error, AuthenticationError) else None)
+        self._completed.note()
         if error is not cause and node.outstanding:
             # Protocol error: the oldest request in flight fails with it, the others with the connection error.
-            self.complete(node, next(iter(node.outstanding)), error)
+            self._completed.add(node, next(iter(node.outstanding)), error)
         self.fail_all(node, cause)
-        self.on_lost(node, error, now)
+        self._on_lost(node, error, now)
         self.mark(node)
+
+    def note(self) -> None:
+        """Let a poll return, as after an answer: there is something that its owner has to see."""
+        self._completed.note()
 
     def take_in(self, ahead: bool) -> None:
         """Call :meth:`Channel.take_in` on all :attr:`bulk` channels; it must be False before anybody waits."""
@@ -381,66 +395,28 @@ class ConnectionPool:
     def _received(self, node: Node, replies: list[Reply], now: float) -> None:
         channel = node.link
         if replies and channel is not None and not channel.ready and not channel.setting_up:
-            channel.deadline = now + channel.handshake_timeout  # the next answer may be SASL's
+            channel.extend_handshake(now)  # the next answer may be SASL's
         if replies and node.health.last_error is not None:
             node.health.established()
             self.last_error = None
         elif replies and self.last_error is not None and node.node_id >= 0:
             self.last_error = None
         for entry, message in replies:
-            throttle_ms = getattr(message, "throttle_time_ms", 0)
-            if throttle_ms:
-                node.throttled_until = now + throttle_ms / 1000  # KIP-219
-            node.last_used = now
+            node.answered(now, getattr(message, "throttle_time_ms", 0))
             response = ClientResponse(message, entry.api_version, node.node_id, now, now - entry.sent_at)
-            self.complete(node, entry.token, response)
+            self._completed.add(node, entry.token, response)
 
     def _written(self, node: Node, requests: list[Any], now: float) -> None:
         for request in requests:
-            self.complete(node, request, ClientResponse(None, -1, node.node_id, now, now - request.sent_at))
+            self._completed.add(node, request, ClientResponse(None, -1, node.node_id, now, now - request.sent_at))
 
     # -- completion --------------------------------------------------------------------------------------------------
-
-    @property
-    def has_completed(self) -> bool:
-        """Return whether :meth:`fire` has something to do."""
-        return bool(self._completed)
-
-    def complete(self, node: Node | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
-        """Record the outcome of a request; :meth:`fire` completes its future."""
-        self._completed.append((request, outcome))
-        if node is not None:
-            node.outstanding.pop(request, None)
-        self.happened = True
 
     def fail_all(self, node: Node, error: KafkaError) -> None:
         """Fail all requests of a node, sent or not."""
         while node.outstanding:
-            self.complete(node, next(iter(node.outstanding)), error)
+            self._completed.add(node, next(iter(node.outstanding)), error)
         self._unsent.fail(node, error)
-
-    def fire(self) -> bool:
-        """Complete the futures of the requests recorded, in order; return whether there were any."""
-        completed = self._completed
-        if not completed:
-            return False
-        while completed:
-            request, outcome = completed[0]
-            future: RequestFuture[ClientResponse] = request.future
-            if future.done:
-                future.finish()
-                completed.popleft()
-                continue
-            try:
-                if isinstance(outcome, KafkaError):
-                    future.fail(outcome)
-                else:
-                    future.complete(outcome)
-            finally:
-                # A callback that closed the client has removed the entry; after Ctrl-C the future may be pending.
-                if completed and completed[0][0] is request and (future.succeeded or future.failed):
-                    completed.popleft()
-        return True
 
     def close(self, error: KafkaError) -> None:
         """Close all channels at once and fail all requests."""

@@ -103,8 +103,13 @@ class Lookup:
             self.fail(f"failed: {cause}")
         self.done = True
 
-    def fail(self, why: str) -> None:
+    def succeed_at_once(self, endpoint: Endpoint) -> None:
+        """End the lookup of what needs none: an IP address."""
+        self.endpoints, self.done, self.at_once = [endpoint], True, True
+
+    def fail(self, why: str, *, at_once: bool = False) -> None:
         """End the lookup without an address; ``why`` follows the name in the error."""
+        self.at_once = at_once
         name = printable_address(self.host, self.port)
         self.error = KafkaConnectionError(f"DNS lookup of {name} {why}", stage="DNS", address=name)
         self.done = True
@@ -132,12 +137,11 @@ class NameService:
         lookup = Lookup(host, port, owner)
         problem = address_problem(host, port)
         if problem is not None:
-            lookup.fail(f"refused: {problem}; check advertised.listeners of the broker")
-            lookup.at_once = True
+            lookup.fail(f"refused: {problem}; check advertised.listeners of the broker", at_once=True)
             return lookup
         endpoint = None if canonical else _literal(host, port)
         if endpoint is not None:
-            lookup.endpoints, lookup.done, lookup.at_once = [endpoint], True, True
+            lookup.succeed_at_once(endpoint)
             return lookup
 
         def run() -> None:

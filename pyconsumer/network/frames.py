@@ -50,6 +50,10 @@ class FrameReader:
         self._frame_size = 0
         self._frame_filled = 0
 
+    def accept(self, max_bytes: int) -> None:
+        """Change the longest frame to accept; call it between two frames."""
+        self.max_bytes = max_bytes
+
     @property
     def inside_frame(self) -> bool:
         """Return whether the stream would be cut in the middle of a frame if it ended now."""

@@ -50,14 +50,14 @@ class RequestFuture(Generic[T]):
     def of(cls, value: T) -> RequestFuture[T]:
         """Return a future that has succeeded already."""
         future: RequestFuture[T] = cls()
-        future._value = value
+        future.complete(value)
         return future
 
     @classmethod
     def failure(cls, error: KafkaError) -> RequestFuture[T]:
         """Return a future that has failed already."""
         future: RequestFuture[T] = cls()
-        future._exception = error
+        future.fail(error)
         return future
 
     @property

@@ -11,6 +11,7 @@ Rules
    the last attempt. Failures in a row make the backoff grow, and so do answers that change nothing although somebody
    asked: a leader that is gone is not asked for ten times a second.
 5. An answer settles only what was asked for before its request left: who asks in the meantime causes another one.
+   A topic of interest that was asked for and that the response does not have is asked for again, after a backoff.
 6. Topics of a response that are of no interest are ignored, as by Java's ``retainTopic``: a topic that counted as known
    before it is wanted would not be asked for, and whoever needs it would wait for ``max_age``.
 7. Topics that the owner calls idle are forgotten when a query is made; who needs one again adds it again (KIP-526).
@@ -42,6 +43,7 @@ __all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]
 # Before this version epochs in a response may be older than they should be (KAFKA-8206), so they are left out.
 _RELIABLE_EPOCHS_VERSION = 9
 _REBOOTSTRAP_REQUIRED = 129
+_ANSWERS_TO_BELIEVE = 3
 
 
 @dataclass(slots=True)
@@ -88,6 +90,7 @@ class Metadata:
         idle_topics: Callable[[float], Collection[str]] | None = None,
     ) -> None:
         self.update_count = 0
+        self.leaders_version = 0  # changes whenever :meth:`leader` may return something else
         """Grows with each response that was taken."""
         self.cluster_id: str | None = None
         self.controller_id = -1
@@ -113,6 +116,7 @@ class Metadata:
         self._wanted: set[str] = set()
         self._transient: set[str] = set()
         self._new: set[str] = set()
+        self._wanted_ids: frozenset[bytes] = frozenset()
         # refresh
         self._full_asked = 1
         self._full_settled = 0
@@ -175,6 +179,15 @@ class Metadata:
     def wanted_topics(self) -> frozenset[str]:
         """The topics of interest by :meth:`set_topics` and :meth:`add_topic`."""
         return frozenset(self._wanted)
+
+    def set_topic_ids(self, topic_ids: Collection[bytes]) -> None:
+        """Be interested in topics of which only the ids are known, in exactly these; an update is requested.
+
+        Such a topic, once its name is known, is of interest like those of :meth:`set_topics`.
+        """
+        self._wanted_ids = frozenset(topic_ids)
+        if topic_ids:
+            self.request_update()
 
     def set_all_topics(self, wanted: bool = True) -> None:
         """Be interested in all topics, for a pattern; an update is asked for if that is new."""
@@ -253,6 +266,9 @@ class Metadata:
         else:
             names = self._new if partial else self._wanted | self._transient
             topics = [MetadataRequestTopic(name=name) for name in sorted(names)]
+            if self._wanted_ids and not partial:  # a broker that is asked by id ignores the names
+                ids = {self.topic_id(name) for name in names} | self._wanted_ids
+                topics = [MetadataRequestTopic(topic_id=i, name=None) for i in sorted(ids - {ZERO_UUID})]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self._allow_auto_topic_creation)
         return MetadataQuery(request, partial, self._full_asked, self._partial_asked)
 
@@ -262,6 +278,10 @@ class Metadata:
         self._failures += 1
         if fatal and error is not None:
             self.fatal_error = error
+
+    def give_up(self, error: KafkaError) -> None:
+        """Keep an error for the owner to raise; requests continue."""
+        self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
         """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
@@ -285,6 +305,7 @@ class Metadata:
     def _use_bootstrap(self) -> None:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
         self._is_bootstrap = True
+        self.leaders_version += 1
         self._brokers = {}
         for address in self._bootstrap:
             self._brokers[self._next_bootstrap_id] = BrokerMetadata(self._next_bootstrap_id, address.host, address.port)
@@ -310,6 +331,7 @@ class Metadata:
             return False
         before = self.update_requested, self._leaders()
         self.update_count += 1
+        self.leaders_version += 1
         self.fatal_error = None
         self._last_success = now
         self._rebootstraps = 0
@@ -324,7 +346,8 @@ class Metadata:
         if response.brokers:
             self._brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
             self._is_bootstrap = False
-        stale = self._take_topics(response.topics, api_version, replace=query is None or not query.partial)
+        asked = () if query is None else [topic.name for topic in query.request.topics or ()]
+        stale = self._take_topics(response.topics, api_version, asked, replace=query is None or not query.partial)
         if stale:
             self._full_asked += 1
         changed = self._leaders() != before[1]
@@ -339,12 +362,16 @@ class Metadata:
             for number, partition in topic.partitions.items()
         }
 
-    def _take_topics(self, topics: Iterable[MetadataResponseTopic], api_version: int, *, replace: bool) -> bool:
-        """Take the topics of a response; returns whether some of it should be asked for again soon."""
+    def _take_topics(
+        self, topics: Iterable[MetadataResponseTopic], api_version: int, asked: Iterable[str | None], *, replace: bool
+    ) -> bool:
+        """Take the topics of a response; return whether some of those asked for should be asked for again soon."""
         seen: set[str] = set()
         stale = False
         for topic in topics:
             name = topic.name if topic.name is not None else self._names.get(bytes(topic.topic_id))
+            if name is not None and bytes(topic.topic_id) in self._wanted_ids and not topic.error_code:
+                self._wanted.add(name)
             if name is None or not self._is_of_interest(name):
                 continue
             seen.add(name)
@@ -366,7 +393,7 @@ class Metadata:
             for name in self.topic_errors.keys() - seen:
                 self._forget_error(name)
             self._new -= seen
-        return stale
+        return stale or any(name not in seen and self._is_of_interest(name) for name in asked if name is not None)
 
     def _take_topic(self, name: str, topic: MetadataResponseTopic, api_version: int) -> bool:
         topic_id = bytes(topic.topic_id)
@@ -429,6 +456,7 @@ class Metadata:
         Returns:
             The partitions that changed.
         """
+        self.leaders_version += 1
         for broker in brokers:
             self._brokers[broker.node_id] = broker
         changed: set[TopicPartition] = set()
@@ -456,6 +484,7 @@ class Metadata:
         if tp not in self._epochs and self.partition(tp) is None:
             return False
         self._epochs[tp] = epoch
+        self.leaders_version += 1
         self.request_update()
         return True
 
@@ -521,10 +550,38 @@ class Metadata:
         """Name of the topic that has an id; None if it is not known."""
         return self._names.get(topic_id)
 
+    def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
+        """Return an error if a partition does not exist; None while that is not certain.
+
+        A broker may be behind the others for a moment after a topic or partition was made, so only the third answer
+        counts. (Java's clients ask until their time is over.)
+
+        Args:
+            since: :attr:`update_count` when somebody began to ask.
+        """
+        if self.update_count - since < _ANSWERS_TO_BELIEVE:
+            return None
+        known = self._topics.get(tp[0])
+        if known is None:
+            code = self.topic_errors.get(tp[0])
+            if code != errors.Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            return errors.for_code(code, f"there is no topic {tp[0]!r}")
+        if not known.partitions or tp[1] in known.partitions:
+            return None
+        count = len(known.partitions)
+        has = f"partitions 0 to {count - 1}" if count > 1 else "partition 0 alone"
+        return errors.for_code(errors.Errors.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp[0]!r} has {has}, not {tp[1]}")
+
     def topic_error(self, topic: str) -> KafkaError | None:
         """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
+
+    def take_fatal_error(self) -> KafkaError | None:
+        """Return the error with which the cluster refused this client, and forget it; None if there is none."""
+        error, self.fatal_error = self.fatal_error, None
+        return error
 
     def take_topic_error(self, matters: Callable[[str], bool] = lambda topic: True) -> KafkaError | None:
         """The error to raise to a user for topics that may not be read or cannot exist; each answer is reported once.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -65,6 +64,14 @@ class ConnectionBackoff:
     def setup_timeout(self, setup: Backoff) -> float:
         """Return how many seconds the next attempt may take."""
         return setup.delay(self.slow_setups)
+
+    def too_slow(self) -> None:
+        """Record that an attempt took longer than :meth:`setup_timeout`."""
+        self.slow_setups += 1
+
+    def set_up(self) -> None:
+        """Record that the connection is ready."""
+        self.setup_failed = False
 
     def failed(self, now: float, error: KafkaConnectionError, reconnect: Backoff, *, setup_failed: bool = True) -> None:
         """Record that an attempt failed (``setup_failed``), or that a connection was lost."""
@@ -178,13 +185,24 @@ class Request:
         self.sent_at = -math.inf
         self.future: RequestFuture[ClientResponse] = RequestFuture()
 
+    def sent(self, now: float) -> None:
+        """Record that it is in flight, and give it its timeout from now on."""
+        self.sent_at = now
+        self.expires_at = now + self.timeout
+
+    def extend(self, now: float) -> None:
+        """Give it its timeout from now on: a part of the answer has arrived."""
+        self.expires_at = now + self.timeout
+
     def message(self, version: int) -> Message:
         """Return the request for the negotiated version."""
         return self.build if isinstance(self.build, Message) else self.build(version)
 
 
 class Node:
-    """The state of one connection to a node: requests not sent yet, requests in flight, the channel and the backoff.
+    """The state of one connection to a node: the requests in flight, the channel and the backoff.
+
+    Its unsent requests are in :class:`~pyconsumer.network.unsent.UnsentRequests`.
 
     Args:
         connection_key: the key of this connection in the pool; equal to ``node_id`` for the main connection.
@@ -201,22 +219,55 @@ class Node:
         "outstanding",
         "retired",
         "throttled_until",
-        "unsent",
-        "wanted",
     )
 
     def __init__(self, connection_key: int, node_id: int) -> None:
         self.connection_key = connection_key
         self.node_id = node_id
-        self.unsent: deque[Request] = deque()
         self.outstanding: dict[Request, None] = {}
         self.link: Channel | None = None
         self.health = ConnectionBackoff()
         self.throttled_until = -math.inf
         self.last_used = -math.inf
-        self.wanted = False  # connect although there is nothing to send
         self.retired = False  # close the channel when its last answer has come
         self.auth_error: KafkaError | None = None
+
+    def rename(self, node_id: int) -> None:
+        """Take the id that metadata has for a bootstrap address."""
+        self.connection_key = self.node_id = node_id
+
+    def retire(self) -> None:
+        """Have the channel closed when its last answer has come."""
+        self.retired = True
+
+    def attach(self, channel: Channel, now: float) -> None:
+        """Begin to use a channel, which is being connected."""
+        self.last_used = now
+        self.link = channel
+
+    def detach(self) -> None:
+        """Have no channel."""
+        self.link = None
+
+    def set_up(self, now: float) -> None:
+        """Record that the channel is ready for requests."""
+        self.health.set_up()
+        self.auth_error = None
+        self.last_used = now
+
+    def refused(self, error: KafkaError | None) -> None:
+        """Record the error of an authentication that failed; None for a channel that was lost by another error."""
+        self.auth_error = error
+
+    def sent(self, now: float) -> None:
+        """Record that a request was sent."""
+        self.last_used = now
+
+    def answered(self, now: float, throttle_ms: int) -> None:
+        """Record that an answer was received; the node asks not to be used for a while (KIP-219), 0 ms for no while."""
+        if throttle_ms:
+            self.throttled_until = now + throttle_ms / 1000
+        self.last_used = now
 
     @property
     def is_main(self) -> bool:
@@ -251,21 +302,23 @@ class Node:
                 return request
         return None
 
-    def next_deadline(self, now: float, max_idle: float) -> float:
-        """Return when work on this node is due, if nothing happens before."""
+    def next_deadline(self, now: float, max_idle: float, unsent: Request | None) -> float:
+        """Return when work on this node is due, if nothing happens before.
+
+        Args:
+            unsent: the request that is to be sent next.
+        """
         channel = self.link
-        due = self.unsent[0].expires_at if self.unsent else math.inf
+        due = math.inf if unsent is None else unsent.expires_at
         for request in self.outstanding:
             due = min(due, request.expires_at)
         if channel is None:
-            if self.unsent or self.wanted:
-                due = min(due, self.health.backoff_until)
-            return due
+            return due if unsent is None else min(due, self.health.backoff_until)
         due = min(due, channel.deadline)
         if channel.ready:
-            if self.unsent and self.throttled_until > now:
+            if unsent is not None and self.throttled_until > now:
                 due = min(due, self.throttled_until)
-            if not self.outstanding and not self.unsent:
+            if not self.outstanding and unsent is None:
                 due = min(due, self.last_used + max_idle)
             if channel.connection is not None:
                 due = min(due, channel.connection.reauthenticate_at)

@@ -25,6 +25,7 @@ from pyconsumer.errors import (
     NoBrokersAvailableError,
     UnsupportedVersionError,
 )
+from pyconsumer.network.bootstrap import BootstrapWatch
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata, MetadataQuery
@@ -46,18 +47,22 @@ class NodeSelector:
     """Chooses nodes and refreshes metadata; see the rules above.
 
     Args:
-        pool: the connections; its ``where`` and ``on_lost`` are set to methods of this object.
+        make_pool: makes the connections, given ``where`` and ``on_lost`` (see :class:`ConnectionPool`).
         unsent: holds the requests for any node.
         metadata: None for a client that only sends to nodes whose address it is given.
         now: the clock.
         random: returns numbers in [0, 1).
         request_timeout: timeout of metadata requests, in seconds.
         rebootstraps: True if rule 3 applies; ``metadata_recovery_strategy`` decides that.
+        watch: reports that no broker answers; None: nobody wants to know.
+
+    Attributes:
+        pool: the connections.
     """
 
     def __init__(
         self,
-        pool: ConnectionPool,
+        make_pool: Callable[..., ConnectionPool],
         unsent: UnsentRequests,
         metadata: Metadata | None,
         *,
@@ -65,36 +70,50 @@ class NodeSelector:
         random: Callable[[], float],
         request_timeout: float,
         rebootstraps: bool,
+        watch: BootstrapWatch | None = None,
     ) -> None:
-        self._pool = pool
+        self.pool = make_pool(where=self._where, on_lost=self._on_lost)
         self._unsent = unsent
         self._metadata = metadata
         self._now = now
         self._random = random
         self._request_timeout = request_timeout
         self._rebootstraps = rebootstraps
+        self._watch = watch if metadata is not None else None
         self._given: dict[int, BrokerMetadata] = {}
         self._reported: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
-        pool.where = self._where
-        pool.on_lost = self._on_lost
 
     def turn(self, now: float, *, served: bool = True) -> float:
         """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
-        metadata_at = self._refresh_metadata(now)
-        return min(metadata_at, self._place_any(now, served)) if self._unsent.count(None) else metadata_at
+        due = self._refresh_metadata(now)
+        if self._unsent.count(None):
+            due = min(due, self._place_any(now, served))
+        if self._watch is not None and self._metadata is not None and self._metadata.is_bootstrap:
+            due = min(due, self._report(self._watch, self._metadata, now, served=served))
+        return due
+
+    def _report(self, watch: BootstrapWatch, metadata: Metadata, now: float, *, served: bool) -> float:
+        """No broker has answered yet: report that when it is due; return when to look again."""
+        first = metadata.update_count == 0
+        nodes = self._main_nodes()
+        if not served or any(node.auth_error is not None for node in nodes):  # a refused login is raised to the user
+            return watch.due_at(first=first)
+        all_failed = all(node.health.last_error is not None for node in nodes)
+        error = watch.waiting(now, first=first, all_failed=all_failed, causes=self.failures)
+        if error is not None:
+            metadata.give_up(error)
+            self._unsent.fail(None, error)
+            self.pool.note()
+        return watch.due_at(first=first)
 
     def node(self, broker: int | BrokerMetadata, connection: str) -> Node:
         """Return the state of a connection to a broker, given by its id, or with its address, which is remembered."""
         if not isinstance(broker, BrokerMetadata):
-            return self._pool.node(broker, connection)
-        node = self._pool.node(broker.node_id, connection)
+            return self.pool.node(broker, connection)
+        node = self.pool.node(broker.node_id, connection)
         self._given[node.connection_key] = broker
         return node
-
-    def best(self, now: float) -> Node | None:
-        """Return the best node for a request that any node can answer; None if no node can be used now."""
-        return self._best(now)[0]
 
     def _where(self, node: Node) -> BrokerMetadata | None:
         given = self._given.get(node.connection_key)
@@ -115,15 +134,15 @@ class NodeSelector:
     def _main_nodes(self) -> list[Node]:
         """Return the main connections of the brokers in metadata, in its order; of all nodes without metadata."""
         if self._metadata is None:
-            return [node for node in self._pool.peers.values() if node.is_main]
-        return [self._pool.node(broker.node_id) for broker in self._metadata.brokers()]
+            return [node for node in self.pool.peers.values() if node.is_main]
+        return [self.pool.node(broker.node_id) for broker in self._metadata.brokers()]
 
     def _best(self, now: float) -> tuple[Node | None, NodeStatus]:
         candidates = [
             Candidate(
                 node.node_id,
-                node.status(now, self._pool.max_in_flight),
-                len(node.outstanding) + len(node.unsent),
+                node.status(now, self.pool.max_in_flight),
+                len(node.outstanding) + self._unsent.count(node),
                 node.health.last_attempt,
             )
             for node in self._main_nodes()
@@ -131,7 +150,7 @@ class NodeSelector:
         best = least_loaded(candidates, int(self._random() * len(candidates)))
         if best is None:
             return None, NodeStatus.UNAVAILABLE
-        return self._pool.node(best.node_id), best.status
+        return self.pool.node(best.node_id), best.status
 
     def _connect_some(self, now: float) -> float:
         """Connect to a node, as none is ready, if rule 2 allows it now; return when to try the next one."""
@@ -142,7 +161,7 @@ class NodeSelector:
         if allowed and len(connecting) < _MAX_CANDIDATES and now >= newest + _NEXT_CANDIDATE_S:
             start = int(self._random() * len(allowed))
             chosen = min(allowed[start:] + allowed[:start], key=lambda node: node.health.last_attempt)
-            self._pool.connect(chosen, now)
+            self.pool.connect(chosen, now)
             allowed.remove(chosen)
             newest = now if chosen.link is not None else now - _NEXT_CANDIDATE_S
             connecting.append(chosen)
@@ -169,9 +188,9 @@ class NodeSelector:
                 if first is not None and self._reported is not first:
                     self._reported = first
                     log.debug("no broker is ready yet for %s", ApiKey(first.api_key).name)
-                return min(due, unsent.next_expiry(None))
+                return due if first is None else min(due, first.expires_at)
             log.debug("%s goes to node %d, the least loaded", ApiKey(request.api_key).name, node.node_id)
-            self._pool.enqueue(node, request)
+            self.pool.enqueue(node, request)
             unsent.remove_first(None)
         return math.inf
 
@@ -185,15 +204,15 @@ class NodeSelector:
     def failures(self) -> str:
         """Return the last error, or the stage and address, of each node that is not ready, for messages."""
         found = []
-        for node in self._pool.peers.values():
+        for node in self.pool.peers.values():
             if node.ready:
                 continue
             if node.health.last_error is not None:
                 found.append(str(node.health.last_error))
             elif node.link is not None:
                 found.append(f"{node.link.stage} with {node.link.address} is under way")
-        if not found and self._pool.last_error is not None:  # of a node that a rebootstrap has removed
-            found.append(str(self._pool.last_error))
+        if not found and self.pool.last_error is not None:  # of a node that a rebootstrap has removed
+            found.append(str(self.pool.last_error))
         return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
 
     def _refresh_metadata(self, now: float) -> float:
@@ -215,7 +234,7 @@ class NodeSelector:
         query = metadata.query(now)
         request = Request(ApiKey.METADATA, query.request, now, self._request_timeout, 4, None, True)
         request.future.add_callback(lambda future: self._on_metadata(node, query, future))
-        self._pool.enqueue(node, request, first=True)
+        self.pool.enqueue(node, request, first=True)
         self._query = request.future  # last: after Ctrl-C, a query that was not queued is not in flight
         return math.inf
 
@@ -223,8 +242,8 @@ class NodeSelector:
         assert self._metadata is not None
         log.warning("starting over with bootstrap_servers: %s (%s)", why, self.failures())
         error = KafkaConnectionError(f"starting over with bootstrap_servers: {why}")
-        for node in [node for node in self._pool.peers.values() if node.is_main]:
-            self._pool.remove(node, error)
+        for node in [node for node in self.pool.peers.values() if node.is_main]:
+            self.pool.remove(node, error)
         self._metadata.rebootstrap(self._now())
 
     def _on_metadata(self, node: Node, query: MetadataQuery, future: RequestFuture[ClientResponse]) -> None:
@@ -237,12 +256,15 @@ class NodeSelector:
         response = future.value
         if not self._metadata.update(response.message, response.api_version, now, query):
             self._rebootstrap("a broker asked for it")
-        elif node.node_id < 0 and not self._metadata.is_bootstrap:
+            return
+        if self._watch is not None:
+            self._watch.answered(now)
+        if node.node_id < 0 and not self._metadata.is_bootstrap:
             self._leave_bootstrap(node)
 
     def _leave_bootstrap(self, node: Node) -> None:
         assert self._metadata is not None
-        pool = self._pool
+        pool = self.pool
         for broker in self._metadata.brokers():
             same = node.link is not None and node.link.address == str(broker.address)
             if same and pool.find(broker.node_id) is None:
@@ -250,6 +272,6 @@ class NodeSelector:
                 break
         for other in list(pool.peers.values()):
             if other.node_id < 0:
-                other.retired = True
-                if not other.outstanding and not other.unsent:
+                other.retire()
+                if pool.is_idle(other):
                     pool.remove(other)

@@ -48,7 +48,7 @@ def _selectors2() -> Any:
         # selectors2 2.0.2 asks for collections.Mapping, which Python 3.10 moved: lend it while it is imported.
         missing = not hasattr(collections, "Mapping")
         if missing:
-            collections.Mapping = collections.abc.Mapping  # type: ignore[attr-defined]
+            vars(collections)["Mapping"] = collections.abc.Mapping
         try:
             import selectors2
         except ModuleNotFoundError:  # a Spark worker that was sent our package alone
@@ -57,7 +57,7 @@ def _selectors2() -> Any:
             return selectors
         finally:
             if missing:
-                del collections.Mapping  # type: ignore[attr-defined]
+                del vars(collections)["Mapping"]
     return selectors2
 
 

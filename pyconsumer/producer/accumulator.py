@@ -55,6 +55,22 @@ class _Queue:
         self.next_sequence = 0
         self.producer = (-1, -1)
 
+    def mute(self, muted: bool = True) -> None:
+        """Record whether a batch is in flight, which the next one waits for."""
+        self.muted = muted
+
+    def next_number(self, producer: tuple[int, int], record_count: int) -> int:
+        """Return the sequence number of a batch; that of the next one follows its records."""
+        if self.producer != producer:
+            self.producer, self.next_sequence = producer, 0
+        number = self.next_sequence
+        self.next_sequence = (number + record_count) & 0x7FFFFFFF
+        return number
+
+    def go_back(self, sequence: int) -> None:
+        """Give a sequence number to the next batch again."""
+        self.next_sequence = sequence
+
 
 class RecordAccumulator:
     """See the module's text.
@@ -92,6 +108,18 @@ class RecordAccumulator:
         self.flushing = 0
         self.closing = False
         self.starved = 0  # threads that wait for memory
+
+    def close(self) -> None:
+        """Have every batch sent without lingering; nothing is appended any more."""
+        self.closing = True
+
+    def flush(self, more: bool = True) -> None:
+        """Have batches sent without lingering until the same number of calls with False has followed."""
+        self.flushing += 1 if more else -1
+
+    def starve(self, more: bool = True) -> None:
+        """Count a thread that waits for memory, or (False) one that waits no longer."""
+        self.starved += 1 if more else -1
 
     # ------------------------------------------------------------ appending
 
@@ -208,16 +236,13 @@ class RecordAccumulator:
         batch = queue.batches.popleft()
         if not queue.batches:
             self._busy.discard(tp)
-        queue.muted = True
+        queue.mute()
         self._in_flight.add(batch)
         batch.close()
         batch.attempts += 1
         if producer is not None and batch.base_sequence < 0:
-            if queue.producer != producer:
-                queue.producer, queue.next_sequence = producer, 0
             batch.producer = producer
-            batch.base_sequence = queue.next_sequence
-            queue.next_sequence = (queue.next_sequence + batch.record_count) & 0x7FFFFFFF
+            batch.base_sequence = queue.next_number(producer, batch.record_count)
             batch.data = None
         return batch
 
@@ -291,7 +316,7 @@ class RecordAccumulator:
         """The batch failed and was certainly not written: the next one of its partition takes its number."""
         queue = self._queues.get(batch.topic_partition)
         if queue is not None and batch.base_sequence >= 0 and queue.producer == batch.producer:
-            queue.next_sequence = batch.base_sequence  # one is in flight at a time, so it had the last number given
+            queue.go_back(batch.base_sequence)  # one is in flight at a time, so it had the last number given
 
     def expired(self, now: float) -> list[ProducerBatch]:
         """Batches past their delivery timeout, taken out; those in flight stay muted until their answer comes."""
@@ -372,4 +397,4 @@ class RecordAccumulator:
         self._in_flight.discard(batch)
         queue = self._queues.get(batch.topic_partition)
         if queue is not None:
-            queue.muted = False
+            queue.mute(False)

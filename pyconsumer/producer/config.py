@@ -29,6 +29,8 @@ __all__ = ["PRODUCER_SETTINGS", "ProducerConfig"]
 class _Acks(Kind):
     """0, 1 or all; kept as the number on the wire (-1 for all)."""
 
+    type_text = 'Literal[0, 1, -1, "all", "0", "1", "-1"]'
+
     def check(self, value: Any) -> int:
         if value in ("all", "-1", -1):
             return -1
@@ -207,7 +209,7 @@ PRODUCER_SETTINGS: Final = Settings(
         Setting(
             "partitioner",
             None,
-            Function(nullable=True),
+            Function(nullable=True, type_text="Callable[[bytes | None, list[int], list[int]], int]"),
             "A function `(key bytes or None, all partitions, those with a leader) -> partition`. None: as in Java, by "
             "the hash of the key; sticky for records without a key (KIP-794).",
         ),
@@ -217,7 +219,7 @@ PRODUCER_SETTINGS: Final = Settings(
         Setting(
             "interceptors",
             (),
-            ListOf(Function("on_send", "on_acknowledgement")),
+            ListOf(Function("on_send", "on_acknowledgement", type_text="object")),
             "Objects with `on_send(topic, key, value, headers, partition, timestamp_ms)`, which returns the same "
             "values as they are to be sent, and `on_acknowledgement(metadata, error)`.",
             ("interceptor.classes",),

@@ -256,15 +256,22 @@ class FutureRecordMetadata:
 
 def in_sender_thread() -> bool:
     """Return whether this is the thread of some producer, that is, whether a callback of a record runs."""
-    return getattr(_thread, "sends", False)
+    return _thread.sends
 
 
 def mark_sender_thread() -> None:
     """Called by a sender thread when it starts."""
-    _thread.sends = True
+    _thread.mark()
 
 
-_thread = threading.local()
+class _Thread(threading.local):
+    sends = False
+
+    def mark(self) -> None:
+        self.sends = True
+
+
+_thread = _Thread()
 
 
 async def awaited(future: FutureRecordMetadata) -> RecordMetadata:

@@ -19,7 +19,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import (
@@ -30,6 +30,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
+from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
@@ -50,6 +51,7 @@ from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import (
@@ -61,7 +63,12 @@ from pyconsumer.structs import (
 )
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow
+
+    from pyconsumer.generic import Serializer
+    from pyconsumer.producer.typed_settings import ProducerSettings
 
 __all__ = ["KafkaProducer"]
 
@@ -89,11 +96,15 @@ class _Topic:
         self.error = error
 
 
-class KafkaProducer:
+class KafkaProducer(Generic[KeyIn, ValueIn]):
     """Sends records to Kafka.
 
     Args:
-        **configs: settings, see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed.
+        configs: settings in a mapping, which allows Kafka's dotted names.
+        clock: the time, for tests: a :class:`pyconsumer.testing.RunningClock` can be moved ahead. By default the
+            machine's.
+        settings: see :data:`pyconsumer.producer.config.PRODUCER_SETTINGS`; ``bootstrap_servers`` is needed. For type
+            checkers ``key_serializer`` and ``value_serializer`` decide the types of keys and values.
 
     Raises:
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
@@ -101,15 +112,38 @@ class KafkaProducer:
 
     _closed = True  # until the thread is there
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make a producer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
+
     def __init__(
-        self, configs: Mapping[str, Any] | None = None, /, *, _clock: Clock | None = None, **kwargs: Any
+        self,
+        configs: Mapping[str, object] | None = None,
+        /,
+        *,
+        key_serializer: Serializer[KeyIn] | None = None,
+        value_serializer: Serializer[ValueIn] | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[ProducerSettings],
     ) -> None:
-        self.config: ProducerConfig = PRODUCER_SETTINGS.build({**(configs or {}), **kwargs})
+        options: dict[str, Any] = {**(configs or {}), **settings}
+        if key_serializer is not None:
+            options["key_serializer"] = key_serializer
+        if value_serializer is not None:
+            options["value_serializer"] = value_serializer
+        self.config: ProducerConfig = PRODUCER_SETTINGS.build(options)
+        report_missing()
         config = self.config
         if not config.client_id:
             name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"
             config = self.config = config.replace(client_id=f"pyconsumer-producer-{name}")
-        self._clock = _clock or SystemClock()
+        self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._lock = Changes(self._mutex)  # the same lock; the bare one is quicker to take
         self._topics: dict[str, _Topic] = {}
@@ -167,9 +201,9 @@ class KafkaProducer:
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: Sequence[tuple[str, bytes | None]] | None = None,
+        value: ValueIn | None = None,
+        key: KeyIn | None = None,
+        headers: Sequence[Header] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
@@ -212,8 +246,8 @@ class KafkaProducer:
     def send_many(
         self,
         topic: str,
-        values: Iterable[Any],
-        keys: Iterable[Any] | None = None,
+        values: Iterable[ValueIn | None],
+        keys: Iterable[KeyIn | None] | None = None,
         *,
         partition: int | None = None,
         timestamp_ms: int | None = None,
@@ -498,14 +532,14 @@ class KafkaProducer:
         self._check_open()
         with self._lock:
             waiting = self._accumulator.incomplete()
-            self._accumulator.flushing += 1
+            self._accumulator.flush()
         try:
             if waiting:
                 self._client.wakeup()
             yield waiting
         finally:
             with self._lock:
-                self._accumulator.flushing -= 1
+                self._accumulator.flush(False)
 
     # ------------------------------------------------------------ transactions
 
@@ -730,7 +764,7 @@ class KafkaProducer:
         with self._lock:
             self._closed = True
             self._appender.is_open = False
-            self._accumulator.closing = True
+            self._accumulator.close()
             self._lock.notify_all()
         inside = threading.current_thread() is self._thread
         if inside:
@@ -785,6 +819,9 @@ class KafkaProducer:
             self.close(timeout_ms=self._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
 
     # ------------------------------------------------------------ inside
 
@@ -860,7 +897,7 @@ class KafkaProducer:
     def _room_steps(self, size: int, deadline: float) -> Generator[Pause, None, None]:
         """Wait until ``size`` bytes may be free."""
         with self._lock:
-            self._accumulator.starved += 1
+            self._accumulator.starve()
         try:
             while True:
                 with self._lock:
@@ -884,7 +921,7 @@ class KafkaProducer:
                 yield Pause(seen, deadline, for_room=True)
         finally:
             with self._lock:
-                self._accumulator.starved -= 1
+                self._accumulator.starve(False)
 
     def _on_metadata(self) -> None:
         """In the sender's thread: publish what metadata says of our topics."""

@@ -178,7 +178,7 @@ class Sender:
         finally:
             with self._lock:
                 left = self._accumulator.drop_all()
-                self._accumulator.closing = True
+                self._accumulator.close()
                 if self._transactions is not None:
                     self._transactions.close(reason)
                 self._lock.notify_all()
@@ -198,7 +198,7 @@ class Sender:
     def finish(self) -> None:
         """Let the thread send what is left and end. Returns at once and takes no lock, as finalizers call it."""
         self._lost = {} if self._lost is None else self._lost
-        self._accumulator.closing = True
+        self._accumulator.close()
         self._client.wakeup()
 
     def give_up(self) -> None:
@@ -387,12 +387,12 @@ class Sender:
                 tp = batch.topic_partition
                 topic = topics.get(tp.topic)
                 if topic is None:
-                    topic = topics[tp.topic] = TopicProduceData()
                     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-                        topic.topic_id = self._metadata.topic_id(tp.topic)
+                        topic = TopicProduceData(topic_id=self._metadata.topic_id(tp.topic))
                         names[topic.topic_id] = tp.topic
                     else:
-                        topic.name = tp.topic
+                        topic = TopicProduceData(name=tp.topic)
+                    topics[tp.topic] = topic
                 topic.partition_data.append(PartitionProduceData(tp.partition, batch.data))
             return ProduceRequest(
                 transactional_id=None if transactions is None else transactions.transactional_id,
@@ -596,7 +596,7 @@ class Sender:
             dropped = [] if reason is None else accumulator.drop_waiting(sent_ones=reason[1])
             if transactions.is_completing is not self._holds_flush:
                 self._holds_flush = transactions.is_completing
-                accumulator.flushing += 1 if self._holds_flush else -1
+                accumulator.flush(self._holds_flush)
                 now_or_later = now  # batches that lingered are ready now
             else:
                 now_or_later = now + _LONGEST_SLEEP

@@ -49,6 +49,14 @@ class _Writer:
         self._done: set[tuple[str, str]] = set()
         self._serial = 0
 
+    def indent(self) -> None:
+        """Begin a block: what follows is indented by one level more."""
+        self.depth += 1
+
+    def dedent(self) -> None:
+        """End a block."""
+        self.depth -= 1
+
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
 
@@ -126,7 +134,7 @@ def _encoder(w: _Writer, cls: type[Struct]) -> str:
         if w.version in spec.versions and not isinstance(spec.type, tuple):
             _encoder(w, spec.type)
     w.line(f"def {name}(m, a):")
-    w.depth += 1
+    w.indent()
     start = len(w.lines)
     for spec in cls.FIELDS:
         if w.version not in spec.versions and not spec.ignorable:
@@ -145,7 +153,7 @@ def _encoder(w: _Writer, cls: type[Struct]) -> str:
         _encode_tagged(w, tagged, cls.__name__)
     if len(w.lines) == start:
         w.line("pass")
-    w.depth -= 1
+    w.dedent()
     w.line("")
     return name
 
@@ -165,7 +173,7 @@ def _encode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
     for spec in tagged:
         default = w.constant(spec.default, "default")
         w.line(f"if m.{spec.name} != {default}:")
-        w.depth += 1
+        w.indent()
         w.line("sub = []")
         w.line("outer = a; a = sub.append")
         if _is_fixed(spec):
@@ -174,9 +182,11 @@ def _encode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
             _encode_value(w, spec, f"m.{spec.name}", owner)
         w.line("a = outer")
         w.line(f"data = b''.join(sub); tags.append(uv({spec.tag}) + uv(len(data)) + data)")
-        w.depth -= 1
-    w.line("a(uv(len(tags)))")
-    w.line("for tag in tags: a(tag)")
+        w.dedent()
+    w.line("if tags:")
+    w.line("    a(uv(len(tags)))")
+    w.line("    for tag in tags: a(tag)")
+    w.line("else: a(b'\\0')")
 
 
 def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
@@ -192,18 +202,19 @@ def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
         w.line(f"{_encoder(w, spec.type)}({value}, a)")  # type: ignore[arg-type]
         return
     w.line(f"if {value} is None:")
-    w.depth += 1
+    w.indent()
     if not nullable and type_name != "records":
         w.line(f"bad_null({label!r})")
     elif is_struct and not spec.is_array:
-        w.line("a(b'\\xff')")
+        # In a tagged field the mark is an unsigned varint, elsewhere a byte with a sign.
+        w.line("a(b'\\0')" if spec.tag >= 0 else "a(b'\\xff')")
     elif compact:
         w.line("a(b'\\0')")
     else:
         w.line("a(b'\\xff\\xff')" if type_name == "string" else "a(b'\\xff\\xff\\xff\\xff')")
-    w.depth -= 1
+    w.dedent()
     w.line("else:")
-    w.depth += 1
+    w.indent()
     if is_struct and not spec.is_array:
         w.line("a(b'\\1')")
         w.line(f"{_encoder(w, spec.type)}({value}, a)")  # type: ignore[arg-type]
@@ -218,7 +229,7 @@ def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
     else:
         _encode_length(w, f"len({value})", compact, "i")
         w.line(f"a({value})")
-    w.depth -= 1
+    w.dedent()
 
 
 def _encode_length(w: _Writer, length: str, compact: bool, letter: str) -> None:
@@ -242,7 +253,7 @@ def _encode_elements(w: _Writer, spec: FieldSpec, value: str, label: str) -> Non
     compact = w.flexible and spec.compact
     item = w.temporary()
     w.line(f"for {item} in {value}:")
-    w.depth += 1
+    w.indent()
     if spec.type.name == "string":
         w.line(f"d = {item}.encode(); n = len(d)")
         w.line(f"if n > 32767: too_long({label!r}, n, 32767)")
@@ -251,7 +262,7 @@ def _encode_elements(w: _Writer, spec: FieldSpec, value: str, label: str) -> Non
     else:
         _encode_length(w, f"len({item})", compact, "i")
         w.line(f"a({item})")
-    w.depth -= 1
+    w.dedent()
 
 
 # ---------------------------------------------------------------- decoding
@@ -266,7 +277,7 @@ def _decoder(w: _Writer, cls: type[Struct]) -> str:
         if w.version in spec.versions and not isinstance(spec.type, tuple):
             _decoder(w, spec.type)
     w.line(f"def {name}(b, p):")
-    w.depth += 1
+    w.indent()
     run: list[FieldSpec] = []
     for spec in body:
         if _is_fixed(spec):
@@ -281,7 +292,7 @@ def _decoder(w: _Writer, cls: type[Struct]) -> str:
     present = {spec.name for spec in body} | {spec.name for spec in tagged}
     arguments = [f"f_{spec.name}" if spec.name in present else _default_expression(w, spec) for spec in cls.FIELDS]
     w.line(f"return {w.constant(cls, 'cls')}({', '.join(arguments)}), p")
-    w.depth -= 1
+    w.dedent()
     w.line("")
     return name
 
@@ -296,6 +307,13 @@ def _default_expression(w: _Writer, spec: FieldSpec) -> str:
     return repr(spec.default)
 
 
+def _absent(w: _Writer, spec: FieldSpec) -> str:
+    """Return the value of an absent tagged field; a struct of fixed fields is made once, as nobody changes it."""
+    if spec.is_array or isinstance(spec.type, tuple) or not all(map(_is_fixed, spec.type.FIELDS)):
+        return _default_expression(w, spec)
+    return w.constant(spec.type(), "absent")
+
+
 def _decode_run(w: _Writer, run: list[FieldSpec]) -> None:
     if run:
         letters = "".join(spec.type.letter for spec in run)  # type: ignore[union-attr]
@@ -308,7 +326,10 @@ def _decode_length(w: _Writer, compact: bool, letter: str) -> None:
     """Leave the length in ``n``, negative for null."""
     if compact:
         w.line("n = b[p]; p += 1")
-        w.line("if n > 127: n, p = uvt(b, p, n)")
+        w.line("if n > 127:")
+        w.line("    h = b[p]")
+        w.line("    if h < 128: n += (h - 1) << 7; p += 1")  # two bytes, as most lengths of records have
+        w.line("    else: n, p = uvt(b, p, n)")
         w.line("n -= 1")
     else:
         w.line(f"n, = {w.packer(letter, 'unpack_from')}(b, p); p += {4 if letter == 'i' else 2}")
@@ -322,25 +343,26 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
     if not isinstance(spec.type, tuple) and not spec.is_array:
         if nullable:
             w.line(f"n, = {w.packer('b', 'unpack_from')}(b, p); p += 1")
-            w.line(f"if n < 0: {target} = None")
+            w.line(f"if n {'<=' if spec.tag >= 0 else '<'} 0: {target} = None")
             w.line(f"else: {target}, p = {_decoder(w, spec.type)}(b, p)")
         else:
             w.line(f"{target}, p = {_decoder(w, spec.type)}(b, p)")
         return
     is_string = not spec.is_array and spec.type.name == "string"  # type: ignore[union-attr]
     _decode_length(w, compact, "h" if is_string else "i")
-    w.line("if n < 0:")
-    w.depth += 1
-    allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]
-    w.line(f"{target} = None" if allowed else f"bad_null({label!r})")
-    w.depth -= 1
-    w.line("else:")
-    w.depth += 1
     if spec.is_array:
+        w.line("if n > 0:")
+        w.indent()
         _decode_elements(w, spec, target, label)
+        w.dedent()
+        w.line(f"elif n == 0: {target} = []")
     else:
+        w.line("if n >= 0:")
+        w.indent()
         _decode_blob(w, spec.type.name, target, label, compact)  # type: ignore[union-attr]
-    w.depth -= 1
+        w.dedent()
+    allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]
+    w.line(f"else: {target} = None" if allowed else f"else: bad_null({label!r})")
 
 
 def _decode_blob(w: _Writer, type_name: str, target: str, label: str, compact: bool) -> None:
@@ -370,7 +392,7 @@ def _decode_elements(w: _Writer, spec: FieldSpec, target: str, label: str) -> No
     counter = w.temporary()
     w.line(f"{target} = []; {append} = {target}.append")
     w.line(f"for {counter} in range(n):")
-    w.depth += 1
+    w.indent()
     if not isinstance(spec.type, tuple):
         w.line(f"x, p = {_decoder(w, spec.type)}(b, p); {append}(x)")
     elif spec.type.name == "uuid":
@@ -380,20 +402,20 @@ def _decode_elements(w: _Writer, spec: FieldSpec, target: str, label: str) -> No
         w.line(f"if n < 0: bad_null({label + '[]'!r})")
         _decode_blob(w, spec.type.name, "x", label + "[]", compact)
         w.line(f"{append}(x)")
-    w.depth -= 1
+    w.dedent()
 
 
 def _decode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
     for spec in tagged:
-        w.line(f"f_{spec.name} = {_default_expression(w, spec)}")
+        w.line(f"f_{spec.name} = {_absent(w, spec)}")
     w.line("k = b[p]; p += 1")
     w.line("if k:")
-    w.depth += 1
+    w.indent()
     w.line("if k > 127: k, p = uvt(b, p, k)")
     if tagged:
         w.line("whole = b")
     w.line("for _ in range(k):")
-    w.depth += 1
+    w.indent()
     w.line("tag = b[p]; p += 1")
     w.line("if tag > 127: tag, p = uvt(b, p, tag)")
     w.line("size = b[p]; p += 1")
@@ -402,7 +424,7 @@ def _decode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
     w.line(f"if end > len(b): bad_length({owner + ' tagged field'!r}, size, len(b) - p)")
     for spec in tagged:
         w.line(f"if tag == {spec.tag}:")
-        w.depth += 1
+        w.indent()
         w.line("b = whole[p:end]; p = 0")
         if _is_fixed(spec):
             _decode_run(w, [spec])
@@ -410,10 +432,10 @@ def _decode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
             _decode_value(w, spec, owner)
         w.line("b = whole")
         w.line(f"if p != size: bad_tag_size({owner + '.' + spec.name!r}, size, p)")
-        w.depth -= 1
+        w.dedent()
     w.line("p = end")
-    w.depth -= 1
-    w.depth -= 1
+    w.dedent()
+    w.dedent()
 
 
 # ---------------------------------------------------------------- entry points

@@ -52,7 +52,9 @@ class ApiKey(IntEnum):
     DESCRIBE_PRODUCERS = 61
     DESCRIBE_TRANSACTIONS = 65
     LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
     CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
 
 
 class ApiInfo(NamedTuple):
@@ -106,5 +108,7 @@ API: dict[ApiKey, ApiInfo] = {
     ApiKey.DESCRIBE_PRODUCERS: ApiInfo("describe_producers", "DescribeProducers", 0, 0, 0),
     ApiKey.DESCRIBE_TRANSACTIONS: ApiInfo("describe_transactions", "DescribeTransactions", 0, 0, 0),
     ApiKey.LIST_TRANSACTIONS: ApiInfo("list_transactions", "ListTransactions", 0, 2, 0),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: ApiInfo("consumer_group_heartbeat", "ConsumerGroupHeartbeat", 0, 1, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: ApiInfo("consumer_group_describe", "ConsumerGroupDescribe", 0, 1, 0),
+    ApiKey.LIST_CONFIG_RESOURCES: ApiInfo("list_config_resources", "ListConfigResources", 0, 1, 0),
 }

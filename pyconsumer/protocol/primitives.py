@@ -70,8 +70,12 @@ def read_uvarint_tail(buffer: Buffer, position: int, first: int) -> tuple[int, i
         IndexError: the data ends inside it (compiled codecs turn that into ``ProtocolError``).
         ProtocolError: it is longer than 5 bytes or does not fit into 32 bits.
     """
-    value = first & 0x7F
-    for shift in (7, 14, 21, 28):
+    byte = buffer[position]
+    value = first & 0x7F | (byte & 0x7F) << 7
+    position += 1
+    if byte < 128:
+        return value, position
+    for shift in (14, 21, 28):
         byte = buffer[position]
         position += 1
         value |= (byte & 0x7F) << shift
@@ -239,6 +243,11 @@ class Struct:
 
     __slots__ = ()
     FIELDS: ClassVar[tuple[FieldSpec, ...]] = ()
+
+    @classmethod
+    def declare_fields(cls, fields: tuple[FieldSpec, ...]) -> None:
+        """Take the fields, in order; the decorators of :mod:`pyconsumer.protocol.schema` call this."""
+        cls.FIELDS = fields
 
     def __repr__(self) -> str:
         values = ", ".join(f"{spec.name}={getattr(self, spec.name)!r}" for spec in self.FIELDS)

@@ -104,6 +104,14 @@ class Message(Struct):
     MAX_VERSION: ClassVar[int]
     _codecs: ClassVar[dict[int, tuple[Encoder, Decoder]]]
 
+    @classmethod
+    def declare(cls, schema: MessageSchema) -> None:
+        """Take the declaration; :func:`message` calls this."""
+        cls.SCHEMA = schema
+        cls.API_KEY = schema.api_key
+        cls.MIN_VERSION, cls.MAX_VERSION = schema.versions
+        cls._codecs = {}
+
     def encode_parts(self, version: int) -> list[Buffer]:
         """Return the message as a list of buffers, in order. Record sets are not copied.
 
@@ -288,7 +296,7 @@ def structure(cls: S) -> S:
         if item.default_factory is not dataclasses.MISSING:
             default = item.default_factory()
         specs.append(spec._replace(name=item.name, default=default))
-    made.FIELDS = tuple(specs)
+    made.declare_fields(tuple(specs))
     return made  # type: ignore[no-any-return]
 
 
@@ -307,12 +315,9 @@ def message(api_key: int, kind: str, *, versions: str, flexible: str) -> Callabl
 
     def decorate(cls: M) -> M:
         made: Any = structure(cls)
-        made.SCHEMA = MessageSchema(
-            cls.__name__, kind, int(api_key), Versions.parse(versions), Versions.parse(flexible)
+        made.declare(
+            MessageSchema(cls.__name__, kind, int(api_key), Versions.parse(versions), Versions.parse(flexible))
         )
-        made.API_KEY = int(api_key)
-        made.MIN_VERSION, made.MAX_VERSION = made.SCHEMA.versions
-        made._codecs = {}
         return made  # type: ignore[no-any-return]
 
     return decorate

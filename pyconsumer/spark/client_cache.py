@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.errors import KafkaError
-from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.spark.client_config import ReaderConfig, admin_settings, build_config
 
@@ -41,7 +40,7 @@ class SparkClient:
         self.config: ReaderConfig = build_config(options, warn=warn)
         config = self.config
         self.metadata = Metadata.from_config(config, allow_auto_topic_creation=False)
-        self.client = ConsumerNetworkClient(NetworkClient(config, metadata=self.metadata))
+        self.client = ConsumerNetworkClient(config, self.metadata)
 
     def admin(self) -> KafkaAdminClient:
         """An admin client for the same cluster, with the same login; the caller closes it."""

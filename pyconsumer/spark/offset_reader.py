@@ -14,19 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from pyconsumer import errors
 from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
-from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from pyconsumer.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
-from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import Calls, await_update
+from pyconsumer.network.futures import Steps, Wait
+from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse
 from pyconsumer.protocol.records import scan
+from pyconsumer.protocol.requests.fetch import FetchSettings, fetch_request, newest_version
 from pyconsumer.spark.client_cache import SparkClient
 from pyconsumer.spark.offsets_json import LATEST
 from pyconsumer.spark.subscription import Assign, Subscribe, Subscription
@@ -49,8 +43,6 @@ __all__ = [
 _log = logging.getLogger("pyconsumer.spark")
 
 T = TypeVar("T")
-
-_FIRST_VERSION_WITH_ISOLATION: Final = 2
 
 _LONGEST_SAMPLING_S: Final = 5.0
 
@@ -106,6 +98,13 @@ class OffsetReader:
         self._retry = retry_ms / 1000
         self._patient = patient
         self._sleep = sleep
+        self._calls = Calls(
+            self._client,
+            self._metadata,
+            self._client.clock,
+            request_timeout=self._config.request_timeout_ms / 1000,
+            backoff=Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms),
+        )
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
         """The partitions to read, sorted. A pattern may match none.
@@ -114,7 +113,7 @@ class OffsetReader:
             UnknownTopicOrPartitionError: a topic or partition that was named does not exist.
             KafkaError: the cluster cannot be reached, or does not let us see a topic.
         """
-        return self._retried("finding the topics", lambda: self._partitions(subscription))
+        return self._retried("finding the topics", lambda until: self._partitions(subscription))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """See :class:`Lookups`; with ``read_committed`` the end is the last stable offset.
@@ -124,7 +123,7 @@ class OffsetReader:
         """
         if not timestamps:
             return {}
-        return self._retried("asking for offsets", lambda: self._offsets(timestamps))
+        return self._retried("asking for offsets", lambda until: self._offsets(timestamps, until))
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """See :class:`Lookups`.
@@ -147,15 +146,23 @@ class OffsetReader:
 
     def log_end(self, tp: TopicPartition) -> Steps[int]:
         """The end of a log, open transactions included. A leader that does not know it yet is asked again (KIP-207)."""
-        found = yield from self._offsets({tp: LATEST}, committed=False)
-        return found[tp] or 0
+        found = yield from self._calls.list_offsets({tp: LATEST}, math.inf, must_exist=True)
+        end = found[tp]
+        return end.offset if end is not None else 0
 
-    def _retried(self, what: str, steps: Callable[[], Steps[T]]) -> T:
+    def _offsets(
+        self, timestamps: Mapping[TopicPartition, int], deadline: float
+    ) -> Steps[dict[TopicPartition, int | None]]:
+        level = int(self._config.read_committed)
+        found = yield from self._calls.list_offsets(timestamps, deadline, isolation_level=level, must_exist=True)
+        return {tp: None if at is None else at.offset for tp, at in found.items()}
+
+    def _retried(self, what: str, steps: Callable[[float], Steps[T]]) -> T:
         attempt = 1
         while True:
             deadline = self._client.clock.now() + self._config.default_api_timeout_ms / 1000
             try:
-                return self._client.run(steps(), deadline)
+                return self._client.run(steps(deadline), deadline)
             except KafkaTimeoutError as error:
                 reason = self._client.failures() or str(error)
                 servers = ",".join(map(str, self._config.bootstrap_servers))
@@ -182,12 +189,12 @@ class OffsetReader:
             names = sorted(subscription.topics)
         else:
             metadata.set_all_topics()
-            yield from self._update()
+            yield from await_update(metadata, self._client.clock)
             matches = subscription.matcher()
             names = [name for name in metadata.topics() if matches(name)]
             return [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
         metadata.set_topics(names)
-        yield from self._update()
+        yield from await_update(metadata, self._client.clock)
         missing = [name for name in names if metadata.topic(name) is None]
         if missing:
             raise metadata.topic_error(missing[0]) or UnknownTopicOrPartitionError(missing[0])
@@ -202,105 +209,12 @@ class OffsetReader:
             )
         return sorted(subscription.partitions)
 
-    def _update(self) -> Steps[None]:
-        """Wait for fresh metadata, until the deadline of the call."""
-        seen = self._metadata.request_update()
-        while self._metadata.update_count == seen:
-            yield Wait(None, float("inf"))
-
-    # -- offsets -----------------------------------------------------------------------------------------------------
-
-    def _offsets(
-        self, timestamps: Mapping[TopicPartition, int], *, committed: bool | None = None
-    ) -> Steps[dict[TopicPartition, int | None]]:
-        if committed is None:
-            committed = self._config.read_committed
-        found: dict[TopicPartition, int | None] = {}
-        for topic in {tp.topic for tp in timestamps}:
-            self._metadata.add_topic(topic)
-        while missing := [tp for tp in timestamps if tp not in found]:
-            by_node: dict[int, list[TopicPartition]] = {}
-            leaderless = False
-            for tp in missing:
-                leader = self._metadata.leader(tp)
-                if leader is None or leader.leader < 0:
-                    leaderless = True
-                else:
-                    by_node.setdefault(leader.leader, []).append(tp)
-            asked = [self._ask(node_id, group, timestamps, committed) for node_id, group in by_node.items()]
-            stale = leaderless
-            for future in asked:
-                while not future.done:
-                    yield Wait(future, float("inf"))
-                stale |= self._take(future, found)
-            if stale and (yield from self._pause()):
-                self._must_exist(tp.topic for tp in timestamps if tp not in found)
-        return found
-
-    def _must_exist(self, topics: Iterable[str]) -> None:
-        """Refuse topics that the newest metadata do not have: they were deleted."""
-        for topic in topics:
-            error = self._metadata.topic_error(topic)
-            if isinstance(error, UnknownTopicOrPartitionError):
-                raise error
-            if error is None and self._metadata.topic(topic) is None:
-                raise UnknownTopicOrPartitionError(topic)
-
-    def _ask(
-        self,
-        node_id: int,
-        partitions: Iterable[TopicPartition],
-        timestamps: Mapping[TopicPartition, int],
-        committed: bool,
-    ) -> RequestFuture[ClientResponse]:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for tp in partitions:
-            topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
-            topic.partitions.append(ListOffsetsPartition(partition_index=tp.partition, timestamp=timestamps[tp]))
-        request = ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=list(topics.values()))
-        return self._client.send(
-            node_id, ListOffsetsRequest, request, min_version=_FIRST_VERSION_WITH_ISOLATION if committed else 0
-        )
-
-    @staticmethod
-    def _take(future: RequestFuture[ClientResponse], found: dict[TopicPartition, int | None]) -> bool:
-        """Take an answer; returns whether some of it must be asked for again."""
-        error = future.exception
-        if error is not None:
-            if not error.retriable:
-                raise error
-            return True
-        response = future.value.message
-        assert isinstance(response, ListOffsetsResponse)
-        again = False
-        for topic in response.topics:
-            for partition in topic.partitions:
-                tp = TopicPartition(topic.name, partition.partition_index)
-                if partition.error_code == 0:
-                    found[tp] = partition.offset if partition.offset >= 0 else None
-                    continue
-                error = errors.for_code(partition.error_code, str(tp))
-                if not error.retriable:
-                    raise error
-                again = True
-        return again
-
-    def _pause(self) -> Steps[bool]:
-        """Ask for new metadata, and wait for the retry backoff; returns whether they have come."""
-        seen = self._metadata.request_update()
-        until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
-        while self._client.clock.now() < until:
-            yield Wait(None, until)
-        return self._metadata.update_count != seen
-
 
 _SAMPLE_BYTES: Final = 65_536
 
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
 
 _MOST_ALONE: Final = 16  # partitions that are asked alone, one batch of each
-
-_LAST_VERSION_WITH_NAMES: Final = 12
 
 _HEAD: Final = Struct(">qiibIhi")  # base offset, length, leader epoch, magic, crc, attributes, last offset delta
 
@@ -362,16 +276,9 @@ def density(records: bytes | bytearray | memoryview) -> float | None:
 def _send(
     client: ConsumerNetworkClient, metadata: Metadata, node: int, positions: Mapping[TopicPartition, int]
 ) -> RequestFuture[ClientResponse]:
-    topics: dict[str, FetchTopic] = {}
-    for tp, position in positions.items():
-        topic = topics.get(tp.topic)
-        if topic is None:
-            topic = topics[tp.topic] = FetchTopic(topic=tp.topic, topic_id=metadata.topic_id(tp.topic), partitions=[])
-        topic.partitions.append(
-            FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=_SAMPLE_BYTES)
-        )
-    request = FetchRequest(
-        max_wait_ms=0, min_bytes=0, max_bytes=_ANSWER_BYTES, isolation_level=0, topics=list(topics.values())
+    ids = {tp: metadata.topic_id(tp.topic) for tp in positions}
+    request = fetch_request(
+        FetchSettings(0, 0, _ANSWER_BYTES),
+        ((tp, ids[tp], position, _SAMPLE_BYTES, -1) for tp, position in positions.items()),
     )
-    by_name = any(topic.topic_id == ZERO_UUID for topic in topics.values())
-    return client.send(node, FetchRequest, request, max_version=_LAST_VERSION_WITH_NAMES if by_name else None)
+    return client.send(node, FetchRequest, request, max_version=newest_version(ids.values()))

@@ -25,14 +25,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer import errors
-from pyconsumer.errors import CorruptRecordError, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import CorruptRecordError, Errors, KafkaError, KafkaTimeoutError
+from pyconsumer.network.calls import wait_until
 from pyconsumer.network.client import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from pyconsumer.protocol.records import Columns, ColumnsBuilder, Cursor
 from pyconsumer.protocol.records.arrow import binary_array, header_list, header_struct, number_array
 from pyconsumer.protocol.records.columns import bitmap_of
+from pyconsumer.protocol.requests.fetch import FetchSettings, fetch_request, newest_version
 from pyconsumer.spark.client_cache import SparkClient
 from pyconsumer.spark.errors import DataLossError, ReadError
 from pyconsumer.spark.offset_ranges import OffsetRange
@@ -51,10 +52,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("pyconsumer.spark")
-
-_OFFSET_OUT_OF_RANGE: Final = 1
-
-_LAST_VERSION_WITH_NAMES: Final = 12
 
 _MAX_INT32: Final = 0x7FFFFFFF
 
@@ -177,7 +174,7 @@ class PartitionReader:
                         yield from self._pause()
                     future = None
                     continue
-                if data.error_code == _OFFSET_OUT_OF_RANGE and self._replica < 0:
+                if data.error_code == Errors.OFFSET_OUT_OF_RANGE and self._replica < 0:
                     return None
             if self._replica >= 0:
                 self._replica = -1  # back to the leader, at once
@@ -211,23 +208,16 @@ class PartitionReader:
             return None
         topic_id = self._metadata.topic_id(self._tp.topic)
         node = self._replica if self._metadata.broker(self._replica) is not None else leader.leader
-        partition = FetchPartition(
-            partition=self._tp.partition,
-            current_leader_epoch=leader.leader_epoch,
-            fetch_offset=position,
-            partition_max_bytes=self._partition_bytes,
+        settings = FetchSettings(
+            self._config.fetch_max_wait_ms,
+            1,
+            max(self._config.fetch_max_bytes, self._partition_bytes),
+            self._config.read_committed,
+            self._config.client_rack,
         )
-        request = FetchRequest(
-            max_wait_ms=self._config.fetch_max_wait_ms,
-            min_bytes=1,
-            max_bytes=max(self._config.fetch_max_bytes, self._partition_bytes),
-            isolation_level=int(self._config.read_committed),
-            topics=[FetchTopic(topic=self._tp.topic, topic_id=topic_id, partitions=[partition])],
-            rack_id=self._config.client_rack,
-        )
-        return self._client.send(
-            node, FetchRequest, request, max_version=_LAST_VERSION_WITH_NAMES if topic_id == ZERO_UUID else None
-        )
+        asked = (self._tp, topic_id, position, self._partition_bytes, leader.leader_epoch)
+        request = fetch_request(settings, [asked])
+        return self._client.send(node, FetchRequest, request, max_version=newest_version([topic_id]))
 
     def _partition_of(self, answer: ClientResponse) -> PartitionData:
         response = answer.message
@@ -244,9 +234,8 @@ class PartitionReader:
     def _pause(self) -> Steps[None]:
         """Ask for new metadata, and wait for the retry backoff."""
         self._metadata.request_update()
-        until = self._client.clock.now() + self._config.retry_backoff_ms / 1000
-        while self._client.clock.now() < until:
-            yield Wait(None, until)
+        clock = self._client.clock
+        yield from wait_until(clock, clock.now() + self._config.retry_backoff_ms / 1000)
 
     # -- what came ---------------------------------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self, overload
 
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
-from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener
+from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener, Metrics
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import (
     IllegalStateError,
@@ -29,14 +29,21 @@ from pyconsumer.errors import (
     NoOffsetForPartitionError,
     WakeupError,
 )
+from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pyconsumer.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 __all__ = ["MockConsumer"]
 
 
-class MockConsumer(Consumer):
+class MockConsumer(Consumer[K, V]):
     """See the module. It never waits, whatever the timeout says; one poll that finds nothing returns nothing.
 
     Args:
@@ -74,7 +81,7 @@ class MockConsumer(Consumer):
         self._assigned: dict[TopicPartition, int | None] = {}  # positions
         self._resets: dict[TopicPartition, ResetPolicy] = {}  # asked for by seek_to_beginning and seek_to_end
         self._paused: set[TopicPartition] = set()
-        self._records: dict[TopicPartition, list[ConsumerRecord]] = {}
+        self._records: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         self._beginnings: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._new_from: dict[TopicPartition, int] = {}  # the end when it counted last: records from there on are new
@@ -102,7 +109,7 @@ class MockConsumer(Consumer):
         if self._listener is not None:
             self._listener.on_partitions_assigned(added)
 
-    def add_record(self, record: ConsumerRecord) -> None:
+    def add_record(self, record: ConsumerRecord[K, V]) -> None:
         """There is a record; its partition must be assigned. Offsets of a partition must grow."""
         tp = TopicPartition(record.topic, record.partition)
         self._check_assigned(tp)
@@ -136,7 +143,7 @@ class MockConsumer(Consumer):
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords:
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return what the test added beyond the positions, which move past it."""
         self._check_open()
         if self._tasks:
@@ -150,7 +157,7 @@ class MockConsumer(Consumer):
         if not (self._assigned or self._topics or self._pattern):
             raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
         room = self._max_poll_records if max_records is None else max_records
-        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
         for tp in self._assigned:
             position = self._find(tp)
             if tp in self._paused:
@@ -162,10 +169,10 @@ class MockConsumer(Consumer):
                 room -= len(records)
         return ConsumerRecords(found)
 
-    def __iter__(self) -> Iterator[ConsumerRecord]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
-    def __next__(self) -> ConsumerRecord:
+    def __next__(self) -> ConsumerRecord[K, V]:
         """The next record; ``StopIteration`` when the test has added no more."""
         for record in self.poll(max_records=1).records():
             return record
@@ -176,7 +183,7 @@ class MockConsumer(Consumer):
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         self._check_open()
@@ -199,6 +206,8 @@ class MockConsumer(Consumer):
         if self._by_hand or other:
             raise IllegalStateError("topics, a pattern and assigned partitions exclude one another; call unsubscribe()")
         self._topics = set(wanted)
+        if isinstance(pattern, SubscriptionPattern):
+            pattern = pattern.pattern  # there is no broker to evaluate it
         self._pattern = re.compile(pattern) if isinstance(pattern, str) else pattern
         self._listener = listener
 
@@ -280,13 +289,33 @@ class MockConsumer(Consumer):
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: Callable[..., object] | None = None,
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         self._check_open()
         wanted = self._to_commit(offsets)
         self._committed.update(wanted)
         if callback is not None:
             callback(wanted, None)
         return RequestFuture.of(None)
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
     def committed(self, partition: Any, metadata: bool = False, timeout_ms: float | None = None) -> Any:
         self._need_group()
@@ -325,7 +354,7 @@ class MockConsumer(Consumer):
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, Any]]:
+    def metrics(self, raw: bool = False) -> Metrics:
         return {}
 
     def wakeup(self) -> None:

@@ -31,6 +31,9 @@ _RUN = uuid.uuid4().hex[:6]
 _NUMBERS = itertools.count(1)
 _OTHER_TWIN = "pure" if IMPLEMENTATION == "native" else "native"
 
+#: Kinds of brokers that have the consumer group protocol (KIP-848).
+_WITH_CONSUMER_PROTOCOL = ("apache",)
+
 #: A killed Apache Kafka starts again only when its controller has given up the dead one: after 3 s rather than 9.
 _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}
 
@@ -42,6 +45,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
     only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
     read with the other decoder, too, on the embedded broker. Tests marked ``faces`` use the consumer for asyncio, too.
+    Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
     if "cluster_kind" not in metafunc.fixturenames:
         return
@@ -57,7 +61,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if metafunc.definition.get_closest_marker("faces") and _has_faces(metafunc.definition):
             metafunc.fixturenames.append("face")
             metafunc.parametrize("face", ["blocking", "asyncio"], indirect=True)
-        metafunc.parametrize("cluster_kind", kinds, scope="session")
+        if metafunc.definition.get_closest_marker("consumer_protocol"):
+            found = [kind for kind in _with_protocols(kinds) if kind.values[-1] == "consumer"]
+            metafunc.fixturenames.append("group_protocol")
+            metafunc.parametrize(
+                ("cluster_kind", "group_protocol"), found, indirect=["group_protocol"], scope="session"
+            )
+        elif metafunc.definition.get_closest_marker("protocols"):
+            metafunc.fixturenames.append("group_protocol")
+            metafunc.parametrize(
+                ("cluster_kind", "group_protocol"), _with_protocols(kinds), indirect=["group_protocol"], scope="session"
+            )
+        else:
+            metafunc.parametrize("cluster_kind", kinds, scope="session")
         return
     pairs = [
         pytest.param(*kind.values, IMPLEMENTATION, id=kind.values[0], marks=kind.marks)
@@ -66,6 +82,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs.append(pytest.param("embedded", _OTHER_TWIN, id=f"embedded-{_OTHER_TWIN}", marks=pytest.mark.slow))
     metafunc.fixturenames.extend(("decoder_name", "decoder"))
     metafunc.parametrize(("cluster_kind", "decoder_name"), pairs, indirect=["decoder_name"], scope="session")
+
+
+def _with_protocols(kinds: list[Any]) -> list[Any]:
+    """Return each kind of broker with the classic group protocol, then those that have the consumer protocol, too."""
+    found = []
+    for protocol in ("classic", "consumer"):
+        for each in kinds:
+            kind = each if isinstance(each, type(pytest.param())) else pytest.param(each)
+            if protocol == "consumer" and kind.values[0] not in _WITH_CONSUMER_PROTOCOL:
+                continue
+            name = str(kind.values[0]) if protocol == "classic" else f"{kind.values[0]}-consumer"
+            found.append(pytest.param(*kind.values, protocol, id=name, marks=kind.marks))
+    return found
 
 
 def _has_faces(definition: pytest.Item) -> bool:
@@ -79,6 +108,27 @@ def _has_faces(definition: pytest.Item) -> bool:
 def _on_apache(definition: pytest.Item) -> bool:
     """Return if a test runs on Apache Kafka, too."""
     return not definition.get_closest_marker("spark") or bool(definition.get_closest_marker("spark_smoke"))
+
+
+@pytest.fixture(autouse=True)
+def _variant(request: pytest.FixtureRequest) -> None:
+    """Set up what the marks of a test ask for: pytest drops fixtures that only a parameter names, not the function."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    for parameter, fixture in (("face", "face"), ("decoder_name", "decoder"), ("group_protocol", "_use_protocol")):
+        if parameter in parameters:
+            request.getfixturevalue(fixture)
+
+
+@pytest.fixture(scope="session")
+def group_protocol(request: pytest.FixtureRequest) -> str:
+    """The protocol of the groups of a test marked ``protocols``."""
+    return str(request.param)
+
+
+@pytest.fixture
+def _use_protocol(group_protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all consumers that the helpers of a test marked ``protocols`` make have its protocol."""
+    monkeypatch.setattr(group_members, "group_protocol", group_protocol)
 
 
 @pytest.fixture

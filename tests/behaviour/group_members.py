@@ -18,6 +18,7 @@ from pyconsumer.structs import TopicPartition
 from tests.support.cluster import Cluster
 
 __all__ = [
+    "CLASSIC_ONLY",
     "FAST",
     "WITHIN_S",
     "Listener",
@@ -42,6 +43,13 @@ FAST: dict[str, Any] = {
     "auto_commit_interval_ms": 500,
     "metadata_max_age_ms": 1000,
 }
+
+
+#: The protocol of groups whose test does not say; the fixture of the same name sets it.
+group_protocol = "classic"
+
+#: Settings that the consumer protocol has no use for: the broker decides.
+CLASSIC_ONLY = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
 
 
 def eventually(condition: Callable[[], object], what: str = "it", within_s: float = WITHIN_S) -> Any:
@@ -72,9 +80,12 @@ def fill(cluster: Cluster, topic: str, count: int, partitions: int = 1) -> None:
 
 
 def make_consumer(cluster: Cluster | str, group_id: str, **settings: Any) -> KafkaConsumer:
-    """A consumer of a group with :data:`FAST` settings."""
+    """A consumer of a group with :data:`FAST` settings, of the protocol of a test marked ``protocols``."""
     servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
-    return KafkaConsumer(**(FAST | {"bootstrap_servers": servers, "group_id": group_id} | settings))
+    found = FAST | {"bootstrap_servers": servers, "group_id": group_id, "group_protocol": group_protocol} | settings
+    if found["group_protocol"] == "consumer":
+        found = {name: value for name, value in found.items() if name not in CLASSIC_ONLY}
+    return KafkaConsumer(**found)
 
 
 @dataclass

@@ -68,7 +68,10 @@ def test_both_programs_of_the_page_for_confluent_kafka_run(tmp_path: Path, new_c
         assert run([sys.executable, str(page)], timeout_s=90, cwd=ROOT).check().stdout == expected
 
 
-def test_the_code_of_the_readme_runs(tmp_path: Path, embedded: Cluster) -> None:
+@pytest.mark.slow
+def test_the_code_of_the_readme_runs(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
+    embedded = new_cluster("embedded")  # of its own: the offsets are those of the page
+    embedded.create_topic("flights", 1)  # as many partitions as a broker gives it that is started by the command
     _run_python("README.md", tmp_path, embedded.bootstrap_servers)
 
 

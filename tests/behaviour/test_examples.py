@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import sys
+import urllib.request
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pyconsumer import KafkaAdminClient
 from tests.support.cluster import Cluster
-from tests.support.process import run
+from tests.support.process import GuardedProcess, run, wait_until
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -29,7 +34,19 @@ _OUTPUT = {
         "1000 clicks counted",
         "committed offsets add up to 1000",
     ),
+    "worker_pool.py": ("400 pictures done, 0 of them twice", "committed offsets add up to 400"),
     "asyncio_service.py": ("1000 transfers booked, and the group left",),
+    "graceful_stop.py": (
+        "30 jobs done, ended by SIGTERM",
+        "members left in the group: 0",
+        "70 jobs done, ended by SIGTERM",
+        "100 of 100 jobs, each done once",
+    ),
+    "dead_letters.py": (
+        r"read \[20, 22, 24\]",
+        r"b'\{\"celsius\": 21' of readings-json-0@1: Expecting ',' delimiter.*",
+        r"b'off' of readings-json-0@3: Expecting value.*",
+    ),
     "exactly_once.py": (
         "crashed in the middle of a batch",
         "crashed in the middle of a batch",
@@ -51,13 +68,15 @@ _OUTPUT = {
         r"revoked \[\d, \d\]",
     ),
 }
-#: Those with tests of their own below.
-_OTHERS = {"embedded_broker_test.py", "spark_batch.py"}
+#: What is logged, where something is.
+_LOGGED = {"dead_letters.py": r"(skipped a record: .*\n){2}"}
+#: Those with tests of their own, below or in test_example_logins.py.
+_OTHERS = {"embedded_broker_test.py", "fastapi_service.py", "msk_iam.py", "oauth_login.py", "spark_batch.py"}
 
 
 def _check(name: str, *arguments: str) -> None:
     finished = run([sys.executable, "-W", "error", str(EXAMPLES / name), *arguments], timeout_s=60, cwd=ROOT).check()
-    assert finished.stderr == ""
+    assert re.fullmatch(_LOGGED.get(name, ""), finished.stderr), finished.stderr
     assert len(finished.lines) == len(_OUTPUT[name]), finished.stdout
     for line, wanted in zip(finished.lines, _OUTPUT[name], strict=True):
         assert re.fullmatch(wanted, line), finished.stdout
@@ -84,6 +103,33 @@ def test_the_example_of_testing_passes() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
     finished = run([*command, str(EXAMPLES / "embedded_broker_test.py")], timeout_s=60, cwd=ROOT).check()
     assert re.search(r"^1 passed", finished.stdout, re.MULTILINE), finished.stdout
+
+
+def _ask(url: str, method: str = "GET") -> Any:
+    with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=30) as response:
+        return json.load(response)
+
+
+@pytest.mark.slow
+def test_the_web_service_counts_cups_and_leaves_its_group(cluster: Cluster) -> None:
+    for needed in ("fastapi", "uvicorn"):
+        if not os.environ.get("CI"):
+            pytest.importorskip(needed)
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "fastapi_service.py"), "--port", "0"]
+    service = GuardedProcess([*command, "-b", cluster.bootstrap_servers], cwd=ROOT)
+    try:
+        address = r"running on (http://[\d.:]+)"
+        wait_until(lambda: re.search(address, service.stderr) or not service.running, 60, "the service listens")
+        found = re.search(address, service.stderr)
+        assert found, service.stderr
+        for cups in (1, 2):
+            assert _ask(f"{found[1]}/orders/tea?cups={cups}", "POST").keys() == {"partition", "offset"}
+        wait_until(lambda: _ask(f"{found[1]}/totals") == {"tea": 3}, 60, "the consumer has counted")
+    finally:
+        service.stop()
+    assert "the group has been left\n" in service.stdout
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        assert admin.describe_groups(["totals"])["totals"].members == ()
 
 
 @pytest.mark.spark

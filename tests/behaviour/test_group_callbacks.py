@@ -49,6 +49,7 @@ def test_the_assignor_hears_first_then_the_listener(cluster: Cluster, make_topic
         assert log == [("assignor", 2, member.generation), ("assigned", 2)]
 
 
+@pytest.mark.protocols
 def test_callbacks_run_in_the_thread_that_polls(cluster: Cluster, topic: str, group_id: str) -> None:
     names: set[str] = set()
     listener = Listener(lambda what, partitions: names.add(threading.current_thread().name))
@@ -58,6 +59,7 @@ def test_callbacks_run_in_the_thread_that_polls(cluster: Cluster, topic: str, gr
 
 
 @pytest.mark.spec("client:RE-32")
+@pytest.mark.protocols
 def test_between_revoked_and_assigned_there_is_no_assignment(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -74,6 +76,7 @@ def test_between_revoked_and_assigned_there_is_no_assignment(
         assert seen[-1] == ("assigned", 1)
 
 
+@pytest.mark.protocols
 def test_what_a_callback_may_and_may_not_do(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 5)
     tp = TopicPartition(topic, 0)
@@ -156,6 +159,7 @@ def test_an_error_of_a_callback_comes_out_of_poll_and_the_member_goes_on(
     consumer.close()
 
 
+@pytest.mark.protocols
 def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
     cluster: Cluster, topic: str, group_id: str
 ) -> None:
@@ -175,6 +179,7 @@ def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
 @pytest.mark.spec("transactions:JGR-22", "transactions:SGR-17")
 @pytest.mark.parametrize("slow", ["assigned", "revoked"])
 @pytest.mark.slow
+@pytest.mark.protocols
 def test_a_slow_callback_does_not_end_the_session(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, slow: str
 ) -> None:
@@ -222,6 +227,7 @@ def cooperative(
 
 
 @pytest.mark.spec("client:IC-03", "client:IC-09", "client:IC-10", "client:IC-12", "client:IC-13")
+@pytest.mark.protocols
 def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(6)
     with running() as start:
@@ -240,6 +246,7 @@ def test_cooperative_members_give_up_only_what_moves(cluster: Cluster, make_topi
 
 
 @pytest.mark.spec("client:IC-04", "client:IC-06", "client:IC-14", "client:IC-15")
+@pytest.mark.protocols
 def test_a_cooperative_member_never_stops_reading_what_it_keeps(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -270,6 +277,7 @@ def test_a_cooperative_member_never_stops_reading_what_it_keeps(
         writer.join(30)
 
 
+@pytest.mark.protocols
 def test_a_cooperative_member_can_commit_what_it_gives_up(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -297,6 +305,7 @@ def test_a_cooperative_member_can_commit_what_it_gives_up(
         assert sorted(offset for _, offset in b.read) == [10, 10]
 
 
+@pytest.mark.protocols
 def test_an_orderly_cooperative_rebalance_reads_nothing_twice(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -50,6 +50,7 @@ def read(consumer: KafkaConsumer, count: int) -> list[Any]:
 @pytest.mark.spec(
     "transactions:OCM-02", "transactions:OCM-09", "transactions:OCM-11", "transactions:GMD-01", "client:GP-03"
 )
+@pytest.mark.protocols
 def test_what_was_committed_is_read_back(cluster: Cluster, topic: str, group_id: str) -> None:
     tp = TopicPartition(topic, 0)
     fill(cluster, topic, 10)
@@ -67,6 +68,7 @@ def test_what_was_committed_is_read_back(cluster: Cluster, topic: str, group_id:
     again.close()
 
 
+@pytest.mark.protocols
 def test_asynchronous_commits_call_back_in_order(cluster: Cluster, topic: str, group_id: str) -> None:
     tp = TopicPartition(topic, 0)
     consumer = by_hand(cluster, group_id, topic)
@@ -80,6 +82,7 @@ def test_asynchronous_commits_call_back_in_order(cluster: Cluster, topic: str, g
     consumer.close()
 
 
+@pytest.mark.protocols
 def test_callbacks_run_in_polls_too(cluster: Cluster, topic: str, group_id: str) -> None:
     consumer = by_hand(cluster, group_id, topic)
     log: list[object] = []
@@ -89,6 +92,7 @@ def test_callbacks_run_in_polls_too(cluster: Cluster, topic: str, group_id: str)
     consumer.close()
 
 
+@pytest.mark.protocols
 def test_close_waits_for_asynchronous_commits(cluster: Cluster, topic: str, group_id: str) -> None:
     consumer = by_hand(cluster, group_id, topic)
     log: list[object] = []
@@ -99,6 +103,7 @@ def test_close_waits_for_asynchronous_commits(cluster: Cluster, topic: str, grou
 
 
 @pytest.mark.spec("transactions:CFG-05", "transactions:CFG-06")
+@pytest.mark.protocols
 def test_positions_are_committed_by_themselves(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     with running() as start:
@@ -107,6 +112,7 @@ def test_positions_are_committed_by_themselves(cluster: Cluster, topic: str, gro
         eventually(lambda: committed(cluster, group_id, topic) == 10, "committing")
 
 
+@pytest.mark.protocols
 def test_only_what_was_handed_out_is_committed(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     consumer = make_consumer(cluster, group_id, max_poll_records=3)
@@ -116,6 +122,7 @@ def test_only_what_was_handed_out_is_committed(cluster: Cluster, topic: str, gro
     assert committed(cluster, group_id, topic) == 3
 
 
+@pytest.mark.protocols
 def test_close_can_leave_the_commit_out(cluster: Cluster, topic: str, group_id: str) -> None:
     fill(cluster, topic, 10)
     consumer = make_consumer(cluster, group_id, enable_auto_commit=False)
@@ -126,6 +133,7 @@ def test_close_can_leave_the_commit_out(cluster: Cluster, topic: str, group_id: 
 
 
 @pytest.mark.spec("transactions:SEQ-09", "transactions:JGR-20", "transactions:DLV-02")
+@pytest.mark.protocols
 def test_nothing_is_read_twice_or_lost_in_an_orderly_rebalance(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -146,6 +154,7 @@ def test_nothing_is_read_twice_or_lost_in_an_orderly_rebalance(
 
 
 @pytest.mark.spec("transactions:LSN-02", "client:GP-05")
+@pytest.mark.protocols
 def test_a_commit_in_the_revoked_callback_is_in_time(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(2)
     fill(cluster, topic, 20, 2)
@@ -164,6 +173,7 @@ def test_a_commit_in_the_revoked_callback_is_in_time(cluster: Cluster, make_topi
 
 
 @pytest.mark.spec("transactions:OCM-04", "transactions:ERR-04")
+@pytest.mark.protocols
 def test_metadata_that_is_too_long(cluster: Cluster, topic: str, group_id: str) -> None:
     tp = TopicPartition(topic, 0)
     consumer = by_hand(cluster, group_id, topic)
@@ -175,6 +185,7 @@ def test_metadata_that_is_too_long(cluster: Cluster, topic: str, group_id: str) 
 
 
 @pytest.mark.spec("transactions:OCM-06h")
+@pytest.mark.protocols
 def test_a_stranger_cannot_commit_for_a_group_with_members(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -188,6 +199,7 @@ def test_a_stranger_cannot_commit_for_a_group_with_members(
 
 
 @pytest.mark.parametrize("code", [14, 15, 16, 7])
+@pytest.mark.protocols
 def test_a_commit_outlasts_errors_that_pass(
     cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str, code: int
 ) -> None:
@@ -199,6 +211,7 @@ def test_a_commit_outlasts_errors_that_pass(
     consumer.close()
 
 
+@pytest.mark.protocols
 def test_a_commit_outlasts_a_broken_connection(cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str) -> None:
     proxy.cut(ApiKey.OFFSET_COMMIT, count=1)
     consumer = by_hand(proxy.bootstrap_servers, group_id, topic)
@@ -208,6 +221,7 @@ def test_a_commit_outlasts_a_broken_connection(cluster: Cluster, proxy: KafkaPro
 
 
 @pytest.mark.parametrize("code", [14, 88])
+@pytest.mark.protocols
 def test_reading_offsets_outlasts_errors_that_pass(
     cluster: Cluster, proxy: KafkaProxy, topic: str, group_id: str, code: int
 ) -> None:
@@ -257,6 +271,7 @@ def test_membership_at_brokers_of_any_age(cluster: Cluster, proxy: KafkaProxy, t
     assert committed(cluster, group_id, topic) == 5
 
 
+@pytest.mark.protocols
 def test_topic_ids_are_used(proxy: KafkaProxy, topic: str, group_id: str) -> None:
     consumer = by_hand(proxy.bootstrap_servers, group_id, topic)
     consumer.position(TopicPartition(topic, 0))  # so metadata has come
@@ -286,6 +301,7 @@ def test_deadlines_hold_without_any_broker(
     consumer.close(timeout_ms=100)
 
 
+@pytest.mark.protocols
 def test_a_member_closes_in_time_without_any_broker(proxy: KafkaProxy, topic: str, group_id: str) -> None:
     consumer = make_consumer(proxy.bootstrap_servers, group_id)
     consumer.subscribe([topic])

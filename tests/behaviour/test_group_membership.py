@@ -26,6 +26,7 @@ MakeTopic = Callable[..., str]
 
 @pytest.mark.smoke
 @pytest.mark.spec("client:RE-31", "client:CC-01", "transactions:SEQ-01", "transactions:HBT-01", "client:RZ-01")
+@pytest.mark.protocols
 def test_one_member_reads_everything(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(3)
     fill(cluster, topic, 30, 3)
@@ -84,6 +85,7 @@ def test_a_member_that_vanishes_is_replaced_when_its_session_ends(
 
 
 @pytest.mark.spec("transactions:SEQ-04", "transactions:RBL-03c", "transactions:HBT-10", "client:GP-01")
+@pytest.mark.protocols
 def test_unsubscribing_gives_the_partitions_to_the_others(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -104,6 +106,7 @@ def test_unsubscribing_gives_the_partitions_to_the_others(
 
 @pytest.mark.spec("client:HT-24", "client:SQ-08", "transactions:SEQ-06", "transactions:RBL-05", "transactions:HBT-09")
 @pytest.mark.slow
+@pytest.mark.protocols
 def test_a_member_that_does_not_poll_leaves_and_comes_back(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_member_that_was_expelled_joins_again(
 
 
 @pytest.mark.spec("transactions:SEQ-07", "transactions:RBL-03e", "transactions:RBL-04", "client:CC-28", "client:RE-08")
+@pytest.mark.protocols
 def test_a_topic_that_grows_is_noticed_by_the_leader(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(1)
     with running() as start:
@@ -161,6 +165,7 @@ def test_a_topic_that_grows_is_noticed_by_the_leader(cluster: Cluster, make_topi
 
 
 @pytest.mark.spec("client:CC-25", "client:CC-28", "client:GP-02", "client:CC-19")
+@pytest.mark.protocols
 def test_a_pattern_takes_topics_that_come_later(cluster: Cluster, group_id: str, topic_name: str) -> None:
     cluster.create_topic(f"{topic_name}-a", 1)
     with running() as start:
@@ -172,6 +177,7 @@ def test_a_pattern_takes_topics_that_come_later(cluster: Cluster, group_id: str,
         assert {tp.topic for tp in member.assignment} == {f"{topic_name}-a", f"{topic_name}-b"}
 
 
+@pytest.mark.protocols
 def test_another_subscription_moves_the_member(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     one, two = make_topic(1), make_topic(2)
     with running() as start:
@@ -186,6 +192,7 @@ def test_another_subscription_moves_the_member(cluster: Cluster, make_topic: Mak
         ]
 
 
+@pytest.mark.protocols
 def test_members_with_different_subscriptions(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     """The leader needs metadata of topics to which only others subscribed."""
     one, two = make_topic(2), make_topic(3)
@@ -198,6 +205,7 @@ def test_members_with_different_subscriptions(cluster: Cluster, make_topic: Make
         assert {tp.topic for tp, owner in owners.items() if owner is b} == {two}
 
 
+@pytest.mark.protocols
 def test_a_topic_that_does_not_exist_yet(cluster: Cluster, group_id: str, topic_name: str) -> None:
     with running() as start:
         member = start(cluster, group_id, [topic_name], allow_auto_create_topics=False)
@@ -257,6 +265,7 @@ def test_enforcing_a_rebalance(cluster: Cluster, make_topic: MakeTopic, group_id
 
 
 @pytest.mark.spec("client:SM-04", "client:SM-06", "client:SM-08", "client:SQ-03", "client:SQ-04")
+@pytest.mark.protocols
 def test_a_static_member_that_restarts_keeps_its_partitions(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
 ) -> None:
@@ -287,6 +296,7 @@ def test_two_processes_with_one_instance_id(cluster: Cluster, make_topic: MakeTo
         join_all([b], 2)
 
 
+@pytest.mark.protocols
 def test_static_members_can_be_told_to_leave(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     """KIP-1092."""
     topic = make_topic(2)
@@ -372,6 +382,7 @@ def test_a_parked_join_holds_up_neither_heartbeats_nor_fetches(
         assert not a.listener.of("lost")
 
 
+@pytest.mark.protocols
 def test_close_tells_the_group_at_once(cluster: Cluster, make_topic: MakeTopic, group_id: str) -> None:
     topic = make_topic(1)
     consumer = make_consumer(cluster, group_id, session_timeout_ms=120_000)

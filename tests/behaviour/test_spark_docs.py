@@ -46,6 +46,17 @@ def test_the_code_runs(
     assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
 
 
+def test_the_code_of_the_readme_runs(spark: Any, new_cluster: Callable[..., Cluster]) -> None:
+    cluster = new_cluster("embedded")
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("flights", "one")
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(from pyconsumer.spark .*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code.replace("localhost:9092", cluster.bootstrap_servers), "README.md", "exec"), names)
+    assert names["flights"].count() == 1
+
+
 @pytest.mark.parametrize(
     ("heading", "known"),
     [

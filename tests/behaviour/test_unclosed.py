@@ -34,7 +34,7 @@ def test_a_dropped_consumer_warns_leaves_and_frees_its_thread_and_sockets(
     consumer = KafkaConsumer(topic, **settings)
     poll_until(consumer, consumer.assignment)
     (thread,) = heartbeat_threads(group_id)
-    client, dropped = consumer._client.client, weakref.ref(consumer)
+    client, dropped = consumer._client, weakref.ref(consumer)
     links = [peer.link for peer in client._pool.peers.values() if peer.link is not None]
     assert links
     with pytest.warns(ResourceWarning, match=rf"unclosed <KafkaConsumer group_id='{group_id}'.*call close\(\)"):

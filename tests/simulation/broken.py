@@ -57,7 +57,7 @@ def break_coordinator(coordinator: GroupCoordinator, rule: str | None) -> None:
 
 def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
     """Let one member break a rule."""
-    rebalancer = coordinator._rebalance
+    rebalancer = coordinator._protocol.steps
     if rule == "no-revoking":
         rebalancer._give_up = lambda *, lost: iter(())  # type: ignore[method-assign]
         if rebalancer._protocol is RebalanceProtocol.COOPERATIVE:

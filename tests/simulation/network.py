@@ -161,10 +161,6 @@ class SimulatedClient:
         self._deliver = deliver
         self._woken = woken
 
-    @property
-    def client(self) -> SimulatedClient:
-        return self
-
     def failures(self) -> str:
         """Return a fixed text: connections of the simulation have no history."""
         return "simulated"
@@ -235,6 +231,8 @@ class SimulatedClient:
 
     def wakeup(self) -> None:
         self._woken()
+
+    rouse = wakeup
 
     def flush(self) -> None:
         pass

@@ -105,7 +105,7 @@ class Group:
         self, assignor: Assignor, subscriptions: Mapping[str, Subscription], given: Mapping[str, Assignment]
     ) -> None:
         leader = next(
-            m for m in self.world.members if m.coordinator._rebalance._assignors.get(assignor.name) is assignor
+            m for m in self.world.members if m.coordinator._protocol.steps._assignors.get(assignor.name) is assignor
         )
         shares = [share for assignment in given.values() for share in decode(assignment.user_data).shares]
         waiting = {

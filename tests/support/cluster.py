@@ -30,6 +30,14 @@ COMMON_CONFIG: dict[str, object] = {
     "log.retention.ms": -1,
 }
 
+#: Of groups of the consumer protocol, which have these times from the broker.
+CONSUMER_GROUPS: dict[str, object] = {
+    "group.consumer.min.heartbeat.interval.ms": 100,
+    "group.consumer.heartbeat.interval.ms": 200,
+    "group.consumer.min.session.timeout.ms": 500,
+    "group.consumer.session.timeout.ms": 20_000,
+}
+
 #: Of clusters of several brokers: whatever one of them holds survives it.
 NODES_CONFIG: dict[str, object] = {
     "offsets.topic.replication.factor": 3,
@@ -191,7 +199,8 @@ def start_cluster(
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
         brief: it will not live for long, so a fast start counts more than speed later.
     """
-    settings = COMMON_CONFIG | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
+    common = COMMON_CONFIG if kind == "embedded" else COMMON_CONFIG | CONSUMER_GROUPS
+    settings = common | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
     user = Credentials()
     server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
     if kind == "embedded":

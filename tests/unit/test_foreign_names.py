@@ -42,7 +42,6 @@ def test_every_name_leads_to_a_setting_that_is_there(client: str) -> None:
         (CONSUMER_SETTINGS, "ssl.ca.location", "ssl_cafile"),
         (ADMIN_SETTINGS, "metadata.broker.list", "bootstrap.servers"),
         (CONSUMER_SETTINGS, "ssl.endpoint.identification.algorithm", "ssl_check_hostname"),
-        (CONSUMER_SETTINGS, "enable.auto.offset.store", "enable_auto_commit=False"),
         (PRODUCER_SETTINGS, "on_delivery", "add_callback"),
     ],
 )

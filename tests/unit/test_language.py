@@ -22,7 +22,7 @@ _RETIRED = re.compile(
 )
 #: (place, the words in lower case): the reason why they are right there.
 _RIGHT_USE: dict[tuple[str, str], str] = {}
-_PAGES = ("README.md", *(f"docs/{name}.md" for name in ("guide", "groups", "how-it-works", "operations", "spark")))
+_PAGES = ("README.md", "CHANGELOG.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
 
 
 def _docstrings() -> Iterator[tuple[str, str]]:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pyconsumer.consumer.coordinator.coordinator_client import find_coordinator_request, read_coordinator
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.heartbeat_thread import leave_request
 from pyconsumer.errors import CoordinatorNotAvailableError, UnsupportedVersionError
@@ -46,6 +45,7 @@ from pyconsumer.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 from tests.support.java import KafkaTools

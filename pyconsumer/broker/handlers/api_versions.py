@@ -36,7 +36,7 @@ async def handle(broker: Broker, request: ApiVersionsRequest, context: RequestCo
         names = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(name) for name in names):
             return ApiVersionsResponse(error_code=InvalidRequestError.errno)
-        context.session.software = " ".join(names)
+        context.session.note_software(" ".join(names))
     controller = broker.controller
     # Older clients cannot read a feature whose lowest version is 0 (KAFKA-17492).
     least = 0 if context.api_version >= _READS_ZERO else 1

@@ -21,10 +21,9 @@ __all__ = ["handle"]
 async def handle(broker: Broker, request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
     """Add partitions where that can be; the other topics are answered with the controller's errors."""
     counts = Counter(topic.name for topic in request.topics)
-    results = []
+    failed: dict[str, BaseException] = {}
     planned: dict[str, list[PartitionState]] = {}
     for topic in request.topics:
-        result = CreatePartitionsTopicResult(topic.name)
         try:
             if counts[topic.name] > 1:
                 raise InvalidRequestError("Duplicate topic name.")
@@ -32,13 +31,14 @@ async def handle(broker: Broker, request: CreatePartitionsRequest, context: Requ
             nodes = None if assignments is None else [assignment.broker_ids for assignment in assignments]
             planned[topic.name] = broker.controller.plan_partitions(topic.name, topic.count, nodes)
         except BrokerResponseError as error:
-            result.error_code, result.error_message = code_and_text(error)
-        results.append(result)
+            failed[topic.name] = error
     if not request.validate_only:
         try:
             broker.controller.create_partitions_of(planned)
         except OSError as error:
-            for result in results:
-                if result.name in planned:
-                    result.error_code, result.error_message = code_and_text(error)
+            failed |= dict.fromkeys(planned, error)
+    results = [
+        CreatePartitionsTopicResult(topic.name, *(code_and_text(failed[topic.name]) if topic.name in failed else ()))
+        for topic in request.topics
+    ]
     return CreatePartitionsResponse(results=results)

@@ -49,12 +49,20 @@ async def handle(broker: Broker, request: DeleteRecordsRequest, context: Request
         finally:
             wait.cancel()
         late = {start[0].tp: _outcome(*start) for start in waiting}
-        for topic in topics:
-            for result in topic.partitions:
-                code = late.get(TopicPartition(topic.name, result.partition_index), 0)
-                if code and not result.error_code:
-                    result.error_code, result.low_watermark = code, -1
+        topics = [
+            DeleteRecordsTopicResult(topic.name, [_late(topic.name, result, late) for result in topic.partitions])
+            for topic in topics
+        ]
     return DeleteRecordsResponse(topics=topics)
+
+
+def _late(
+    topic: str, result: DeleteRecordsPartitionResult, late: dict[TopicPartition, int]
+) -> DeleteRecordsPartitionResult:
+    """Return the result of a partition after the wait for its replicas: an error where they did not follow."""
+    index = result.partition_index
+    code = late.get(TopicPartition(topic, index), 0)
+    return DeleteRecordsPartitionResult(index, -1, code) if code and not result.error_code else result
 
 
 def _outcome(partition: Partition, offset: int) -> int:

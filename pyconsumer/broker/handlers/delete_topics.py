@@ -42,7 +42,7 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
                 if topic.name is None:
                     raise UnknownTopicIdError("there is no topic with this id")
                 raise UnknownTopicOrPartitionError(f"there is no topic {name!r}")
-            result = deleted[name] = DeletableTopicResult(name, topic_id)
+            deleted[name] = result = DeletableTopicResult(name, topic_id)
         except BrokerResponseError as error:
             code, text = code_and_text(error)
             result = DeletableTopicResult(topic.name, topic.topic_id, code, text)
@@ -50,8 +50,11 @@ async def handle(broker: Broker, request: DeleteTopicsRequest, context: RequestC
     try:
         broker.controller.delete_topics(list(deleted))
     except OSError as error:
-        for result in deleted.values():
-            result.error_code, result.error_message = code_and_text(error)
+        refused = code_and_text(error)
+        results = [
+            result if result.error_code else DeletableTopicResult(result.name, result.topic_id, *refused)
+            for result in results
+        ]
     return DeleteTopicsResponse(responses=results)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.handlers.metadata import CLUSTER_OPERATIONS
+from pyconsumer.broker.handlers.metadata import CLUSTER_OPERATIONS, NOT_ASKED_FOR
 from pyconsumer.errors import MismatchedEndpointTypeError
 from pyconsumer.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -32,10 +32,11 @@ async def handle(broker: Broker, request: DescribeClusterRequest, context: Reque
         cluster_id=broker.controller.cluster_id,
         controller_id=broker.controller.controller_id,
         brokers=[DescribeClusterBroker(*node) for node in broker.endpoints(context.listener)],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+        ),
     )
     if request.include_fenced_brokers:
         for node in broker.fenced_endpoints(context.listener):
             response.brokers.append(DescribeClusterBroker(*node, is_fenced=True))
-    if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response

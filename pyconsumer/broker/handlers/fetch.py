@@ -45,6 +45,17 @@ class _Read:
         #: Something in it should not wait: an error, or data beyond what was read.
         self.complete = False
 
+    def end(self) -> None:
+        """Have the answer sent at once."""
+        self.complete = True
+
+    def add(self, key: PartitionKey, answer: PartitionData) -> int:
+        """Add the answer for a partition; return the size of its records."""
+        size = len(answer.records or b"")
+        self.size_bytes += size
+        self.answers.append((key, answer))
+        return size
+
 
 async def handle(broker: Broker, request: FetchRequest, context: RequestContext) -> FetchResponse:
     """Read; if there are fewer than ``min_bytes``, wait for more, up to ``max_wait_ms``, and read again."""
@@ -74,13 +85,11 @@ async def handle(broker: Broker, request: FetchRequest, context: RequestContext)
             break  # the bytes were counted, so that it is only short if its time is up or leadership has changed
         now = broker.clock.now()
     answers = fetch.select(read.answers)
-    response = FetchResponse(session_id=fetch.session_id, responses=_by_topic(answers))
+    leaders = []
     if read.complete and context.api_version >= 16:
         named = {answer.current_leader.leader_id for _, answer in answers}
-        response.node_endpoints = [
-            NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in named
-        ]
-    return response
+        leaders = [NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in named]
+    return FetchResponse(session_id=fetch.session_id, responses=_by_topic(answers), node_endpoints=leaders)
 
 
 def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: RequestContext) -> _Read:
@@ -89,11 +98,7 @@ def _read(broker: Broker, request: FetchRequest, fetch: FetchContext, context: R
     committed_only = request.isolation_level == _READ_COMMITTED
     for key, cached in fetch.partitions:
         answer = _read_partition(broker, key, cached, context.api_version, room, committed_only, read)
-        if answer.records:
-            size = len(answer.records)
-            read.size_bytes += size
-            room = max(0, room - size)
-        read.answers.append((key, answer))
+        room = max(0, room - read.add(key, answer))
     return read
 
 
@@ -119,17 +124,17 @@ def _read_partition(
         if wanted.last_fetched_epoch >= 0:
             diverging = partition.diverging(wanted.last_fetched_epoch, wanted.fetch_offset)
             if diverging is not None:
-                read.complete = True
+                read.end()
                 return _answer(partition, wanted, b"", committed_only, EpochEndOffset(*diverging))
         end = partition.last_stable_offset if committed_only else partition.high_watermark
         records = partition.log.read(
             wanted.fetch_offset, min(wanted.partition_max_bytes, room), end, at_least_one=not read.size_bytes
         )
     except BrokerResponseError as error:
-        read.complete = True
+        read.end()
         return _failed(broker, name, wanted, error, version)
     except OSError as error:
-        read.complete = True
+        read.end()
         refused = storage_error("read", name or "", wanted.partition, broker.logs.folder, error)
         return _failed(broker, name, wanted, refused, version)
     if not records and wanted.fetch_offset < end:
@@ -137,7 +142,7 @@ def _read_partition(
             # A damaged file: as in Java the fetch is held, or the client would ask again at once, without end. What is
             # appended does not help it.
             return _answer(partition, wanted, records, committed_only)
-        read.complete = True  # there is more than the limits let through
+        read.end()  # there is more than the limits let through
     read.partitions.append(partition)
     read.stable_offsets.append(partition.last_stable_offset)
     return _answer(partition, wanted, records, committed_only)
@@ -150,18 +155,16 @@ def _answer(
     committed_only: bool,
     diverging: EpochEndOffset | None = None,
 ) -> PartitionData:
-    answer = PartitionData(
+    return PartitionData(
         wanted.partition,
         0,
         partition.high_watermark,
         partition.last_stable_offset,
         partition.log.log_start_offset,
+        diverging_epoch=diverging or EpochEndOffset(),
         aborted_transactions=_aborted(partition, wanted.fetch_offset, records) if committed_only else None,
         records=records,
     )
-    if diverging is not None:
-        answer.diverging_epoch = diverging
-    return answer
 
 
 def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedTransaction]:
@@ -179,14 +182,15 @@ def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedT
 def _failed(
     broker: Broker, topic: str | None, wanted: FetchPartition, error: BrokerResponseError, version: int
 ) -> PartitionData:
-    answer = PartitionData(wanted.partition, error.errno, -1, records=b"")
-    answer.aborted_transactions = None
+    leader = LeaderIdAndEpoch()
     topics = broker.controller.topics
     named = error.errno in _LEADERSHIP_ERRORS and version >= _NAMES_LEADERS
     if named and topic in topics and 0 <= wanted.partition < len(topics[topic].partitions):
         state = topics[topic].partitions[wanted.partition]
-        answer.current_leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
-    return answer
+        leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
+    return PartitionData(
+        wanted.partition, error.errno, -1, current_leader=leader, aborted_transactions=None, records=b""
+    )
 
 
 def _by_topic(answers: list[tuple[PartitionKey, PartitionData]]) -> list[FetchableTopicResponse]:

@@ -54,8 +54,8 @@ async def handle(broker: Broker, request: ListOffsetsRequest, context: RequestCo
                     raise UnsupportedVersionError(f"timestamp {wanted.timestamp} needs a newer version")
                 partition = broker.partition(topic.name, wanted.partition_index, wanted.current_leader_epoch)
                 found = _find(partition, wanted, committed_only=request.isolation_level == 1)
-                if context.api_version < 4:
-                    found.leader_epoch = -1
+                if context.api_version < 4:  # which has no leader epoch
+                    found = ListOffsetsPartitionResponse(found.partition_index, 0, found.timestamp, found.offset)
                 answers.append(found)
             except OffsetNotAvailableError:
                 code = OffsetNotAvailableError.errno if context.api_version >= 5 else LeaderNotAvailableError.errno

@@ -26,7 +26,7 @@ from pyconsumer.protocol.messages.metadata import (
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
 
-__all__ = ["CLUSTER_OPERATIONS", "TOPIC_OPERATIONS", "handle"]
+__all__ = ["CLUSTER_OPERATIONS", "NOT_ASKED_FOR", "TOPIC_OPERATIONS", "handle"]
 
 
 def _bits(*operations: int) -> int:
@@ -36,30 +36,28 @@ def _bits(*operations: int) -> int:
 #: What anybody may do, as there are no access rules: bits of Kafka's ``AclOperation``.
 TOPIC_OPERATIONS = _bits(3, 4, 5, 6, 7, 8, 10, 11)
 CLUSTER_OPERATIONS = _bits(5, 7, 8, 9, 10, 11, 12)
+NOT_ASKED_FOR = -(1 << 31)
 
 
 async def handle(broker: Broker, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     """Answer for the topics asked for: all of them if the list is null (version 0: empty)."""
     controller = broker.controller
     wanted = request.topics
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_ASKED_FOR
     if wanted is None or (context.api_version == 0 and not wanted):
-        topics = [_topic(broker, topic) for topic in list(controller.topics.values())]
+        topics = [_topic(broker, topic, operations) for topic in list(controller.topics.values())]
     else:
         refused = await _create_missing(broker, wanted, request.allow_auto_topic_creation)
-        topics = [_asked(broker, topic, refused, context.api_version) for topic in wanted]
-    if request.include_topic_authorized_operations:
-        for topic in topics:
-            if not topic.error_code:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
-    response = MetadataResponse(
+        topics = [_asked(broker, topic, refused, context.api_version, operations) for topic in wanted]
+    return MetadataResponse(
         brokers=[MetadataResponseBroker(*node) for node in broker.endpoints(context.listener)],
         cluster_id=controller.cluster_id,
         controller_id=controller.controller_id,
         topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+        ),
     )
-    if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    return response
 
 
 async def _create_missing(broker: Broker, wanted: list[MetadataRequestTopic], may_create: bool) -> dict[str, int]:
@@ -106,7 +104,7 @@ def _plan(broker: Broker, name: str, may_create: bool) -> TopicState | None:
 
 
 def _asked(
-    broker: Broker, wanted: MetadataRequestTopic, refused: dict[str, int], version: int
+    broker: Broker, wanted: MetadataRequestTopic, refused: dict[str, int], version: int, operations: int
 ) -> MetadataResponseTopic:
     controller = broker.controller
     name = wanted.name
@@ -121,10 +119,10 @@ def _asked(
     if topic is None:
         code = refused.get(name, UnknownTopicOrPartitionError.errno)
         return MetadataResponseTopic(code, name, is_internal=name in INTERNAL_TOPICS)
-    return _topic(broker, topic)
+    return _topic(broker, topic, operations)
 
 
-def _topic(broker: Broker, topic: TopicState) -> MetadataResponseTopic:
+def _topic(broker: Broker, topic: TopicState, operations: int) -> MetadataResponseTopic:
     alive = broker.controller.brokers
     partitions = []
     for index, state in enumerate(topic.partitions):
@@ -140,4 +138,5 @@ def _topic(broker: Broker, topic: TopicState) -> MetadataResponseTopic:
                 [node for node in state.replicas if node not in alive],
             )
         )
-    return MetadataResponseTopic(0, topic.name, topic.topic_id, topic.name in INTERNAL_TOPICS, partitions)
+    is_internal = topic.name in INTERNAL_TOPICS
+    return MetadataResponseTopic(0, topic.name, topic.topic_id, is_internal, partitions, operations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from struct import Struct
+from typing import NamedTuple
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
@@ -57,10 +58,10 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
     responses = []
     failed = False
     verified = {} if request.transactional_id is None else await _verify(broker, request, context.api_version)
-    waiting: list[tuple[PartitionProduceResponse, AppendProgress]] = []
+    waiting: list[_Waiting] = []
     for topic in request.topic_data:
         name, problem = _resolve(broker, topic, context.api_version)
-        partitions = []
+        partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             if problem is not None:
                 partitions.append(_failed(data.index, problem, None, broker, context.api_version))
@@ -69,22 +70,35 @@ async def handle(broker: Broker, request: ProduceRequest, context: RequestContex
             outcome = verified.get(TopicPartition(name, data.index))
             answer, appended = _append(broker, name, data, request, context, outcome)
             if appended is not None and appended.outcome != 0:
-                waiting.append((answer, appended))
+                waiting.append(_Waiting(partitions, len(partitions), appended))
             failed = failed or answer.error_code != 0
             partitions.append(answer)
         responses.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
     if waiting:
-        await _replicate(broker, waiting, context.now + request.timeout_ms / 1000, context.api_version)
-        failed = failed or any(answer.error_code for answer, _ in waiting)
+        until = context.now + request.timeout_ms / 1000
+        failed |= await _replicate(broker, waiting, until, context.api_version)
     if request.acks == 0:
         if failed:
             _log.info("closing the connection of %s: a produce request with acks=0 failed", context.client_id)
-            context.session.close_after = True
+            context.session.end()
         return None
-    response = ProduceResponse(responses)
-    if failed and context.api_version >= _NAMES_LEADERS:
-        response.node_endpoints = _leaders(broker, response, context)
-    return response
+    names_leaders = failed and context.api_version >= _NAMES_LEADERS
+    return ProduceResponse(responses, node_endpoints=_leaders(broker, responses, context) if names_leaders else [])
+
+
+class _Waiting(NamedTuple):
+    """An answer, by its place in a list, that waits until what was appended is replicated."""
+
+    answers: list[PartitionProduceResponse]
+    place: int
+    appended: AppendProgress
+
+    def fail(self, code: int, leader: LeaderIdAndEpoch) -> None:
+        """Put an error in the place of the answer, which keeps the offset."""
+        was = self.answers[self.place]
+        self.answers[self.place] = PartitionProduceResponse(
+            was.index, code, was.base_offset, was.log_append_time_ms, was.log_start_offset, current_leader=leader
+        )
 
 
 def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str, BrokerResponseError | None]:
@@ -94,19 +108,18 @@ def _resolve(broker: Broker, topic: TopicProduceData, version: int) -> tuple[str
     return (name, None) if name is not None else ("", UnknownTopicIdError("there is no topic with this id"))
 
 
-async def _replicate(
-    broker: Broker, waiting: list[tuple[PartitionProduceResponse, AppendProgress]], until: float, version: int
-) -> None:
-    """Wait until the replicas in sync have what was appended; answers get an error where that did not come about."""
-    wait = DelayedProduce(broker.timer, broker.call_soon, until, [appended for _, appended in waiting])
+async def _replicate(broker: Broker, waiting: list[_Waiting], until: float, version: int) -> bool:
+    """Wait until the replicas in sync have what was appended; return whether some of it failed, and answers say so."""
+    wait = DelayedProduce(broker.timer, broker.call_soon, until, [one.appended for one in waiting])
     try:
         outcomes = await wait_for(wait.deferred)
     finally:
         wait.cancel()
-    for (answer, appended), code in zip(waiting, outcomes, strict=True):
+    for one, code in zip(waiting, outcomes, strict=True):
         if code:
-            answer.error_code = code
-            _name_leader(answer, broker, appended.partition.tp.topic, version)
+            tp = one.appended.partition.tp
+            one.fail(code, _leader(broker, tp.topic, tp.partition, code, version))
+    return any(outcomes)
 
 
 async def _verify(broker: Broker, request: ProduceRequest, version: int) -> dict[TopicPartition, Verified]:
@@ -180,25 +193,28 @@ def _failed(
     index: int, error: BrokerResponseError, topic: str | None, broker: Broker, version: int
 ) -> PartitionProduceResponse:
     code, text = code_and_text(error)
-    answer = PartitionProduceResponse(index, code, -1, error_message=text)
-    if isinstance(error, InvalidRecordsError | InvalidTimestampsError):
-        answer.record_errors = [BatchIndexAndErrorMessage(*each) for each in error.record_errors]
-    if topic is not None:
-        _name_leader(answer, broker, topic, version)
-    return answer
+    records = error.record_errors if isinstance(error, InvalidRecordsError | InvalidTimestampsError) else ()
+    return PartitionProduceResponse(
+        index,
+        code,
+        -1,
+        record_errors=[BatchIndexAndErrorMessage(*each) for each in records],
+        error_message=text,
+        current_leader=_leader(broker, topic, index, code, version),
+    )
 
 
-def _name_leader(answer: PartitionProduceResponse, broker: Broker, topic: str, version: int) -> None:
-    """Name the leader to a producer whose request failed for want of leadership (KIP-951)."""
-    if version < _NAMES_LEADERS or answer.error_code not in _LEADERSHIP_ERRORS:
-        return
-    known = broker.controller.topics.get(topic)
-    if known is not None and 0 <= answer.index < len(known.partitions):
-        state = known.partitions[answer.index]
-        answer.current_leader = LeaderIdAndEpoch(state.leader, state.leader_epoch)
+def _leader(broker: Broker, topic: str | None, index: int, code: int, version: int) -> LeaderIdAndEpoch:
+    """Return the leader for a producer whose request failed for want of leadership (KIP-951); none otherwise."""
+    if topic is not None and version >= _NAMES_LEADERS and code in _LEADERSHIP_ERRORS:
+        known = broker.controller.topics.get(topic)
+        if known is not None and 0 <= index < len(known.partitions):
+            state = known.partitions[index]
+            return LeaderIdAndEpoch(state.leader, state.leader_epoch)
+    return LeaderIdAndEpoch()
 
 
-def _leaders(broker: Broker, response: ProduceResponse, context: RequestContext) -> list[NodeEndpoint]:
-    """Addresses of the leaders that the answer names (KIP-951)."""
-    named = {part.current_leader.leader_id for topic in response.responses for part in topic.partition_responses}
+def _leaders(broker: Broker, responses: list[TopicProduceResponse], context: RequestContext) -> list[NodeEndpoint]:
+    """Return the addresses of the leaders that the answer names (KIP-951)."""
+    named = {part.current_leader.leader_id for topic in responses for part in topic.partition_responses}
     return [NodeEndpoint(*node) for node in broker.endpoints(context.listener) if node.node_id in named]

@@ -20,12 +20,10 @@ async def handle(broker: Broker, request: SaslAuthenticateRequest, context: Requ
     if user is not None and session.logged_in and session.principal != f"User:{user}":
         user, problem = None, "Cannot change principals during re-authentication"
     if user is None:
-        session.close_after = True
+        session.end()
         return SaslAuthenticateResponse(SaslAuthenticationFailedError.errno, problem)
     session.login(user)
     lifetime_ms = broker.config.integer("connections.max.reauth.ms")
-    if lifetime_ms > 0 and context.api_version >= 1:
-        session.expires_at = context.now + lifetime_ms / 1000
-    else:
-        session.expires_at = None
-    return SaslAuthenticateResponse(0, None, b"", lifetime_ms if session.expires_at is not None else 0)
+    expires = lifetime_ms > 0 and context.api_version >= 1
+    session.expire(context.now + lifetime_ms / 1000 if expires else None)
+    return SaslAuthenticateResponse(0, None, b"", lifetime_ms if expires else 0)

@@ -17,8 +17,7 @@ async def handle(broker: Broker, request: SaslHandshakeRequest, context: Request
     if session.users is None or session.mechanism is not None or (session.logged_in and session.expires_at is None):
         return SaslHandshakeResponse(IllegalSaslStateError.errno, mechanisms)
     if request.mechanism not in mechanisms:
-        session.close_after = True
+        session.end()
         return SaslHandshakeResponse(UnsupportedSaslMechanismError.errno, mechanisms)
-    session.mechanism = request.mechanism
-    session.raw_tokens = context.api_version == 0
+    session.choose(request.mechanism, raw_tokens=context.api_version == 0)
     return SaslHandshakeResponse(0, mechanisms)

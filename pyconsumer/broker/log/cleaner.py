@@ -70,6 +70,19 @@ class _Progress:
     stuck: bool = False
     unreadable: bool = False
 
+    def reached(self, offset: int) -> None:
+        """Record how far a pass has come."""
+        self.stuck = offset <= self.cleaned_to
+        self.cleaned_to = offset
+
+    def failed(self) -> None:
+        """Record that a pass failed for a reason that may pass."""
+        self.stuck = True
+
+    def give_up(self) -> None:
+        """Record that a batch is damaged."""
+        self.unreadable = True
+
 
 class Compactable(Protocol):
     """A replica of a partition, as far as compaction needs it."""
@@ -136,13 +149,12 @@ class LogCleaner:
                     return
             return
         except StopIteration as stop:
-            progress.stuck = stop.value <= progress.cleaned_to
-            progress.cleaned_to = stop.value
+            progress.reached(stop.value)
         except OSError as error:  # its topic was deleted, or the disk is full
-            progress.stuck = True
+            progress.failed()
             _log.warning("%s is not compacted: %s", self._log.topic_partition, error)
         except Exception as error:
-            progress.unreadable = True
+            progress.give_up()
             known = isinstance(error, KafkaError)
             tp = self._log.topic_partition
             _log.error("%s is not compacted any more: %s", tp, error, exc_info=None if known else error)
@@ -231,7 +243,7 @@ def cleaning(
         end = min(records[0][1] for records in found.open.values())
     if end <= first_dirty:
         return first_dirty
-    found.limit = end
+    found.stop_at(end)
     group: list[Segment] = []
     size = 0
     for segment in segments:
@@ -267,6 +279,10 @@ class _Latest:
         self.limit = 0
         self.with_data: set[int] = set()
         self._open_batches: dict[int, list[int]] = {}
+
+    def stop_at(self, offset: int) -> None:
+        """Leave batches from an offset on as they are."""
+        self.limit = offset
 
     def add(self, info: BatchInfo, records: Iterable[tuple[bytes | None, int]]) -> None:
         if info.is_transactional:

@@ -101,6 +101,10 @@ class LogManager:
             marker.unlink(missing_ok=True)
             self._checkpoints = {name: self._load(name) for name in self._checkpoints}
 
+    def started(self) -> None:
+        """Trust no mark of a clean stop from now on: logs that are opened are new."""
+        self.clean = False
+
     def _load(self, name: str) -> dict[TopicPartition, int]:
         assert self.folder is not None
         try:

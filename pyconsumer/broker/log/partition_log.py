@@ -101,6 +101,14 @@ class PartitionLog:
         self._last_flush = clock.now()
         self._jitter_ms = self._choose_jitter()
 
+    def configure(self, config: TopicConfig) -> None:
+        """Take other settings of the topic."""
+        self.config = config
+
+    def confirm_flush(self, offset: int) -> None:
+        """Record that everything before an offset is on disk."""
+        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+
     # --- what is there
 
     @property
@@ -268,7 +276,7 @@ class PartitionLog:
             self.roll()
         active = self._active
         if not active.size_bytes:
-            active.created_ms = now_ms
+            active.begin(now_ms)
         active.append(batches, (records,))
 
     def _must_roll(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:

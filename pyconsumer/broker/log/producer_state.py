@@ -195,10 +195,18 @@ class ProducerEntry:
     ) -> ProducerEntry:
         """An entry as a snapshot has it, without its batches."""
         entry = cls(producer_id, epoch)
-        entry.last_timestamp = timestamp
-        entry.coordinator_epoch = coordinator_epoch
-        entry.current_txn_first_offset = txn_first_offset
+        entry._restore(timestamp, coordinator_epoch, txn_first_offset)
         return entry
+
+    def _restore(self, timestamp: int, coordinator_epoch: int, txn_first_offset: int) -> None:
+        self.last_timestamp = timestamp
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = txn_first_offset
+
+    def refill(self, history: deque[BatchMetadata]) -> None:
+        """Take the batches before the last one, which a snapshot does not hold, if they end with that one."""
+        if self.batches and history[-1].last_offset == self.batches[-1].last_offset:
+            self.batches = history
 
 
 #: Reads the end marker of a control batch; None for another control batch, or one that compaction has emptied.
@@ -470,9 +478,11 @@ class ProducerState:
                 BatchMetadata(batch.last_sequence, batch.last_offset, batch.last_offset_delta, batch.max_timestamp)
             )
         for producer_id, history in found.items():
-            entry = self._entries[producer_id]
-            if entry.batches and history[-1].last_offset == entry.batches[-1].last_offset:
-                entry.batches = history
+            self._entries[producer_id].refill(history)
+
+    def reach(self, offset: int) -> None:
+        """Record that the state describes the log up to an offset."""
+        self.next_offset = offset
 
 
 _log = logging.getLogger(__name__)
@@ -535,7 +545,7 @@ def load_producers(
             segment.transaction_index.truncate(known)
             found = (info for info in segment.headers() if info.last_offset >= known)
             segment.transaction_index.append(state.add(found, segment.end_marker))
-    state.next_offset = end
+    state.reach(end)
     return state
 
 

@@ -62,6 +62,10 @@ class Segment:
         #: Where damage was found and logged.
         self._noted: set[int] = set()
 
+    def begin(self, now_ms: int) -> None:
+        """Record the wall time of the first append."""
+        self.created_ms = now_ms
+
     @property
     def size_bytes(self) -> int:
         return self._log.size

@@ -176,13 +176,13 @@ class Demo:
 
     def _show(self, group: DemoGroup) -> None:
         names = airlines()
-        carriers = table("carrier", "flights", "mean delay (min)", right=("flights", "mean delay (min)"))
-        carriers.title, carriers.title_justify = "flights and mean departure delay", "left"
+        numbers = ("flights", "mean delay (min)")
+        carriers = table("carrier", *numbers, right=numbers, title="flights and mean departure delay")
         for carrier, (count, known, total) in sorted(group.delays.items(), key=lambda item: -item[1][0]):
             mean = f"{total / known:.1f}" if known else "-"
             carriers.add_row(f"{carrier}  {names.get(carrier, '')}", f"{count:,}", mean)
-        members = table("member", "partitions, one set per generation", "flights read", right=("flights read",))
-        members.title, members.title_justify = "members of the group", "left"
+        headings = ("member", "partitions, one set per generation", "flights read")
+        members = table(*headings, right=headings[-1:], title="members of the group")
         for number, history in sorted(group.history.items()):
             sets = "  then  ".join("{" + ", ".join(map(str, owned)) + "}" for owned in history)
             members.add_row(f"member-{number}", sets, f"{group.read_by[number]:,}")

@@ -76,15 +76,13 @@ class _Program:
         """Consume, transform and produce until every flight was read."""
         with (
             KafkaConsumer(
+                options,
                 self._source,
-                **options
-                | {
-                    "group_id": f"{self._sink}-program",
-                    "isolation_level": "read_committed",
-                    "enable_auto_commit": False,
-                    "auto_offset_reset": "earliest",
-                    "max_poll_records": 10_000,
-                },
+                group_id=f"{self._sink}-program",
+                isolation_level="read_committed",
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                max_poll_records=10_000,
             ) as consumer,
             KafkaProducer(options, transactional_id=f"{self._sink}-0", transaction_timeout_ms=10_000) as producer,
         ):
@@ -110,10 +108,10 @@ class _Program:
         self._on_read(self._read)
 
 
-def _count(options: dict[str, object], topic: str, partitions: int, isolation_level: str) -> int:
+def _count(options: dict[str, object], topic: str, partitions: int, level: str) -> int:
     chosen = [TopicPartition(topic, number) for number in range(partitions)]
     count = 0
-    with KafkaConsumer(options, isolation_level=isolation_level) as consumer:
+    with KafkaConsumer({**options, "isolation_level": level}) as consumer:
         consumer.assign(chosen)
         consumer.seek_to_beginning()
         ends = consumer.end_offsets(chosen)

@@ -127,7 +127,7 @@ class AIOKafkaConsumer:
 
     # -- records -----------------------------------------------------------------------------------------------------
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """Wait for the next record, of these partitions or of all.
 
         Raises:
@@ -141,7 +141,7 @@ class AIOKafkaConsumer:
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
         """Return what has arrived, of these partitions or of all.
 
         Args:
@@ -162,7 +162,7 @@ class AIOKafkaConsumer:
 
     async def _read(
         self, partitions: tuple[TopicPartition, ...], timeout_ms: float, max_records: int | None
-    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
         consumer = self.consumer
         others: set[TopicPartition] = set()
         try:
@@ -187,7 +187,7 @@ class AIOKafkaConsumer:
             raise ConsumerStoppedError("the consumer was stopped")
         return self
 
-    async def __anext__(self) -> ConsumerRecord:
+    async def __anext__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record; the loop ends when the consumer is stopped."""
         if self._turn.locked():
             async with self._turn:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.config import ClientConfig
+from pyconsumer.consumer.config import CLASSIC_ONLY
 from pyconsumer.errors import ConfigurationError, KafkaTimeoutError, NoBrokersAvailableError
 
 __all__ = ["GivenConfig", "beginning_with", "connect", "translate"]
@@ -80,7 +81,8 @@ def translate(
     Raises:
         ConfigurationError: a setting is given that cannot be had here.
     """
-    settings = dict(defaults)
+    consumer = given.get("group_protocol") == "consumer"
+    settings = {name: value for name, value in defaults.items() if not (consumer and name in CLASSIC_ONLY)}
     for name, value in given.items():
         if name in _NOT_THERE:
             if value is not None:

@@ -1,4 +1,5 @@
-"""Membership under the classic protocol: JoinGroup and SyncGroup. A core, as :mod:`.membership`, which holds the rest.
+"""Membership under the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup. A core, as :mod:`.membership`,
+which holds the rest.
 
 Invariants
 
@@ -28,7 +29,9 @@ from typing import Final
 
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.group_state import (
+    HEARTBEAT,
     JOIN,
+    NO_GENERATION,
     SYNC,
     BuildJoin,
     CompleteJoin,
@@ -40,15 +43,21 @@ from pyconsumer.consumer.coordinator.group_state import (
     MemberState,
     PrepareJoin,
     Raise,
+    SendHeartbeat,
     SendJoin,
     SendSync,
     UserAction,
     action_for,
+    next_state,
 )
 from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, GroupSettings
-from pyconsumer.errors import InconsistentGroupProtocolError, KafkaError
+from pyconsumer.errors import FencedInstanceIdError, InconsistentGroupProtocolError, KafkaError
+from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["PROTOCOL_TYPE", "ClassicMembership", "RebalanceReport"]
 
@@ -92,6 +101,7 @@ class ClassicMembership(GroupMember):
     """Membership by JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
     Attributes:
+        state: where the member stands.
         rejoin_needed: a JoinGroup has to be sent.
         is_leader: the last JoinGroup made us the leader.
         report: of the rebalance under way, or None.
@@ -99,6 +109,7 @@ class ClassicMembership(GroupMember):
 
     def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
         super().__init__(settings, now=now)
+        self.state = MemberState.UNJOINED
         self.rejoin_needed = True
         self.is_leader = False
         self.report: RebalanceReport | None = None
@@ -165,6 +176,30 @@ class ClassicMembership(GroupMember):
         """Take part in another rebalance at that time (seconds), unless there is one before; infinite: don't."""
         self._rejoin_at = when
 
+    def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
+        """Leave the group. Who we were is forgotten at once; return whether a LeaveGroup is to be sent.
+
+        Args:
+            send: None: a dynamic member sends LeaveGroup, a static one does not (KIP-345); True and False: as said
+            (KIP-1092).
+        """
+        member_id = self.generation.member_id
+        instance_id = self.settings.group_instance_id
+        if send is None:
+            send = instance_id is None
+        send = send and bool(member_id) and self.coordinator is not None
+        if send:
+            log.info("[%s] leaving as %s: %s", self.settings.label, member_id, reason)
+            identity = MemberIdentity(
+                member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
+            )
+            self._leaving.request = LeaveGroupRequest(
+                group_id=self.settings.group_id, member_id=member_id, members=[identity]
+            )
+        if self.generation != NO_GENERATION or self.state is not MemberState.UNJOINED:
+            self._reset(reason, keep_member_id=False)
+        return send
+
     def unsubscribe(self) -> None:
         """Nothing is subscribed any more: no join until :meth:`on_subscription` is called again."""
         self._active = False
@@ -203,6 +238,16 @@ class ClassicMembership(GroupMember):
     def rejoin_pending(self) -> bool:
         """Something is to be done or under way before the membership is settled."""
         return self._active and (self.rejoin_needed or self.rebalancing)
+
+    @property
+    def term_of_commits(self) -> Generation:
+        """Return the generation."""
+        return self.generation
+
+    @property
+    def epoch_moves(self) -> bool:
+        """Return False: in another generation there may be other partitions."""
+        return False
 
     @property
     def may_commit(self) -> bool:
@@ -436,7 +481,94 @@ class ClassicMembership(GroupMember):
         elif reaction is ErrorAction.FENCED:
             self._fence(error)
 
+    # -- the heartbeat thread ----------------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> MemberState:
+        """Return the state."""
+        return self.state
+
+    @property
+    def beats(self) -> bool:
+        """Return whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined
+        again.
+        """
+        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
+
+    def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
+        request = HeartbeatRequest(
+            group_id=self.settings.group_id,
+            generation_id=self.generation.generation_id,
+            member_id=self.generation.member_id,
+            group_instance_id=self.settings.group_instance_id,
+        )
+        return SendHeartbeat(node, request, self.generation, self.discovery.term)
+
+    def _leave_as_stalled(self, now: float) -> None:
+        self.leave("consumer poll timeout has expired", now)
+
+    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+        """See :meth:`on_heartbeat_response`."""
+        assert isinstance(message, HeartbeatResponse)
+        self.on_heartbeat_response(step.generation, step.node.node_id, message, now)
+
+    def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
+        """Heartbeat was answered. ``sent``: the generation that it named."""
+        self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
+        code = response.error_code
+        reaction = None if code == 0 else action_for(HEARTBEAT, code)
+        current = sent == self.generation
+        if reaction is None or reaction is ErrorAction.REJOIN:
+            self.discovery.answered()
+            self.timer.received(now)
+            log.debug("[%s] the heartbeat was answered%s", self.settings.label, f" with {code}" if code else "")
+            if reaction is not None and current and self.state is MemberState.STABLE:
+                self.request_rejoin("group is already rebalancing")
+            return
+        self.timer.failed(now)
+        error = self._refused("Heartbeat", HEARTBEAT, code)
+        if reaction is ErrorAction.REDISCOVER:
+            self.on_coordinator_lost(node_id, error.code_name, now)
+        elif reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
+            if current:  # otherwise the present generation will get its own answer
+                self._reset(
+                    f"Heartbeat of {sent}: {error.code_name}", keep_member_id=reaction is ErrorAction.RESET_GENERATION
+                )
+        elif reaction is ErrorAction.FENCED:
+            if current:
+                self._fence(error)
+        elif reaction is ErrorAction.RAISE:
+            self._tell(error)
+
     # -- rules shared by the above -----------------------------------------------------------------------------------
+
+    def _move(self, event: Event) -> None:
+        self.state = next_state(self.state, event)
+
+    def _reset(self, reason: str, *, keep_member_id: bool) -> None:
+        """The generation is lost, and with it everything that was assigned."""
+        log.info(
+            "[%s] resetting the generation%s: %s",
+            self.settings.label,
+            "" if keep_member_id else " and the member id",
+            reason,
+        )
+        self._move(Event.RESET)
+        self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
+        self.epoch += 1
+        self._generation_lost(reason)
+
+    def _fence(self, error: KafkaError) -> None:
+        instance_id = self.settings.group_instance_id
+        log.error("[%s] another process uses our group_instance_id %r", self.settings.label, instance_id)
+        self._reset(str(error), keep_member_id=False)
+        self._move(Event.FENCED)
+
+    def _fenced_error(self) -> FencedInstanceIdError:
+        return FencedInstanceIdError(
+            f"another process joined group {self.settings.group_id} with our group_instance_id"
+            f" {self.settings.group_instance_id!r} and took over; close this consumer, or give it a name of its own"
+        )
 
     @property
     def _timeout(self) -> float:

@@ -1,5 +1,7 @@
 """``ConsumerCoordinator``: a consumer's side of its group. A thin driver of the membership core and of the commits.
 
+What a member does depends on its group protocol: :mod:`.classic_group` or :mod:`.consumer_group`.
+
 It belongs to the thread that uses the consumer, which calls :meth:`ConsumerCoordinator.poll` in each of its polls.
 Callbacks of the application (rebalance listener, commit callbacks, assignors) run in there, and in ``close``,
 ``commit`` and their like, never elsewhere. The heartbeat thread shares nothing with it but the core and its lock.
@@ -13,24 +15,19 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from pyconsumer.assignors import CooperativeStickyDelayedAssignor, common_protocol, resolve
+from pyconsumer.consumer.coordinator.classic_group import ClassicGroup
 from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
+from pyconsumer.consumer.coordinator.consumer_group import ConsumerGroup
+from pyconsumer.consumer.coordinator.consumer_group_state import ConsumerMemberState
+from pyconsumer.consumer.coordinator.consumer_membership import FIRST_HEARTBEAT_INTERVAL, ConsumerMembership
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
-from pyconsumer.consumer.coordinator.group_state import (
-    BuildJoin,
-    CompleteJoin,
-    ComputeAssignment,
-    FindCoordinator,
-    MemberState,
-    PrepareJoin,
-    Raise,
-)
+from pyconsumer.consumer.coordinator.group_protocol import GroupProtocol, Surroundings
+from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.coordinator.membership import GroupSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
-from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps
 from pyconsumer.consumer.metrics import GroupMetrics
 from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.network.backoff import Backoff
@@ -45,9 +42,6 @@ __all__ = ["ConsumerCoordinator"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
-_LEAVE_NOTICE: Final = "the consumer is about to leave the group"
-_FAREWELL_PAUSE: Final = 1.0  # seconds
-
 
 class ConsumerCoordinator:
     """Membership, rebalances, commits.
@@ -58,7 +52,7 @@ class ConsumerCoordinator:
         on_news: called in the heartbeat thread after a change that the application may have to be notified of.
 
     Raises:
-        ConfigurationError: the assignors make no sense together, or ``group_protocol`` is not ``classic``.
+        ConfigurationError: the assignors make no sense together.
     """
 
     def __init__(
@@ -71,14 +65,8 @@ class ConsumerCoordinator:
         config, client, metadata, subscriptions, clock = context
         if config.group_id is None:
             raise ConfigurationError("a consumer without group_id has no coordinator")
-        if config.group_protocol != "classic":
-            raise ConfigurationError(f"group_protocol {config.group_protocol!r} is not supported yet; use 'classic'")
         now = clock.now()
-        assignors = resolve(config.partition_assignment_strategy)
-        for assignor in assignors:
-            assignor.configure(config, clock)
-        if config.rebalance_delay_ms and not any(isinstance(a, CooperativeStickyDelayedAssignor) for a in assignors):
-            log.warning("rebalance_delay_ms has no effect without the assignor cooperative-sticky-delayed")
+        classic = config.group_protocol == "classic"
         backoff = Backoff.ms(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._config = config
         self._client = client
@@ -86,19 +74,20 @@ class ConsumerCoordinator:
         self._subscriptions = subscriptions
         self._clock = clock
         self._lock = RLock()
-        self._core = ClassicMembership(
-            GroupSettings(
-                group_id=config.group_id,
-                client_id=config.client_id,
-                group_instance_id=config.group_instance_id,
-                session_timeout=config.session_timeout_ms / 1000,
-                rebalance_timeout=config.max_poll_interval_ms / 1000,
-                heartbeat_interval=config.heartbeat_interval_ms / 1000,
-                request_timeout=config.request_timeout_ms / 1000,
-                backoff=backoff,
-            ),
-            now=now,
+        settings = GroupSettings(
+            group_id=config.group_id,
+            client_id=config.client_id,
+            group_instance_id=config.group_instance_id,
+            rack=config.client_rack or None,
+            remote_assignor=config.group_remote_assignor,
+            session_timeout=config.session_timeout_ms / 1000 if classic else math.inf,
+            rebalance_timeout=config.max_poll_interval_ms / 1000,
+            heartbeat_interval=config.heartbeat_interval_ms / 1000 if classic else FIRST_HEARTBEAT_INTERVAL,
+            request_timeout=config.request_timeout_ms / 1000,
+            backoff=backoff,
         )
+        core = ClassicMembership(settings, now=now) if classic else ConsumerMembership(settings, now=now)
+        self._core: ClassicMembership | ConsumerMembership = core
         self._coordinator = CoordinatorClient(
             client, self._core, self._lock, clock, changed=self._changed, disconnect=self._disconnect
         )
@@ -121,19 +110,16 @@ class ConsumerCoordinator:
             backoff=backoff,
             commits=lambda: self._committer.acknowledged,
         )
-        self._rebalance = RebalanceSteps(
-            self._coordinator,
-            client,
-            metadata=metadata,
-            subscriptions=subscriptions,
-            committer=self._committer,
-            assignors=assignors,
-            protocol=common_protocol(assignors),
-            rack_id=config.client_rack or None,
+        surroundings = Surroundings(
+            start_heartbeat=lambda: self._start_heartbeat(),
+            look_at_metadata=self._look_at_metadata,
+            knows_topics=lambda: self._knows_topics,
         )
+        make = ClassicGroup if isinstance(core, ClassicMembership) else ConsumerGroup
+        self._protocol: GroupProtocol = make(context, self._coordinator, self._committer, surroundings)  # type: ignore[arg-type]
         self._heartbeat: HeartbeatThread | None = None
         self._leave_group: bool | None = None  # what close was called with
-        self._notified = (self._core.epoch, self._core.state)
+        self._notified = (core.epoch, core.stage)
         self._metadata_seen = -1
         self._pattern_since = -1
         self._due_at = -math.inf
@@ -163,7 +149,7 @@ class ConsumerCoordinator:
         on.
         """
         return self._committer.pending_async > 0 or (
-            self._core.rejoin_pending and self._subscriptions.has_auto_assigned
+            self._subscriptions.has_auto_assigned and self._protocol.awaits_answer
         )
 
     @property
@@ -175,7 +161,7 @@ class ConsumerCoordinator:
         """Ctrl-C interrupted a call: see to it that nothing counts as under way that is not. No I/O happens."""
         self._metadata_seen = -1
         self._coordinator.recover()
-        self._rebalance.recover()
+        self._protocol.recover()
         self._committer.recover()
         self._changed()
 
@@ -206,70 +192,14 @@ class ConsumerCoordinator:
                     self._core.on_poll(now)
                 if self._heartbeat is not None:
                     self._start_heartbeat()
-                settled = yield from self._join(deadline if wait_for_join else min(deadline, now))
+                settled = yield from self._protocol.advance(deadline if wait_for_join else min(deadline, now))
             self.maybe_auto_commit_async(self._clock.now())
         finally:
             self._changed()
         return settled
 
-    def _join(self, deadline: float, *, leave_notice: bool = False) -> Steps[bool]:
-        """Take part in the rebalance; ``leave_notice``: only to announce that we leave, with nothing owned any
-        longer.
-        """
-        core = self._core
-        said = False
-        while True:
-            now = self._clock.now()
-            with self._lock:
-                step = core.next_step(now)
-                pending = core.rejoin_pending
-            if step is None:
-                if not pending:
-                    return True
-                if now >= deadline:
-                    return False
-                with self._lock:
-                    due = core.due_at(now)
-                request = self._rebalance.under_way
-                yield Wait(request if request is not None and not request.done else None, min(deadline, due))
-                self._look_at_metadata()
-            elif isinstance(step, Raise):
-                raise step.error
-            elif isinstance(step, FindCoordinator):
-                self._coordinator.send_lookup()
-            elif isinstance(step, PrepareJoin) and leave_notice:
-                with self._lock:
-                    core.on_prepared(step.generation)
-            elif isinstance(step, PrepareJoin):
-                prepared = yield from self._rebalance.prepare(deadline)
-                if not prepared and now >= deadline:
-                    return False
-            elif isinstance(step, BuildJoin):
-                if not self._knows_pattern:
-                    if now >= deadline:
-                        return False
-                    yield Wait(None, deadline)
-                    self._look_at_metadata()
-                    continue
-                self._start_heartbeat()
-                self._rebalance.join()
-                said = leave_notice
-            elif isinstance(step, ComputeAssignment):
-                assigned = yield from self._rebalance.assign(step, deadline)
-                if not assigned:
-                    return False
-            elif leave_notice:
-                if said:
-                    return True
-                with self._lock:  # it had already started; we release its assignment in the next one
-                    core.on_completed()
-                    core.request_rejoin(_LEAVE_NOTICE)
-            else:
-                assert isinstance(step, CompleteJoin)
-                yield from self._rebalance.complete(step)
-
     @property
-    def _knows_pattern(self) -> bool:
+    def _knows_topics(self) -> bool:
         """Return whether metadata came since the pattern was subscribed, so that the topics that match are known."""
         return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
 
@@ -284,9 +214,8 @@ class ConsumerCoordinator:
         if not self._subscriptions.has_auto_assigned:
             return
         self._match_pattern()
-        with self._lock:
-            self._core.on_subscription(self._subscriptions.subscription())
-            self._core.on_metadata(self._rebalance.metadata_snapshot())
+        self._protocol.on_subscription_change()
+        self._protocol.on_metadata()
 
     def _match_pattern(self) -> None:
         if self._subscriptions.has_pattern:
@@ -298,8 +227,7 @@ class ConsumerCoordinator:
         if self._subscriptions.has_pattern:
             self._pattern_since = self._metadata.update_count
             self._match_pattern()
-        with self._lock:
-            self._core.on_subscription(self._subscriptions.subscription())
+        self._protocol.on_subscription_change()
         self._changed()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
@@ -317,9 +245,9 @@ class ConsumerCoordinator:
         )
 
     @property
-    def member_state(self) -> MemberState:
-        """Return the member's state in its group. Any thread may ask."""
-        return self._core.state
+    def is_stable(self) -> bool:
+        """Return whether this is a member with nothing to do but to stay one. Any thread may ask."""
+        return self._core.state in (MemberState.STABLE, ConsumerMemberState.STABLE)
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Give up the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.
@@ -390,49 +318,11 @@ class ConsumerCoordinator:
         yield from self._committer.flush(deadline)
 
     def _depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Revoke the partitions, announce the leave, leave; an exception of the listener is raised afterwards."""
-        failure: Exception | None = None
         try:
-            try:
-                yield from self._rebalance.drop_all(callbacks=callbacks)
-            except Exception as error:
-                failure = error
-            yield from self._say_farewell(deadline, leave_group)
+            yield from self._protocol.depart(reason, leave_group, deadline, callbacks=callbacks)
         finally:
-            self._leave(reason, leave_group)
-        if failure is not None:
-            raise failure
-
-    def _say_farewell(self, deadline: float, leave_group: bool | None) -> Steps[None]:
-        """Let the leader know that we leave permanently, if the assignor wants that: one more rebalance.
-
-        The others learn of it by their next heartbeats. If it takes longer than a session, the leader will miss us.
-        """
-        core, group = self._core, self._core.settings
-        for_good = group.group_instance_id is None if leave_group is None else leave_group
-        until = min(deadline, self._clock.now() + group.session_timeout)
-        if not for_good or not core.generation.joined or self._clock.now() >= until:
-            return
-        try:
-            if self._rebalance.announce_leaving(True):
-                with self._lock:
-                    core.request_rejoin(_LEAVE_NOTICE)
-                with self._client.disable_wakeups():
-                    announced = yield from self._join(until, leave_notice=True)
-                    if announced and core.leads_others:
-                        # Nobody else knows, and our LeaveGroup would take from the others what they have not got yet.
-                        until = min(until, self._clock.now() + max(group.heartbeat_interval, _FAREWELL_PAUSE))
-                        while self._clock.now() < until and not core.rejoin_needed:
-                            yield Wait(None, until)
-        except KafkaError as error:
-            log.warning("[%s] leaving without having informed the leader: %s", group.label, error)
-        finally:
-            self._rebalance.announce_leaving(False)
-
-    def _leave(self, reason: str, send: bool | None) -> None:
-        with self._lock:
-            self._core.leave(reason, self._clock.now(), send=send)
-        self._notify()
+            if self._heartbeat is not None:
+                self._heartbeat.notify()
 
     # -- offsets -----------------------------------------------------------------------------------------------------
 
@@ -482,7 +372,7 @@ class ConsumerCoordinator:
             self._core,
             self._lock,
             make_client=partial(
-                NetworkClient, self._config, clock=self._clock, correlation_ids=self._client.client.correlation_ids
+                NetworkClient, self._config, clock=self._clock, correlation_ids=self._client.correlation_ids
             ),
             clock=self._clock,
             changed=notice,
@@ -491,14 +381,10 @@ class ConsumerCoordinator:
         self._heartbeat = thread  # before the start, so that it is ended whatever falls into that
         thread.start()
 
-    def _notify(self) -> None:
-        if self._heartbeat is not None:
-            self._heartbeat.notify()
-
     def _changed_in_background(self) -> None:
         self._changed()
         self._on_news()
-        self._client.client.wakeup()
+        self._client.rouse()
 
     def _changed(self) -> None:
         """Something happened that changes when :meth:`poll` has to be called."""
@@ -507,13 +393,13 @@ class ConsumerCoordinator:
         with self._lock:  # both threads come here; the later one must not be overwritten by the earlier one's view
             due = core.due_at(now) if self._subscriptions.has_auto_assigned else math.inf
             if due <= now and not core.has_urgent_news:  # errors and losses must not wait for a rebalance step
-                due = math.inf if not self._knows_pattern else max(due, self._rebalance.due_at)
+                due = math.inf if not self._knows_topics else max(due, self._protocol.due_at)
             self._due_at = min(due, self._auto_commit.next_at)
-            notified, self._notified = self._notified, (core.epoch, core.state)
+            notified, self._notified = self._notified, (core.epoch, core.stage)
             news = notified != self._notified
-        if news:
+        if news and self._heartbeat is not None:
             # Above all when a join was answered: from then on there are heartbeats and a poll deadline.
-            self._notify()
+            self._heartbeat.notify()
 
     def _disconnect(self, node_id: int) -> None:
-        self._client.client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")
+        self._client.disconnect(node_id, COORDINATOR, cause="it is not the coordinator any more")

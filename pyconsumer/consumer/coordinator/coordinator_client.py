@@ -10,86 +10,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from threading import RLock
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
-from pyconsumer.errors import CoordinatorNotAvailableError, KafkaConnectionError, KafkaError, for_code
+from pyconsumer.consumer.coordinator.membership import GroupMember
+from pyconsumer.errors import KafkaConnectionError, KafkaError
+from pyconsumer.network.calls import Sender
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.network.node import ClientResponse
-from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.network.node import ClientResponse, RequestBuilder
+from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["COORDINATOR", "CoordinatorClient", "GroupClient", "find_coordinator_request", "read_coordinator"]
+__all__ = ["COORDINATOR", "CoordinatorClient"]
 
 COORDINATOR = "coordinator"
 """Name of the connection that is kept for the coordinator."""
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
-_BATCHED = 4
-
-_Request = Message | Callable[[int], Message]
+M = TypeVar("M", bound=GroupMember)
 
 
-class GroupClient(Protocol):
-    """The interface needed of the user thread's network client; ``ConsumerNetworkClient`` is one."""
-
-    def send(
-        self,
-        node: int | BrokerMetadata,
-        api: int | type[Message],
-        request: _Request,
-        *,
-        timeout: float | None = None,
-        connection: str = "main",
-        min_version: int = 0,
-        max_version: int | None = None,
-    ) -> RequestFuture[ClientResponse]: ...
-
-    def send_any(
-        self,
-        api: int | type[Message],
-        request: _Request,
-        *,
-        timeout: float | None = None,
-        min_version: int = 0,
-        max_version: int | None = None,
-    ) -> RequestFuture[ClientResponse]: ...
-
-    def failures(self) -> str: ...
-
-
-def find_coordinator_request(group_id: str, version: int) -> FindCoordinatorRequest:
-    """A FindCoordinator for a group; since version 4 it could hold several keys (KIP-699)."""
-    if version >= _BATCHED:
-        return FindCoordinatorRequest(coordinator_keys=[group_id])
-    return FindCoordinatorRequest(key=group_id)
-
-
-def read_coordinator(group_id: str, version: int, response: FindCoordinatorResponse) -> BrokerMetadata:
-    """The coordinator that the answer names.
-
-    Raises:
-        KafkaError: the answer is an error; retriable while the coordinator is being made available.
-    """
-    if version >= _BATCHED:
-        found = next((entry for entry in response.coordinators if entry.key == group_id), None)
-        if found is None:
-            raise CoordinatorNotAvailableError(f"the answer to FindCoordinator does not name group {group_id}")
-        code, detail = found.error_code, found.error_message
-        node = BrokerMetadata(found.node_id, found.host, found.port)
-    else:
-        code, detail = response.error_code, response.error_message
-        node = BrokerMetadata(response.node_id, response.host, response.port)
-    if code:
-        raise for_code(code, f"group {group_id}" + (f": {detail}" if detail else ""))
-    return node
-
-
-class CoordinatorClient:
+class CoordinatorClient(Generic[M]):
     """See the module.
 
     Args:
@@ -103,8 +48,8 @@ class CoordinatorClient:
 
     def __init__(
         self,
-        client: GroupClient,
-        core: ClassicMembership,
+        client: Sender,
+        core: M,
         lock: RLock,
         clock: Clock,
         *,
@@ -200,7 +145,7 @@ class CoordinatorClient:
         self,
         node: BrokerMetadata,
         api: type[Message],
-        request: _Request,
+        request: Message | RequestBuilder,
         *,
         timeout: float | None = None,
         max_version: int | None = None,

@@ -31,6 +31,24 @@ class _Search:
     retry_at: float = -math.inf
     failures: int = 0
 
+    def start(self) -> None:
+        self.in_flight = True
+
+    def end(self) -> None:
+        self.in_flight = False
+
+    def succeed(self) -> None:
+        self.in_flight = False
+        self.failures = 0
+
+    def fail(self, retry_at: float) -> None:
+        self.in_flight = False
+        self.retry_at = retry_at
+        self.failures += 1
+
+    def wait_until(self, retry_at: float) -> None:
+        self.retry_at = max(self.retry_at, retry_at)
+
 
 class CoordinatorDiscovery:
     """The group's coordinator.
@@ -52,7 +70,7 @@ class CoordinatorDiscovery:
         search = self._searches[who]
         if self.node is not None or search.in_flight or now < search.retry_at:
             return False
-        search.in_flight = True
+        search.start()
         return True
 
     def due_at(self, who: str) -> float:
@@ -62,9 +80,7 @@ class CoordinatorDiscovery:
 
     def found(self, who: str, node: BrokerMetadata) -> bool:
         """A lookup named a node; whether that is news."""
-        search = self._searches[who]
-        search.in_flight = False
-        search.failures = 0
+        self._searches[who].succeed()
         if self.node == node:
             return False
         self.node = node
@@ -73,9 +89,7 @@ class CoordinatorDiscovery:
     def failed(self, who: str, error: KafkaError, now: float) -> None:
         """A lookup brought no node: pause."""
         search = self._searches[who]
-        search.in_flight = False
-        search.retry_at = now + self._backoff.delay(search.failures)
-        search.failures += 1
+        search.fail(now + self._backoff.delay(search.failures))
 
     def is_under_way(self, who: str) -> bool:
         """Return whether this thread has sent one that has not ended."""
@@ -83,7 +97,7 @@ class CoordinatorDiscovery:
 
     def cancelled(self, who: str) -> None:
         """A lookup was given up before its end."""
-        self._searches[who].in_flight = False
+        self._searches[who].end()
 
     def lost(self, node_id: int, now: float) -> bool:
         """A node is not the coordinator, or cannot be reached; return whether it was the coordinator until now."""
@@ -94,7 +108,7 @@ class CoordinatorDiscovery:
         retry_at = now + (self._backoff.delay(self._losses - 1) if self._losses else 0.0)
         self._losses += 1
         for search in self._searches.values():
-            search.retry_at = max(search.retry_at, retry_at)
+            search.wait_until(retry_at)
         return True
 
     def answered(self) -> None:

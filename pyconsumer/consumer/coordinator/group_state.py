@@ -38,6 +38,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pyconsumer.errors import BY_CODE, Errors, IllegalStateError, KafkaError
+from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponseMember
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
@@ -153,6 +154,9 @@ class ErrorAction(enum.Enum):
     RAISE = "raise to the application"
     COLLECT = "raise to the application after the other partitions"
     REFRESH_METADATA = "send again after a pause, with newer metadata"
+    NEW_EPOCH = "send again with the member's present epoch"
+    LOSE = "give up the partitions as lost, join again under the same member id"
+    STOP = "stop, and raise at every poll"
 
 
 _R = ErrorAction
@@ -209,6 +213,8 @@ OFFSET_COMMIT: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
     Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
     Errors.FENCED_INSTANCE_ID: _R.FENCED,
     Errors.UNKNOWN_TOPIC_ID: _R.REFRESH_METADATA,
+    Errors.STALE_MEMBER_EPOCH: _R.NEW_EPOCH,  # KIP-848, as the next
+    Errors.GROUP_ID_NOT_FOUND: _R.RESET_MEMBER,
 }
 
 OFFSET_FETCH: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
@@ -218,6 +224,8 @@ OFFSET_FETCH: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
     Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
     Errors.UNSTABLE_OFFSET_COMMIT: _R.BACK_OFF,  # KIP-447
     Errors.UNKNOWN_TOPIC_ID: _R.REFRESH_METADATA,
+    Errors.STALE_MEMBER_EPOCH: _R.NEW_EPOCH,  # KIP-848
+    Errors.UNKNOWN_MEMBER_ID: _R.NEW_EPOCH,  # likewise: it joins again
 }
 
 
@@ -300,23 +308,24 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class SendHeartbeat:
-    """Send Heartbeat to ``node`` and report its end with ``generation``.
+    """Send a heartbeat to ``node`` and report its end with this value.
 
-    ``term``: the coordinator's, as :mod:`.coordinator_discovery` counts it.
+    ``term``: the coordinator's, as :mod:`.coordinator_discovery` counts it; ``min_version``: that the request needs.
     """
 
     node: BrokerMetadata
-    request: HeartbeatRequest
+    request: HeartbeatRequest | ConsumerGroupHeartbeatRequest
     generation: Generation
     term: int
+    min_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Send LeaveGroup to ``node`` and report its end, whatever it is. ``term`` as in :class:`SendHeartbeat`."""
+    """Send the request by which we leave and report its end, whatever it is. ``term`` as in :class:`SendHeartbeat`."""
 
     node: BrokerMetadata
-    request: LeaveGroupRequest
+    request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest
     term: int
 
 

@@ -71,6 +71,17 @@ class Heartbeat:
         self.last_sent = now
         self._next_heartbeat = now + self.interval
 
+    def hasten(self) -> None:
+        """The next heartbeat is due at once, unless the pause after a failure has not passed."""
+        if not self._failures:
+            self._next_heartbeat = -math.inf
+
+    def set_interval(self, interval: float) -> None:
+        """The coordinator named another interval (KIP-848), in seconds."""
+        if interval != self.interval:
+            self.interval = interval
+            self._next_heartbeat = self.last_sent + interval
+
     def received(self, now: float) -> None:
         """Its answer says that the coordinator knows us."""
         self.in_flight = False
@@ -83,6 +94,10 @@ class Heartbeat:
         self.in_flight = False
         self._next_heartbeat = now + self._backoff.delay(self._failures)
         self._failures += 1
+
+    def forget(self) -> None:
+        """No answer is awaited any more."""
+        self.in_flight = False
 
     def reset_timeouts(self, now: float) -> None:
         """We have just joined: everything starts again."""

@@ -1,9 +1,9 @@
 """The heartbeat thread: keeps a member alive while the application works on records. A thin driver of the core.
 
 It has a network client of its own, so its own selector and its own connection to the coordinator, for Heartbeat and
-LeaveGroup only: a broker answers the requests of one connection in turn, and behind a pending JoinGroup a heartbeat
-would wait until the join ends. When the coordinator is lost it asks another broker for the new one, over a connection
-that it closes afterwards.
+LeaveGroup only, or ConsumerGroupHeartbeat under the consumer protocol: a broker answers the requests of one connection
+in turn, and behind a pending JoinGroup a heartbeat would wait until the join ends. When the coordinator is lost it asks
+another broker for the new one, over a connection that it closes afterwards.
 
 Rules
 
@@ -30,7 +30,7 @@ from threading import RLock
 from typing import Final
 
 from pyconsumer.clock import Clock
-from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, find_coordinator_request, read_coordinator
+from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND
 from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHeartbeat, SendLeave, Sleep, Stop
 from pyconsumer.consumer.coordinator.membership import GroupMember
@@ -39,8 +39,9 @@ from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
-from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
-from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["HeartbeatThread"]
@@ -196,28 +197,30 @@ class HeartbeatThread:
                 if error is not None:
                     self._core.on_heartbeat_failed(node_id, error, now, term)
                 else:
-                    self._core.on_heartbeat_response(step.generation, node_id, future.value.message, now)
+                    self._core.on_heartbeat_answered(step, future.value.message, now)
 
         self._drop_old(client, term)
         self._used = node_id, term
-        client.send(step.node, HeartbeatRequest, step.request, connection=COORDINATOR).add_callback(answered)
+        client.send(
+            step.node, type(step.request), step.request, connection=COORDINATOR, min_version=step.min_version
+        ).add_callback(answered)
 
     def _send_leave(self, client: NetworkClient, step: SendLeave) -> None:
         def answered(future: RequestFuture[ClientResponse]) -> None:
             error = future.exception
             if error is not None:
-                log.info("[%s] LeaveGroup got no answer: %s", self._core.settings.label, error)
+                log.info("[%s] the request by which we leave got no answer: %s", self._core.settings.label, error)
             else:
                 log_refusal(self._core.settings.label, future.value)
             with self._lock:
                 self._core.on_leave_done()
 
-        def request(version: int) -> LeaveGroupRequest:
-            return leave_request(step.request, version)
+        def request(version: int) -> Message:
+            return leave_request(step.request, version) if isinstance(step.request, LeaveGroupRequest) else step.request
 
         self._drop_old(client, step.term)
         self._used = step.node.node_id, step.term
-        client.send(step.node, LeaveGroupRequest, request, connection=COORDINATOR).add_callback(answered)
+        client.send(step.node, type(step.request), request, connection=COORDINATOR).add_callback(answered)
 
     def _find_coordinator(self, client: NetworkClient) -> None:
         with self._lock:
@@ -264,7 +267,9 @@ def leave_request(request: LeaveGroupRequest, version: int) -> LeaveGroupRequest
 
 def log_refusal(label: str, response: ClientResponse) -> None:
     """Leaving is best effort: an error is logged and changes nothing."""
-    codes = [response.message.error_code, *(member.error_code for member in response.message.members)]
+    codes = [response.message.error_code]
+    if isinstance(response.message, LeaveGroupResponse):
+        codes += [member.error_code for member in response.message.members]
     wrong = next((code for code in codes if code), 0)
     if wrong:
-        log.info("[%s] LeaveGroup was answered with %s", label, error_name(wrong))
+        log.info("[%s] leaving was answered with %s", label, error_name(wrong))

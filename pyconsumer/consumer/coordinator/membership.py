@@ -1,13 +1,13 @@
 """A member's identity and liveness: who it is, that it lives, that it leaves. A core: no I/O, no thread, no clock.
 
 The part of a membership that does not depend on how partitions are agreed on. :mod:`.classic_membership` adds JoinGroup
-and SyncGroup; another protocol (KIP-848) will add its own.
+and SyncGroup, :mod:`.consumer_membership` the assignments that the coordinator computes (KIP-848).
 
 Two drivers share it. The thread that uses the consumer asks ``next_step`` and carries it out; the heartbeat thread asks
 :meth:`GroupMember.next_background`. Both report the outcome by the ``on_...`` methods. Each of these calls is made
 under one lock, which is held for that call only. One thing is written without it: each poll notes its time in
 ``timer``, a single float that the heartbeat thread reads, at worst one poll late. States, actions and the meaning of
-error codes are in :mod:`.group_state`.
+error codes are in :mod:`.group_state` and :mod:`.consumer_group_state`.
 
 Invariants
 
@@ -24,36 +24,32 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, CoordinatorDiscovery
 from pyconsumer.consumer.coordinator.group_state import (
-    HEARTBEAT,
     NO_GENERATION,
     BackgroundAction,
     ErrorAction,
-    Event,
     FindCoordinator,
     Generation,
-    MemberState,
     SendHeartbeat,
     SendLeave,
     Sleep,
     Stop,
-    action_for,
-    next_state,
 )
 from pyconsumer.consumer.coordinator.heartbeat import Heartbeat
 from pyconsumer.consumer.metrics import GroupMetrics
-from pyconsumer.errors import BrokerResponseError, Errors, FencedInstanceIdError, KafkaError, for_code
+from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, for_code
 from pyconsumer.network.backoff import Backoff
-from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
-__all__ = ["LONGEST_REASON", "GroupMember", "GroupSettings"]
+__all__ = ["LONGEST_REASON", "GroupMember", "GroupSettings", "Leaving"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
@@ -62,11 +58,17 @@ LONGEST_REASON: Final = 255  # characters; the broker keeps no more (KIP-800)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
-    """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``."""
+    """A member's settings. Times are seconds; ``rebalance_timeout`` is ``max_poll_interval_ms``.
+
+    ``session_timeout`` and ``heartbeat_interval`` are of the classic protocol, ``rack`` and ``remote_assignor`` (None:
+    the coordinator chooses) of the consumer protocol.
+    """
 
     group_id: str
     client_id: str = ""
     group_instance_id: str | None = None
+    rack: str | None = None
+    remote_assignor: str | None = None
     session_timeout: float = 45.0
     rebalance_timeout: float = 300.0
     heartbeat_interval: float = 3.0
@@ -85,10 +87,10 @@ class GroupSettings:
 
 
 @dataclass(slots=True)
-class _Leaving:
-    """A LeaveGroup that waits to be sent or answered."""
+class Leaving:
+    """The request by which we leave, while it waits to be sent or answered."""
 
-    request: LeaveGroupRequest | None = None
+    request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest | None = None
     in_flight: bool = False
 
     @property
@@ -104,8 +106,7 @@ class GroupMember(ABC):
         now: the present, in seconds.
 
     Attributes:
-        state: where the member stands.
-        generation: who it is.
+        generation: who it is; under the consumer protocol its id is the member epoch.
         discovery: the group's coordinator, known or sought.
         epoch: see the module's invariants.
         timer: the member's clocks.
@@ -114,7 +115,6 @@ class GroupMember(ABC):
 
     def __init__(self, settings: GroupSettings, *, now: float = 0.0) -> None:
         self.settings = settings
-        self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
         self.discovery = CoordinatorDiscovery(settings.backoff)
         self.epoch = 0
@@ -127,22 +127,96 @@ class GroupMember(ABC):
         )
         self.metrics = GroupMetrics()
         self._closed = False
-        self._leaving = _Leaving()
+        self._leaving = Leaving()
         self._errors: deque[KafkaError] = deque()
 
     # -- what a protocol adds ----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def stage(self) -> object:
+        """Return where the member stands, in the terms of its protocol."""
+
+    @abstractmethod
+    def on_subscription(self, topics: Iterable[str]) -> None:
+        """The topics that the member wants now."""
+
+    @abstractmethod
+    def unsubscribe(self) -> None:
+        """Nothing is subscribed any more: the member stays out until :meth:`on_subscription` is called again."""
 
     @abstractmethod
     def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
         """Take part in another rebalance; ``short`` is the form of ``reason`` for the coordinator."""
 
     @abstractmethod
-    def _abandon(self, why: str, now: float) -> None:
-        """The coordinator is lost: what is under way there will get no answer."""
+    def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
+        """Leave the group. Who we were is forgotten at once; return whether a request is to be sent for that.
+
+        Args:
+            send: ``leave_group`` of ``close``.
+        """
+
+    @property
+    @abstractmethod
+    def term_of_commits(self) -> object:
+        """Return what a commit may not outlive: repeated later, it could overwrite one of the next owner."""
+
+    @property
+    @abstractmethod
+    def epoch_moves(self) -> bool:
+        """Return whether the id of our generation may change while we keep our partitions: then a request reads it as
+        it is encoded.
+        """
+
+    @property
+    @abstractmethod
+    def may_commit(self) -> bool:
+        """Return whether offsets can be committed for the present generation."""
+
+    @property
+    @abstractmethod
+    def rebalancing(self) -> bool:
+        """Return whether the application will know its partitions only after another poll."""
+
+    @property
+    @abstractmethod
+    def rejoin_pending(self) -> bool:
+        """Return whether something is to be done or under way before the membership is settled."""
+
+    @property
+    @abstractmethod
+    def has_urgent_news(self) -> bool:
+        """Return whether the application has to hear of an error or a loss before it is handed anything."""
 
     @abstractmethod
-    def _generation_lost(self, reason: str) -> None:
-        """Everything that was assigned is lost."""
+    def due_at(self, now: float) -> float:
+        """When the application's thread has something to do, seconds; infinite while only an answer can change that."""
+
+    @abstractmethod
+    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+        """A commit was refused. ``sent``: the generation that it named."""
+
+    @property
+    @abstractmethod
+    def beats(self) -> bool:
+        """Return whether heartbeats are sent."""
+
+    @abstractmethod
+    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+        """A heartbeat was answered."""
+
+    @abstractmethod
+    def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
+        """Return the heartbeat that is due."""
+
+    @abstractmethod
+    def _leave_as_stalled(self, now: float) -> None:
+        """The application has not polled for too long: leave."""
+
+    @abstractmethod
+    def _abandon(self, why: str, now: float) -> None:
+        """The coordinator is lost: what is under way there will get no answer."""
 
     # -- what the application does -----------------------------------------------------------------------------------
 
@@ -158,30 +232,6 @@ class GroupMember(ABC):
     def on_poll(self, now: float) -> None:
         """The application polled: it is alive."""
         self.timer.poll(now)
-
-    def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
-        """Leave the group. Who we were is forgotten at once; whether a LeaveGroup is to be sent comes back.
-
-        Args:
-            send: None: a dynamic member sends LeaveGroup, a static one does not (KIP-345); True and False: as said
-            (KIP-1092).
-        """
-        member_id = self.generation.member_id
-        instance_id = self.settings.group_instance_id
-        if send is None:
-            send = instance_id is None
-        send = send and bool(member_id) and self.coordinator is not None
-        if send:
-            log.info("[%s] leaving as %s: %s", self.settings.label, member_id, reason)
-            identity = MemberIdentity(
-                member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
-            )
-            self._leaving.request = LeaveGroupRequest(
-                group_id=self.settings.group_id, member_id=member_id, members=[identity]
-            )
-        if self.generation != NO_GENERATION or self.state is not MemberState.UNJOINED:
-            self._reset(reason, keep_member_id=False)
-        return send
 
     def close(self) -> None:
         """The background may end once a pending LeaveGroup is through."""
@@ -217,19 +267,12 @@ class GroupMember(ABC):
             return False
         log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
         self.timer.in_flight = False
-        self._leaving = _Leaving()  # a group that does not hear of our leaving will notice by itself
+        self._leaving = Leaving()  # a group that does not hear of our leaving will notice by itself
         self.epoch += 1
         self._abandon(str(why), now)
         return True
 
     # -- the heartbeat thread ----------------------------------------------------------------------------------------
-
-    @property
-    def beats(self) -> bool:
-        """Return whether heartbeats are sent: from the answer to JoinGroup until the generation is lost or joined
-        again.
-        """
-        return self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE)
 
     def next_background(self, now: float) -> BackgroundAction:
         """Return what the heartbeat thread has to do now."""
@@ -259,46 +302,12 @@ class GroupMember(ABC):
                 now - timer.last_poll,
                 self.settings.rebalance_timeout,
             )
-            self.leave("consumer poll timeout has expired", now)
+            self._leave_as_stalled(now)
             return self.next_background(now)
         if timer.is_due(now):
             timer.sent(now)
-            request_ = HeartbeatRequest(
-                group_id=self.settings.group_id,
-                generation_id=self.generation.generation_id,
-                member_id=self.generation.member_id,
-                group_instance_id=self.settings.group_instance_id,
-            )
-            return SendHeartbeat(node, request_, self.generation, self.discovery.term)
+            return self._make_heartbeat(node, now)
         return Sleep(timer.next_deadline())
-
-    def on_heartbeat_response(self, sent: Generation, node_id: int, response: HeartbeatResponse, now: float) -> None:
-        """Heartbeat was answered. ``sent``: the generation that it named."""
-        self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
-        code = response.error_code
-        reaction = None if code == 0 else action_for(HEARTBEAT, code)
-        current = sent == self.generation
-        if reaction is None or reaction is ErrorAction.REJOIN:
-            self.discovery.answered()
-            self.timer.received(now)
-            log.debug("[%s] the heartbeat was answered%s", self.settings.label, f" with {code}" if code else "")
-            if reaction is not None and current and self.state is MemberState.STABLE:
-                self.request_rejoin("group is already rebalancing")
-            return
-        self.timer.failed(now)
-        error = self._refused("Heartbeat", HEARTBEAT, code)
-        if reaction is ErrorAction.REDISCOVER:
-            self.on_coordinator_lost(node_id, error.code_name, now)
-        elif reaction in (ErrorAction.RESET_GENERATION, ErrorAction.RESET_MEMBER):
-            if current:  # otherwise the present generation will get its own answer
-                self._reset(
-                    f"Heartbeat of {sent}: {error.code_name}", keep_member_id=reaction is ErrorAction.RESET_GENERATION
-                )
-        elif reaction is ErrorAction.FENCED:
-            if current:
-                self._fence(error)
-        elif reaction is ErrorAction.RAISE:
-            self._tell(error)
 
     def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
         """Heartbeat got no answer. ``term``: of the lookup when it left; after a loss its connection is dropped."""
@@ -310,7 +319,7 @@ class GroupMember(ABC):
         self._tell(error)
 
     def on_leave_done(self) -> None:
-        """LeaveGroup ended, however."""
+        """The request by which we leave has ended, however."""
         self._leaving.in_flight = False
         self.epoch += 1
 
@@ -320,9 +329,6 @@ class GroupMember(ABC):
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------
 
-    def _move(self, event: Event) -> None:
-        self.state = next_state(self.state, event)
-
     def _refused(self, api: str, table: Mapping[int, ErrorAction], code: int) -> BrokerResponseError:
         detail = f"{api} of group {self.settings.group_id}"
         if code == Errors.INVALID_SESSION_TIMEOUT:
@@ -331,31 +337,6 @@ class GroupMember(ABC):
                 "group.min.session.timeout.ms (6,000 by default) to group.max.session.timeout.ms (1,800,000)"
             )
         return for_code(code, detail if code in table else f"unexpected answer to {detail}")
-
-    def _reset(self, reason: str, *, keep_member_id: bool) -> None:
-        """The generation is lost, and with it everything that was assigned."""
-        log.info(
-            "[%s] resetting the generation%s: %s",
-            self.settings.label,
-            "" if keep_member_id else " and the member id",
-            reason,
-        )
-        self._move(Event.RESET)
-        self.generation = Generation(-1, self.generation.member_id) if keep_member_id else NO_GENERATION
-        self.epoch += 1
-        self._generation_lost(reason)
-
-    def _fence(self, error: KafkaError) -> None:
-        instance_id = self.settings.group_instance_id
-        log.error("[%s] another process uses our group_instance_id %r", self.settings.label, instance_id)
-        self._reset(str(error), keep_member_id=False)
-        self._move(Event.FENCED)
-
-    def _fenced_error(self) -> FencedInstanceIdError:
-        return FencedInstanceIdError(
-            f"another process joined group {self.settings.group_id} with our group_instance_id"
-            f" {self.settings.group_instance_id!r} and took over; close this consumer, or give it a name of its own"
-        )
 
     def _tell(self, error: KafkaError) -> None:
         """Queue an error for the application; the same kind waits there once only."""

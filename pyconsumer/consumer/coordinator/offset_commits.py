@@ -5,12 +5,15 @@ Commits
 1. A member commits for the generation in which it is stable, and only once its application knows that generation's
    partitions. A commit that is repeated names the same generation as before, or fails.
 2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
-   broken connection, a topic not known yet. All others go to the caller.
+   broken connection, a topic not known yet, a member epoch that was behind (KIP-848; Java repeats that one only before
+   it revokes partitions). All others go to the caller.
 3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
    queue, and leave in order when it is found, before any later commit; if the search fails, they fail.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
    ``poll``, ``commit``, ``commit_async`` or ``close``.
-5. Automatic commits take the positions: what the previous poll returned, and nothing later.
+5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is
+   encoded, under the core's lock, and is repeated as long as the member has not been thrown out since.
+6. Automatic commits take the positions: what the previous poll returned, and nothing later.
 
 Committed offsets
 
@@ -26,6 +29,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
 from pyconsumer.consumer.coordinator.group_state import (
@@ -36,30 +40,34 @@ from pyconsumer.consumer.coordinator.group_state import (
     Generation,
     action_for,
 )
-from pyconsumer.consumer.coordinator.offset_requests import (
-    FetchedOffsets,
-    commit_request,
-    commit_results,
-    fetch_request,
-    fetch_results,
-    last_version_without_ids,
-    topic_ids,
-)
 from pyconsumer.errors import (
     CommitFailedError,
+    Errors,
     KafkaError,
     KafkaTimeoutError,
     RebalanceInProgressError,
     RequestCancelledError,
     RetriableCommitFailedError,
+    RetriableError,
+    StaleMemberEpochError,
     TopicAuthorizationFailedError,
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.calls import wait_until
 from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
+from pyconsumer.protocol.requests.offsets import (
+    FetchedOffsets,
+    newest_version,
+    offset_commit_request,
+    offset_fetch_request,
+    read_offset_commit,
+    read_offset_fetch,
+    topic_ids,
+)
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
@@ -133,7 +141,7 @@ class OffsetCommitter:
 
     def __init__(
         self,
-        coordinator_client: CoordinatorClient,
+        coordinator_client: CoordinatorClient[Any],
         *,
         is_member: Callable[[], bool],
         topic_id: Callable[[str], bytes],
@@ -172,7 +180,7 @@ class OffsetCommitter:
         if not wanted:
             yield from self.flush(deadline)
             return
-        first: Generation | None = None
+        first: tuple[Generation, object] | None = None
         failures = 0
         cause: KafkaError | None = None
         while True:
@@ -180,10 +188,10 @@ class OffsetCommitter:
             if not known:
                 raise self._timeout(self._coordinator.missing, cause or self._coordinator.last_failure)
             self.send_queued()  # what was asked for before must not overtake this one
-            generation = self._generation()
-            if first is not None and generation != first:
-                raise self._commit_failed(first)
-            first = generation
+            generation, term = self._generation()
+            if first is not None and term != first[1]:
+                raise self._commit_failed(first[0])
+            first = generation, term
             future = self._send(wanted, generation)
             while not future.done:
                 if self._coordinator.clock.now() >= deadline:
@@ -334,17 +342,17 @@ class OffsetCommitter:
             else:
                 commit.future.fail(error)
 
-    def _generation(self) -> Generation:
-        """The generation to commit for.
+    def _generation(self) -> tuple[Generation, object]:
+        """The generation to commit for, and what the commit may not outlive.
 
         Raises:
             CommitFailedError, RebalanceInProgressError: there is none.
         """
         if not self._is_member():
-            return NO_GENERATION
+            return NO_GENERATION, None
         with self._coordinator.lock:
             if self._core.may_commit:
-                return self._core.generation
+                return self._core.generation, self._core.term_of_commits
             rebalancing, current = self._core.rebalancing, self._core.generation
         if rebalancing:
             raise RebalanceInProgressError(
@@ -358,28 +366,38 @@ class OffsetCommitter:
         result: RequestFuture[None] = RequestFuture()
         if generation is None:
             try:
-                generation = self._generation()
+                generation, _ = self._generation()
             except KafkaError as error:
                 return RequestFuture.failure(error)
         sent = generation
+        term_of_commit = self._core.term_of_commits
         node = self._core.coordinator
         if node is None:
-            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+            return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         group = self._core.settings
         term = self._core.discovery.term
         ids = topic_ids({tp.topic for tp in offsets}, self._topic_id)
-        future = self._coordinator.send(
-            node,
-            OffsetCommitRequest,
-            lambda version: commit_request(
+
+        def encode(version: int) -> OffsetCommitRequest:
+            nonlocal sent
+            with self._coordinator.lock:  # the heartbeat thread may have got another epoch
+                if sent.joined and self._core.epoch_moves and self._core.term_of_commits == term_of_commit:
+                    sent = self._core.generation if self._core.may_commit else sent
+            return offset_commit_request(
                 version,
                 group_id=group.group_id,
-                generation=sent,
+                generation_id=sent.generation_id,
+                member_id=sent.member_id,
                 group_instance_id=group.group_instance_id if sent.joined else None,
                 offsets=offsets,
                 ids=ids,
-            ),
-            max_version=None if ids is not None else last_version_without_ids,
+            )
+
+        future = self._coordinator.send(
+            node,
+            OffsetCommitRequest,
+            encode,
+            max_version=newest_version(ids),
         )
 
         def answered(done: RequestFuture[ClientResponse]) -> None:
@@ -389,7 +407,7 @@ class OffsetCommitter:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
                 metrics.commits.add(done.value.latency)
-                self._judge(commit_results(done.value.api_version, done.value.message, ids), sent, node.node_id)
+                self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
                 metrics.commit_failures += 1
                 result.fail(error)
@@ -418,6 +436,11 @@ class OffsetCommitter:
             elif reaction is ErrorAction.REDISCOVER:
                 with self._coordinator.lock:
                     self._core.on_coordinator_lost(node_id, for_code(code).code_name, self._coordinator.clock.now())
+                self._coordinator.changed()
+            elif reaction is ErrorAction.NEW_EPOCH:
+                error = _StaleEpochError(f"committing {tp} for group {self._core.settings.group_id} as {sent}")
+                with self._coordinator.lock:
+                    self._core.on_commit_refused(reaction, sent, error)
                 self._coordinator.changed()
             elif reaction not in (ErrorAction.RAISE, ErrorAction.BACK_OFF):
                 error = self._lost_membership(reaction, sent, error)
@@ -453,9 +476,10 @@ class OffsetCommitter:
                 " a consumer with partitions assigned by hand needs a group_id of its own"
             )
         else:
+            too_rarely = "Call poll() more often: raise max_poll_interval_ms, or lower max_poll_records."
             advice = (
-                "Call poll() more often: raise max_poll_interval_ms, or lower max_poll_records."
-                if away >= limit
+                too_rarely
+                if away >= limit or core.epoch_moves
                 else "If heartbeats came too late, raise session_timeout_ms; if poll() is called too rarely,"
                 " raise max_poll_interval_ms or lower max_poll_records."
             )
@@ -476,7 +500,13 @@ class OffsetCommitter:
         return timed_out(f"offsets of group {self._core.settings.group_id} were not committed in time", what, cause)
 
 
-def pause(coordinator_client: CoordinatorClient, seconds: float, deadline: float, cause: KafkaError) -> Steps[None]:
+class _StaleEpochError(StaleMemberEpochError, RetriableError):
+    """The epoch was behind; the request may be repeated with the new one."""
+
+
+def pause(
+    coordinator_client: CoordinatorClient[Any], seconds: float, deadline: float, cause: KafkaError
+) -> Steps[None]:
     """Wait before the next attempt; if that is after the deadline, raise.
 
     Raises:
@@ -487,8 +517,7 @@ def pause(coordinator_client: CoordinatorClient, seconds: float, deadline: float
         raise timed_out(
             f"group {coordinator_client.core.settings.group_id}: no time is left for another attempt", "", cause
         )
-    while coordinator_client.clock.now() < until:
-        yield Wait(None, until)
+    yield from wait_until(coordinator_client.clock, until)
 
 
 def timed_out(what: str, waiting_for: str, cause: KafkaError | None) -> KafkaTimeoutError:
@@ -525,7 +554,7 @@ class CommittedOffsets:
 
     def __init__(
         self,
-        coordinator_client: CoordinatorClient,
+        coordinator_client: CoordinatorClient[Any],
         *,
         topic_id: Callable[[str], bytes],
         refresh_metadata: Callable[[], object],
@@ -581,7 +610,7 @@ class CommittedOffsets:
     def _send(self, wanted: frozenset[TopicPartition]) -> RequestFuture[_Committed]:
         node = self._coordinator.core.coordinator
         if node is None:
-            return RequestFuture.failure(for_code(15, "the coordinator was lost"))
+            return RequestFuture.failure(for_code(Errors.COORDINATOR_NOT_AVAILABLE, "the coordinator was lost"))
         term = self._coordinator.core.discovery.term
         group_id = self._coordinator.core.settings.group_id
         ids = topic_ids({tp.topic for tp in wanted}, self._topic_id)
@@ -592,7 +621,7 @@ class CommittedOffsets:
                 if done.exception is not None:
                     self._coordinator.failed(node.node_id, done.exception, term)
                     raise done.exception
-                found = fetch_results(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
+                found = read_offset_fetch(done.value.api_version, done.value.message, group_id=group_id, ids=ids)
                 self._judge(found, node.node_id)
             except KafkaError as error:
                 result.fail(error)
@@ -601,11 +630,24 @@ class CommittedOffsets:
                     self._coordinator.core.discovery.answered()
                 result.complete({tp: found.offsets.get(tp) for tp in wanted})
 
+        def encode(version: int) -> OffsetFetchRequest:
+            core = self._coordinator.core
+            with self._coordinator.lock:
+                member = core.generation if core.epoch_moves and core.may_commit else NO_GENERATION
+            return offset_fetch_request(
+                version,
+                group_id=group_id,
+                partitions=wanted,
+                ids=ids,
+                member_id=member.member_id or None,
+                member_epoch=member.generation_id,
+            )
+
         self._coordinator.send(
             node,
             OffsetFetchRequest,
-            lambda version: fetch_request(version, group_id=group_id, partitions=wanted, ids=ids),
-            max_version=None if ids is not None else last_version_without_ids,
+            encode,
+            max_version=newest_version(ids),
         ).add_callback(answered)
         return result
 
@@ -632,6 +674,8 @@ class CommittedOffsets:
             self._coordinator.changed()
         elif reaction is ErrorAction.REFRESH_METADATA:
             self._refresh_metadata()
+        elif reaction is ErrorAction.NEW_EPOCH:
+            raise _StaleEpochError(what) from error
         elif reaction is ErrorAction.RAISE and error.retriable:
             raise KafkaError(str(error))
         raise error

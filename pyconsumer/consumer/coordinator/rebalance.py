@@ -1,4 +1,4 @@
-"""A rebalance in the user's thread: revoke partitions, join, assign as leader, adopt the assignment.
+"""A rebalance of the classic protocol in the user's thread: revoke partitions, join, assign as leader, adopt.
 
 Each public method carries out one step that the membership core asked for. Those that may have to wait are generators;
 they never wait beyond ``deadline``, return False then, and continue where they were when they are called again.
@@ -18,13 +18,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from pyconsumer.assignors import Assignment, Assignor, ClusterView, RebalanceProtocol, Subscription
-from pyconsumer.consumer.coordinator.classic_membership import RebalanceReport
+from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership, RebalanceReport
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
 from pyconsumer.consumer.coordinator.group_state import CompleteJoin, ComputeAssignment, Generation, SendSync
+from pyconsumer.consumer.coordinator.group_steps import GroupSteps
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError
-from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
+from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.consumer_protocol import (
@@ -146,7 +147,7 @@ def metadata_snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: boo
     return found
 
 
-class RebalanceSteps:
+class RebalanceSteps(GroupSteps):
     """The steps of a rebalance that run in the user's thread, see above.
 
     Args:
@@ -160,12 +161,12 @@ class RebalanceSteps:
 
     Attributes:
         under_way: the request whose answer the rebalance waits for, or None.
-        due_at: when to continue with a step that waits for something else than an answer of the coordinator; -inf: now.
+        due_at: as in :class:`.GroupSteps`.
     """
 
     def __init__(
         self,
-        coordinator_client: CoordinatorClient,
+        coordinator_client: CoordinatorClient[ClassicMembership],
         client: ConsumerNetworkClient,
         *,
         metadata: Metadata,
@@ -175,24 +176,16 @@ class RebalanceSteps:
         protocol: RebalanceProtocol,
         rack_id: str | None,
     ) -> None:
+        super().__init__(coordinator_client, client, subscriptions=subscriptions, committer=committer)
         self.under_way: RequestFuture[ClientResponse] | None = None
-        self.due_at = -math.inf
         self._attempt = -1  # whose request ``under_way`` is
-        self._coordinator = coordinator_client
         self._core = coordinator_client.core
-        self._client = client
         self._metadata = metadata
-        self._subscriptions = subscriptions
-        self._committer = committer
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._protocol = protocol
         self._rack_id = rack_id
         self._withheld = False  # as leader, we left partitions to nobody until their owner gives them up
-        self._prepare_until: float | None = None
         self._before: frozenset[TopicPartition] | None = None  # what was owned when the rebalance began
-        self._commit: RequestFuture[None] | None = None
-        self._commit_not_before = -math.inf
-        self._commit_failures = 0
 
     # -- giving up ---------------------------------------------------------------------------------------------------
 
@@ -201,13 +194,14 @@ class RebalanceSteps:
 
         Under the eager protocol everything goes, under the cooperative one only what is not subscribed any more.
         """
-        if self._prepare_until is None:
-            self._prepare_until = self._coordinator.clock.now() + self._core.settings.rebalance_timeout
         if self._core.generation.joined and self._committer.auto_commit.enabled:
-            committed = yield from self._commit_before_join(deadline, self._prepare_until)
+            if self._protocol is RebalanceProtocol.EAGER:
+                # Nothing more is returned, so that what is committed is what was processed when the listener is called.
+                self._subscriptions.mark_pending_revocation(self._subscriptions.assignment())
+            committed = yield from self._commit_first(deadline)
             if not committed:
                 return False
-        self._forget_preparation()
+        self._forget_commit()
         generation = self._core.generation  # the heartbeat thread may lose it at any time
         try:
             yield from self._give_up(lost=not generation.joined)
@@ -242,7 +236,7 @@ class RebalanceSteps:
 
     def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
         """Give up everything, because the member leaves."""
-        self._forget_preparation()
+        self._forget_commit()
         self._before = None
         owned = self._owned()
         if not owned or not self._subscriptions.has_auto_assigned:
@@ -266,52 +260,6 @@ class RebalanceSteps:
         for each in self._assignors.values():
             each.announce_leaving(False)
         return False
-
-    def _forget_preparation(self) -> None:
-        self._prepare_until = None
-        self._commit = None
-        self._commit_not_before = -math.inf
-        self._commit_failures = 0
-        self.due_at = -math.inf
-
-    def _commit_before_join(self, deadline: float, until: float) -> Steps[bool]:
-        """Commit what was returned, as long as the rebalance leaves time; whether the join may continue."""
-        if self._protocol is RebalanceProtocol.EAGER:
-            # Nothing more is returned, so that what is committed is what was processed when the listener is called.
-            self._subscriptions.mark_pending_revocation(self._subscriptions.assignment())
-        while True:
-            now = self._coordinator.clock.now()
-            if now >= until:
-                log.error("[%s] rejoining without having committed: no time is left", self._core.settings.label)
-                return True
-            commit = self._commit
-            if commit is None and now >= self._commit_not_before:
-                offsets = self._subscriptions.all_consumed()
-                if not offsets:
-                    return True
-                commit = self._commit = self._committer.commit_once(offsets)
-                commit.add_callback(self._resume)
-            if commit is not None and commit.done:
-                error, self._commit = commit.exception, None
-                if error is None:
-                    return True
-                if not error.retriable:
-                    log.error("[%s] automatic commit before rejoining failed: %s", self._core.settings.label, error)
-                    return True
-                self._commit_not_before = now + self._core.settings.backoff.delay(self._commit_failures)
-                self._commit_failures += 1
-                if self._core.coordinator is None:
-                    self.due_at = -math.inf
-                    return False  # find it first, then try again
-                continue
-            self.due_at = until if commit is not None else min(until, self._commit_not_before)
-            if now >= deadline:
-                return False
-            yield Wait(commit, min(deadline, self.due_at))
-
-    def _resume(self, _: object) -> None:
-        self.due_at = -math.inf
-        self._coordinator.changed()
 
     # -- joining -----------------------------------------------------------------------------------------------------
 
@@ -555,9 +503,6 @@ class RebalanceSteps:
 
     # -- the application's code --------------------------------------------------------------------------------------
 
-    def _owned(self) -> list[TopicPartition]:
-        return sorted(self._subscriptions.assignment())
-
     def _tell_and_catch(
         self, errors: list[BaseException], name: str, partitions: Collection[TopicPartition]
     ) -> Steps[None]:
@@ -565,23 +510,6 @@ class RebalanceSteps:
             yield from self._tell(name, partitions)
         except Exception as error:
             errors.append(error)
-
-    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
-        listener = self._subscriptions.listener
-        what = name.removeprefix("on_partitions_")
-        log.info("[%s] %s: %s", self._core.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
-        if listener is None:
-            return
-        started = self._coordinator.clock.now()
-        try:
-            with self._client.disable_wakeups():
-                yield from wait_for_callback(getattr(listener, name)(list(partitions)))
-        finally:
-            self._core.metrics.callbacks[what].add(self._coordinator.clock.now() - started)
-
-    def _guarded(self, call: Callable[[], T]) -> T:
-        with self._client.disable_wakeups():
-            return call()
 
     @staticmethod
     def _caught(errors: list[BaseException], call: Callable[[], object]) -> None:

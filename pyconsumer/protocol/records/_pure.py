@@ -12,6 +12,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
+from pyconsumer.generic import Header
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 from pyconsumer.protocol.records.batch import (
     BATCH_OVERHEAD,
@@ -23,7 +24,7 @@ from pyconsumer.protocol.records.batch import (
     Buffer,
 )
 from pyconsumer.protocol.records.compression import decompress
-from pyconsumer.protocol.records.record import ConsumerRecord, Header, RecordOrigin, make_record
+from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, make_record
 
 __all__ = ["check_count", "decode_message_set", "decode_records", "open_batch"]
 

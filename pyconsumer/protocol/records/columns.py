@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, groupby
 from typing import Final, TypeAlias
 
-from pyconsumer.protocol.records.record import ConsumerRecord, Header
+from pyconsumer.generic import Header
+from pyconsumer.protocol.records.record import ConsumerRecord
 
 __all__ = ["BinaryColumn", "Columns", "ColumnsBuilder", "HeaderColumn", "Numbers", "bitmap_of"]
 

@@ -144,7 +144,23 @@ def _too_large(max_bytes: int) -> DamageError:
 
 # Frames of streams, as Java writes them, give only a bound far above what comes out. To get that much fresh memory for
 # each batch, zeroed and page by page, takes nearly as long as to decompress it.
-_kept: Final = threading.local()
+class _Kept(threading.local):
+    """The buffer that a thread keeps."""
+
+    def __init__(self) -> None:
+        self._buffer: bytearray | None = None
+
+    def take(self) -> bytearray | None:
+        """Return the buffer, which is not kept any more: whatever runs in the meantime gets another one."""
+        buffer, self._buffer = self._buffer, None
+        return buffer
+
+    def keep(self, buffer: bytearray) -> None:
+        """Keep a buffer for the next batch."""
+        self._buffer = buffer
+
+
+_kept: Final = _Kept()
 _KEPT_BYTES: Final = 4 << 20
 
 
@@ -153,15 +169,13 @@ def _written(decompress_into: Callable[[Buffer, memoryview], int], data: Buffer,
     MiB.
     """
     keeps = bound <= _KEPT_BYTES
-    buffer = (
-        _kept.__dict__.pop("buffer", None) if keeps else None
-    )  # taken out: what may run in the meantime gets another one
+    buffer = _kept.take() if keeps else None
     if buffer is None or len(buffer) < bound:
         buffer = bytearray(bound)
     output = memoryview(buffer)[:bound]
     size = decompress_into(data, output)
     if keeps:
-        _kept.buffer = buffer
+        _kept.keep(buffer)
     return bytes(output[:size])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from pyconsumer.generic import Header, K_co, V_co, generic_alias
 from pyconsumer.structs import TopicPartition
 
 __all__ = [
@@ -20,7 +21,8 @@ __all__ = [
     "size_of_headers",
 ]
 
-Header = tuple[str, bytes | None]
+NewK = TypeVar("NewK")
+NewV = TypeVar("NewV")
 
 
 class RecordOrigin(NamedTuple):
@@ -97,8 +99,8 @@ def rebuild_record(fields: tuple[Any, ...], sizes: tuple[int, int]) -> Any:
     return Chosen(*fields)._sized(*sizes)
 
 
-class ConsumerRecord:
-    """A consumed record.
+class ConsumerRecord(Generic[K_co, V_co]):
+    """A consumed record, generic in the types of its key and value.
 
     Args (all readable as attributes):
         topic, partition: its partition.
@@ -123,8 +125,8 @@ class ConsumerRecord:
     origin: RecordOrigin
     offset: int
     timestamp: int
-    key: Any
-    value: Any
+    key: K_co | None
+    value: V_co | None
     _headers: tuple[Header, ...]
 
     def __init__(
@@ -134,8 +136,8 @@ class ConsumerRecord:
         offset: int,
         timestamp: int = -1,
         timestamp_type: int = 0,
-        key: Any = None,
-        value: Any = None,
+        key: K_co | None = None,
+        value: V_co | None = None,
         headers: Iterable[Header] = (),
         leader_epoch: int = -1,
     ) -> None:
@@ -186,9 +188,9 @@ class ConsumerRecord:
     def checksum(self) -> None:
         return None
 
-    def deserialized(self, key: Any, value: Any) -> DeserializedRecord:
+    def deserialized(self, key: NewK | None, value: NewV | None) -> DeserializedRecord[NewK, NewV]:
         """Return the record with a deserialized key and value; it keeps their serialized sizes."""
-        record = DeserializedRecord.__new__(DeserializedRecord)
+        record: DeserializedRecord[NewK, NewV] = DeserializedRecord.__new__(DeserializedRecord)
         record.origin = self.origin
         record.offset = self.offset
         record.timestamp = self.timestamp
@@ -198,7 +200,7 @@ class ConsumerRecord:
         record._sizes = (self.serialized_key_size, self.serialized_value_size)
         return record
 
-    def _sized(self, key_size: int, value_size: int) -> ConsumerRecord:
+    def _sized(self, key_size: int, value_size: int) -> ConsumerRecord[K_co, V_co]:
         """Return this record, or a copy with these serialized sizes of key and value."""
         if (self.serialized_key_size, self.serialized_value_size) == (key_size, value_size):
             return self
@@ -220,8 +222,11 @@ class ConsumerRecord:
     def __reduce__(self) -> tuple[Any, ...]:
         return rebuild_record, (record_fields(self), (self.serialized_key_size, self.serialized_value_size))
 
+    if not TYPE_CHECKING:
+        __class_getitem__ = generic_alias
 
-class DeserializedRecord(ConsumerRecord):
+
+class DeserializedRecord(ConsumerRecord[K_co, V_co]):
     """A :class:`ConsumerRecord` with a deserialized key or value."""
 
     __slots__ = ("_sizes",)
@@ -241,7 +246,7 @@ def make_record(
     origin: RecordOrigin, offset: int, timestamp: int, key: bytes | None, value: bytes | None
 ) -> ConsumerRecord:
     """Make a record without headers."""
-    record = ConsumerRecord.__new__(ConsumerRecord)
+    record: ConsumerRecord = ConsumerRecord.__new__(ConsumerRecord)
     record.origin = origin
     record.offset = offset
     record.timestamp = timestamp

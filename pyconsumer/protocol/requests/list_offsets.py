@@ -25,17 +25,26 @@ def first_version(timestamps: Mapping[TopicPartition, int], isolation_level: int
     return FIRST_VERSION_WITH_ISOLATION_LEVEL if isolation_level else ListOffsetsRequest.MIN_VERSION
 
 
-def list_offsets_request(timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0) -> ListOffsetsRequest:
+def list_offsets_request(
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    isolation_level: int = 0,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
+) -> ListOffsetsRequest:
     """Return a ListOffsets of a client.
 
     Args:
         timestamps: ms since the epoch, or -1, -2 or -3 (see :mod:`pyconsumer.protocol.messages.list_offsets`).
         isolation_level: 0 for read_uncommitted, 1 for read_committed.
+        leader_epochs: that the leaders are expected to have (KIP-320); by default they are not checked.
     """
     topics: dict[str, ListOffsetsTopic] = {}
-    for (topic, partition), timestamp in timestamps.items():
-        entry = topics.setdefault(topic, ListOffsetsTopic(name=topic))
-        entry.partitions.append(ListOffsetsPartition(partition, timestamp=int(timestamp)))
+    epochs = leader_epochs or {}
+    for tp, timestamp in timestamps.items():
+        entry = topics.get(tp.topic)
+        if entry is None:
+            entry = topics[tp.topic] = ListOffsetsTopic(name=tp.topic, partitions=[])
+        entry.partitions.append(ListOffsetsPartition(tp.partition, epochs.get(tp, -1), int(timestamp)))
     return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=list(topics.values()))
 
 

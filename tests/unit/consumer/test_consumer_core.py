@@ -526,7 +526,7 @@ def test_subscribe_takes_a_set_and_the_listener_and_sends_nothing(
     assert grouped.subscription() == {"a", "b"}
     assert grouped._subscriptions.listener is listener
     assert grouped.assignment() == set()
-    assert (grouped._client.client.unsent(), grouped._client.client.in_flight()) == (0, 0)
+    assert (grouped._client.unsent(), grouped._client.in_flight()) == (0, 0)
     assert "subscribed to a, b" in caplog.text
 
 
@@ -735,6 +735,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "beginning_offsets": ([T0],),
     "end_offsets": ([T0],),
     "partitions_for_topic": ("t",),
+    "store_offsets": ({T0: 1},),
 }
 ANY_THREAD = {"wakeup"}
 PUBLIC = sorted(

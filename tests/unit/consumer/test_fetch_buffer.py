@@ -475,15 +475,18 @@ def test_clearing_lets_go_of_all_memory() -> None:
     assert desk.budget.held == len(batch(10, 1))
 
 
-def test_draining_lets_the_partition_be_planned_again() -> None:
+def test_draining_lets_a_full_partition_be_planned_again() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10))
+    desk.add(A, batch(10, 10))
     desk.subscriptions.take_changed()
 
     desk.collect(5)
     assert not desk.subscriptions.has_changed
     desk.collect(5)
     assert desk.subscriptions.take_changed() == [A]
+    desk.collect(10)
+    assert not desk.subscriptions.has_changed  # it was in the request already
 
 
 def test_a_poll_that_was_interrupted_takes_its_moves_back() -> None:

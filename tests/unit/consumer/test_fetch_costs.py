@@ -15,6 +15,7 @@ from pyconsumer import KafkaConsumer, TopicPartition
 from pyconsumer.consumer import arrow, completed_fetch, deserializers
 from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
+from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.records import BatchBuilder
 from tests.unit.consumer.builders import batches, data, finish, metadata_response, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
@@ -184,6 +185,36 @@ def round_of(partitions: int) -> int:
 
 def test_thousands_of_partitions_cost_no_more_steps_than_a_few() -> None:
     assert round_of(2000) == round_of(40)
+
+
+def test_a_partition_with_records_costs_a_bounded_number_of_steps(native: Decoder) -> None:
+    """Request, encode, decode, check, buffer and return one batch of each of many partitions."""
+    count = 200
+    assigned = [TopicPartition("t", number) for number in range(count)]
+    world = ConsumerWorld(*assigned)
+    world.metadata.update(metadata_response(dict.fromkeys(range(count), (1, 3))), 12, world.clock.now())
+    world.start(*assigned)
+    polling = world.poll(count=1_000_000)
+    next(polling)
+
+    def exchange(wire: bytes) -> None:
+        nonlocal polling
+        (sent,) = world.client.take()
+        sent.message.encode(17)
+        sent.answer(FetchResponse.decode(memoryview(wire), 17))
+        found.append(finish(polling))
+        polling = world.poll(count=1_000_000)
+        next(polling)
+
+    found: list[Any] = []
+    rounds = [response({tp: data(batches(at, 5)) for tp in assigned}).encode(17) for at in (0, 5, 10)]
+    exchange(rounds[0])  # codecs and the session
+    exchange(rounds[1])
+
+    steps = steps_of(lambda: exchange(rounds[2]))
+
+    assert [records.count() for records in found] == [5 * count] * 3
+    assert steps / count < 1300  # 1,180 with Python 3.11; 1,970 before each of them was counted
 
 
 # -- calls of the system ---------------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def test_an_answer_that_is_not_wanted_any_more_is_ignored(change: str) -> None:
     assert state is None or state.position in (3, None)
 
 
-@pytest.mark.spec("client:GP-30", "client:GP-32", "client:FE-06")
+@pytest.mark.spec("client:GP-30", "client:GP-32", "client:FE-06", "client:NC-06")
 @pytest.mark.parametrize("code", [3, 5, 6, 9, 56, 74, 75, 78, -1])
 def test_a_partition_that_failed_is_asked_again_after_the_backoff(code: int) -> None:
     world = World(T0)

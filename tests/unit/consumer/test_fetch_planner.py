@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable
+
 import pytest
 
 from pyconsumer.consumer.auto_offset_reset import EARLIEST
-from pyconsumer.consumer.fetch_planner import MAX_BUFFERED_FETCHES, FetchPlanner, PlannedFetch
-from pyconsumer.consumer.partition_state import NO_LEADER, FetchPosition, LeaderAndEpoch
+from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
+from pyconsumer.consumer.partition_state import MAX_BUFFERED_FETCHES, NO_LEADER, FetchPosition, LeaderAndEpoch
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.structs import TopicPartition
 
@@ -21,11 +24,12 @@ class World:
 
     def __init__(self, *, buffer: int = 100 * KIB, max_bytes: int = 50 * KIB, partition: int = KIB) -> None:
         self.subscriptions = SubscriptionState(EARLIEST)
-        self.leaders = {tp: LeaderAndEpoch(1 + tp.partition % 2, 3) for tp in PARTITIONS}
+        self.leaders: dict[TopicPartition, LeaderAndEpoch] = defaultdict(lambda: NO_LEADER)
+        self.leaders.update({tp: LeaderAndEpoch(1 + tp.partition % 2, 3) for tp in PARTITIONS})
         self.unavailable: dict[int, float] = {}
         self.planner = FetchPlanner(
             self.subscriptions,
-            leader=lambda tp: self.leaders.get(tp, NO_LEADER),
+            leaders=self.leaders,
             topic_id=lambda topic: bytes([7] * 16),
             unavailable_until=self._unavailable_until,
             max_partition_bytes=partition,
@@ -243,7 +247,16 @@ def test_a_partition_moves_with_its_leader() -> None:
     assert list(world.planner.session(1).partitions) == [T2]  # type: ignore[union-attr]
 
 
-def test_only_partitions_that_changed_are_looked_at() -> None:
+class _Noted(dict[TopicPartition, LeaderAndEpoch]):
+    def __init__(self, look: Callable[[TopicPartition], LeaderAndEpoch]) -> None:
+        super().__init__()
+        self._look = look
+
+    def __missing__(self, tp: TopicPartition) -> LeaderAndEpoch:
+        return self._look(tp)
+
+
+def test_only_partitions_that_changed_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.assign(*PARTITIONS)
     world.plan()
@@ -251,12 +264,34 @@ def test_only_partitions_that_changed_are_looked_at() -> None:
     world.done(2)
     looked_at: list[TopicPartition] = []
     leaders = dict(world.leaders)
-    world.planner._leader = lambda tp: (looked_at.append(tp), leaders[tp])[1]  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        world.planner,
+        "_leaders",
+        _Noted(lambda tp: (looked_at.append(tp), leaders[tp])[1]),  # type: ignore[func-returns-value]
+    )
     world.subscriptions.note_changed(T3)
 
     world.plan()
 
     assert looked_at == [T3]
+
+
+def test_a_partition_that_brought_records_is_requested_further_without_being_planned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.assign(*PARTITIONS)
+    world.plan()
+    world.done(2)
+    looked_at: list[TopicPartition] = []
+    monkeypatch.setattr(world.planner, "_leaders", _Noted(looked_at.append))  # type: ignore[arg-type]
+
+    world.subscriptions.state(T3).add_buffered(10, False)
+    world.planner.on_fetched(2, [T3])
+
+    (fetch,) = world.plan()
+    assert (fetch.node_id, looked_at) == (2, [])
+    assert fetch.session.to_send[T3].fetch_offset == 10
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------

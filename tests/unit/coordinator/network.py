@@ -49,7 +49,7 @@ class Sent:
 
 
 class FakeNetwork:
-    """Stands for ``ConsumerNetworkClient`` and for the ``NetworkClient`` below it."""
+    """Stands for ``ConsumerNetworkClient``, and for the ``NetworkClient`` of the heartbeat thread."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -58,7 +58,6 @@ class FakeNetwork:
         self.disconnected: list[tuple[int, str]] = []
         self.wakeups = 0
         self.quiet = 0
-        self.client = self
         self.closed = False
         self.correlation_ids = itertools.count()
 
@@ -106,6 +105,8 @@ class FakeNetwork:
 
     def wakeup(self) -> None:
         self.wakeups += 1
+
+    rouse = wakeup
 
     def disconnect(self, node_id: int, connection: str = "main", *, cause: str = "") -> None:
         self.disconnected.append((node_id, connection))

@@ -62,7 +62,7 @@ def test_polls_that_do_not_wait_join_step_by_step() -> None:
     bench.network.find(NODE)
     assert bench.coordinator.next_due_at <= bench.clock.now()
     assert bench.poll().result is False
-    sent = bench.network.sent[0]
+    sent = bench.network.sent[0]  # its connection is made for this request
     assert (sent.node, sent.connection, sent.timeout) == (1, "coordinator", 305.0)
     assert bench.coordinator.next_due_at == math.inf
     bench.answer_join(4)
@@ -705,11 +705,6 @@ def test_unsubscribing_in_a_rebalance_tells_of_loss() -> None:
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------
-
-
-def test_only_the_classic_protocol_is_there() -> None:
-    with pytest.raises(errors.ConfigurationError, match="classic"):
-        Bench(group_protocol="consumer")
 
 
 @pytest.mark.spec("client:PS-13", "client:AS-51")

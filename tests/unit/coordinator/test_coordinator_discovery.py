@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from pyconsumer.consumer.coordinator.coordinator_client import find_coordinator_request, read_coordinator
 from pyconsumer.consumer.coordinator.coordinator_discovery import BACKGROUND, USER, CoordinatorDiscovery
 from pyconsumer.errors import CoordinatorNotAvailableError, GroupAuthorizationFailedError
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.structs import BrokerMetadata
 from tests.unit.coordinator.script import BACKOFF, NODE, OTHER
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.broker.group.group_metadata import GroupState
-from pyconsumer.consumer.coordinator.coordinator_client import read_coordinator
+from pyconsumer.broker.group.classic.group_metadata import GroupState
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
     FindCoordinator,
@@ -19,6 +18,7 @@ from pyconsumer.consumer.coordinator.group_state import (
 )
 from pyconsumer.errors import BY_CODE, KafkaError, for_code
 from pyconsumer.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from pyconsumer.protocol.requests.find_coordinator import read_coordinator
 from pyconsumer.structs import OffsetAndMetadata
 from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.script import NODE, Member

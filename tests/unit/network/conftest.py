@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from pyconsumer.consumer.network_client import ConsumerNetworkClient
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
 from tests.unit.network.broker import ScriptedBroker, make_config
+
+Client = TypeVar("Client", bound=NetworkClient)
 
 
 @pytest.fixture
@@ -27,11 +30,20 @@ def broker(cleanup: ExitStack) -> ScriptedBroker:
 @pytest.fixture
 def make_client(cleanup: ExitStack) -> Callable[..., NetworkClient]:
     """``make_client(*addresses, client options..., config={settings})``: with metadata unless ``metadata=None``."""
+    return _maker(NetworkClient, cleanup)
 
-    def make(*addresses: str, config: dict[str, Any] | None = None, **options: Any) -> NetworkClient:
+
+@pytest.fixture
+def make_consumer_client(cleanup: ExitStack) -> Callable[..., ConsumerNetworkClient]:
+    """Makes the client of a consumer, as ``make_client`` makes that of the others."""
+    return _maker(ConsumerNetworkClient, cleanup)
+
+
+def _maker(kind: Callable[..., Client], cleanup: ExitStack) -> Callable[..., Client]:
+    def make(*addresses: str, config: dict[str, Any] | None = None, **options: Any) -> Client:
         settings = make_config(*addresses, **(config or {}))
         options.setdefault("metadata", Metadata.from_config(settings))
-        client = NetworkClient(settings, **options)
+        client = kind(settings, **options)
         cleanup.callback(client.close)
         return client
 

@@ -130,9 +130,7 @@ def test_a_version_that_the_broker_does_not_have_fails_that_request_alone(
     settle(client, too_new, fine)
     assert isinstance(too_new.exception, UnsupportedVersionError)
     assert fine.succeeded
-    versions = client.api_versions(0)
-    assert versions is not None
-    assert versions.ranges[ApiKey.HEARTBEAT] == (0, 2)
+    assert fine.value.api_version == 2
 
 
 def test_a_builder_that_raises_fails_its_request(client: NetworkClient) -> None:
@@ -552,17 +550,7 @@ def test_a_node_that_nobody_knows_fails_at_once(client: NetworkClient) -> None:
     assert isinstance(future.exception, KafkaConnectionError)
     assert "42" in str(future.exception)
     assert client.connection_state(41) == "disconnected"
-    assert client.api_versions(41) is None
     assert client.node_error(41) is None
-
-
-def test_connect_connects_without_a_request(broker: ScriptedBroker, client: NetworkClient) -> None:
-    client.connect(0, "coordinator")
-    while client.connection_state(0, "coordinator") != "ready":
-        client.poll(client.clock.now() + 0.01)
-    client.connect(BrokerMetadata(9, "127.0.0.1", broker.port), "coordinator")
-    while client.connection_state(9, "coordinator") != "ready":
-        client.poll(client.clock.now() + 0.01)
 
 
 def test_a_transfer_that_ctrl_c_interrupted_breaks_the_connection_and_loses_no_future(
@@ -660,7 +648,7 @@ def test_close_fails_what_waits_at_once(broker: ScriptedBroker, client: NetworkC
 
 def test_a_closed_client_refuses_work(client: NetworkClient) -> None:
     client.close()
-    for call in (lambda: client.poll(0.0), client.flush, lambda: client.connect(0), lambda: client.step(0.0)):
+    for call in (lambda: client.poll(0.0), client.flush, lambda: client.step(0.0)):
         with pytest.raises(IllegalStateError, match="closed"):
             call()
     assert isinstance(heartbeat(client).exception, RequestCancelledError)

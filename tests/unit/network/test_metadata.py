@@ -415,6 +415,33 @@ def test_an_error_that_may_pass_asks_again() -> None:
     assert metadata.topic_error("t") is None
 
 
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_topic_that_the_answer_leaves_out_is_asked_for_again_after_a_growing_backoff(partial: bool) -> None:
+    metadata = Metadata(backoff=Backoff(0.1, 1.0, jitter=0.0))
+    if partial:
+        metadata.update(response(), 12, 0.0)
+    metadata.set_topics(["t", "u"])
+    now, pauses = 10.0, []
+    for _ in range(3):
+        query = metadata.query(now)
+        metadata.update(response(topic("u")), 12, now, query)
+        pauses.append(round(metadata.next_update_at(now) - now, 3))
+        now = metadata.next_update_at(now)
+        assert "t" in (names(metadata.query(now).request) or ())
+    assert pauses == [0.1, 0.1, 0.2]
+    metadata.update(response(topic("t"), topic("u")), 12, now, metadata.query(now))
+    assert metadata.next_update_at(now) == now + 300.0
+
+
+def test_a_topic_that_nobody_wants_any_more_is_not_asked_for_again() -> None:
+    metadata = Metadata()
+    metadata.set_topics(["t"])
+    query = metadata.query(10.0)
+    metadata.set_topics([])
+    metadata.update(response(), 12, 10.0, query)
+    assert metadata.next_update_at(10.0) == 310.0
+
+
 def test_what_cannot_pass_is_reported_once_for_each_answer() -> None:
     metadata = make()
     metadata.set_topics({"secret", "bad name", "t"})

@@ -9,6 +9,7 @@ import pytest
 from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel, ChannelSettings
+from pyconsumer.network.completed import CompletedRequests
 from pyconsumer.network.connection import Connection, State
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService
@@ -42,11 +43,15 @@ class Bench:
         nothing: Any = Nothing()
         settings = ChannelSettings(sasl=lambda: Plain("u", "p"))
         names = NameService(lambda: None)
+        self.completed = CompletedRequests()
         self.pool = ConnectionPool(
             settings,
             nothing,
             names,
-            UnsentRequests(),
+            UnsentRequests(self.completed),
+            self.completed,
+            where=lambda node: None,
+            on_lost=lambda node, error, now: None,
             request_timeout=30.0,
             max_idle=540.0,
             reconnect=Backoff(0.05, 1.0),
@@ -56,8 +61,9 @@ class Bench:
         )
         self.node = self.pool.node(1, "coordinator")
         lookup = names.start("127.0.0.1", 9092, self.node, canonical=False)
-        channel = self.node.link = Channel("b:9092", self.node, lookup, settings, nothing, self.pool.stats)
-        channel.handshake_timeout = 30.0
+        channel = self.node.link = Channel(
+            "b:9092", self.node, lookup, settings, nothing, self.pool.stats, handshake_timeout=30.0
+        )
         channel._socket, channel._events = nothing, 1
         self.connection = channel.connection = Connection("b:9092", sasl=settings.sasl)
         self.now = 0.0
@@ -77,7 +83,7 @@ class Bench:
         buffer.release()
         replies = self.connection.received(len(data), self.now)
         self.pool._received(self.node, replies, self.now)
-        self.pool.fire()
+        self.completed.fire()
 
     def send(self, timeout: float) -> Request:
         request = Request(11, JoinGroupRequest(group_id="g"), self.now, timeout, 0, None, True)
@@ -89,7 +95,7 @@ class Bench:
         self.now += seconds
         self.pool.mark(self.node)
         self.pool.turn(self.now)
-        self.pool.fire()
+        self.completed.fire()
 
 
 def test_a_request_that_the_broker_parks_does_not_end_the_connection() -> None:

@@ -96,7 +96,7 @@ class Bench:
     def __init__(self, **settings: Any) -> None:
         self.clock = ManualClock()
         self.producer = KafkaProducer(
-            {"bootstrap_servers": "h:1", "acks": 0, "linger_ms": 0} | settings, _clock=self.clock
+            {"bootstrap_servers": "h:1", "acks": 0, "linger_ms": 0} | settings, clock=self.clock
         )
         self.client = cast(Client, self.producer._client)
 

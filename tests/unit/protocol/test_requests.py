@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.errors import CoordinatorNotAvailableError, Errors, KafkaError
+from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.find_coordinator import (
     FIRST_VERSION_WITH_KEYS,
     Coordinator,
@@ -17,6 +18,8 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from pyconsumer.protocol.primitives import ZERO_UUID
+from pyconsumer.protocol.requests.fetch import FetchSettings, fetch_request, newest_version
 from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.protocol.requests.list_offsets import first_version, list_offsets_request, read_offsets
 from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp, TopicPartition
@@ -74,3 +77,37 @@ def test_list_offsets_at_every_version(version: int) -> None:
 
 def test_list_offsets_needs_the_version_that_can_express_the_request() -> None:
     assert (first_version({A0: 5}), first_version({A0: 5}, 1), first_version({A0: 5, A1: -3})) == (1, 2, 7)
+
+
+@pytest.mark.parametrize("version", range(FetchRequest.MIN_VERSION, FetchRequest.MAX_VERSION + 1))
+def test_a_fetch_at_every_version(version: int) -> None:
+    settings = FetchSettings(500, 1, 1 << 20, read_committed=True)
+    asked = [(A0, b"A" * 16, 7, 1000, 3), (B0, b"B" * 16, 8, 2000, -1), (A1, b"A" * 16, 9, 3000, 4)]
+    request = fetch_request(settings, asked)
+    read = FetchRequest.decode(request.encode(version), version)
+
+    assert (read.max_wait_ms, read.min_bytes, read.max_bytes, read.isolation_level) == (500, 1, 1 << 20, 1)
+    if version >= 13:
+        assert [bytes(topic.topic_id) for topic in read.topics] == [b"A" * 16, b"B" * 16]
+    else:
+        assert [topic.topic for topic in read.topics] == ["a", "b"]
+    found = [
+        (entry.partition, entry.fetch_offset, entry.partition_max_bytes, entry.current_leader_epoch)
+        for topic in read.topics
+        for entry in topic.partitions
+    ]
+    epochs = (3, 4, -1) if version >= 9 else (-1, -1, -1)
+    assert found == [(0, 7, 1000, epochs[0]), (1, 9, 3000, epochs[1]), (0, 8, 2000, epochs[2])]
+
+
+def test_a_fetch_names_topics_where_an_id_is_missing() -> None:
+    assert newest_version([b"A" * 16, b"B" * 16]) is None
+    assert newest_version([b"A" * 16, ZERO_UUID]) == 12
+
+
+@pytest.mark.parametrize("version", range(ListOffsetsRequest.MIN_VERSION, ListOffsetsRequest.MAX_VERSION + 1))
+def test_list_offsets_carries_the_leader_epochs_it_is_given(version: int) -> None:
+    request = list_offsets_request({A0: -1, A1: -1}, leader_epochs={A0: 5})
+    (topic,) = ListOffsetsRequest.decode(request.encode(version), version).topics
+    expected = [5, -1] if version >= 4 else [-1, -1]
+    assert [entry.current_leader_epoch for entry in topic.partitions] == expected

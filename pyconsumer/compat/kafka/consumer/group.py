@@ -11,13 +11,11 @@ import pyconsumer
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
 from pyconsumer.compat.kafka.settings import GivenConfig, beginning_with, connect, translate
 from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
-from pyconsumer.consumer.coordinator.group_state import MemberState as OurState
-from pyconsumer.consumer.delegate import CommitCallback
-from pyconsumer.consumer.interface import ConsumerRebalanceListener
+from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
 __all__ = ["KafkaConsumer"]
 
@@ -31,7 +29,7 @@ _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 _IDLE_MS: Final = 540_000
 
 
-class KafkaConsumer(pyconsumer.KafkaConsumer):
+class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
     """A consumer that a program for kafka-python can use.
 
     Args:
@@ -96,28 +94,29 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         group = self._delegate.coordinator
         if group is None:
             return ConsumerGroupMetadata(None)
-        found, state = group.group_metadata(), group.member_state
-        shown = {OurState.STABLE: MemberState.STABLE, OurState.UNJOINED: MemberState.UNJOINED}
+        found = group.group_metadata()
+        state = MemberState.REBALANCING if found.generation_id >= 0 else MemberState.UNJOINED
         return ConsumerGroupMetadata(
             found.group_id,
             found.generation_id,
             found.member_id,
             found.group_instance_id,
-            shown.get(state, MemberState.REBALANCING),
+            MemberState.STABLE if group.is_stable else state,
         )
 
     def subscribe(
         self,
         topics: Iterable[str] = (),
-        pattern: str | re.Pattern[str] | None = None,
+        pattern: str | re.Pattern[str] | SubscriptionPattern | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         """Subscribe to topics by name or by pattern; the pattern matches the beginning of a topic's name."""
-        super().subscribe([topics] if isinstance(topics, str) else topics, beginning_with(pattern), listener)
+        wanted = pattern if isinstance(pattern, SubscriptionPattern) else beginning_with(pattern)
+        super().subscribe([topics] if isinstance(topics, str) else topics, wanted, listener)
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
-    ) -> ConsumerRecords:
+    ) -> ConsumerRecords[Any, Any]:
         """Return records by partition; see :meth:`pyconsumer.KafkaConsumer.poll`.
 
         Args:
@@ -139,7 +138,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer):
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: Callable[..., object] | None = None,
-    ) -> RequestFuture[Any]:
+    ) -> RequestFuture[None]:
         """Commit offsets without waiting; ``default_offset_commit_callback`` is called if no callback is given."""
         return super().commit_async(offsets, self._default_callback if callback is None else callback)
 

@@ -24,7 +24,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
 
 
-class KafkaProducer(pyconsumer.KafkaProducer):
+class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
     """A producer that a program for kafka-python can use.
 
     Args:

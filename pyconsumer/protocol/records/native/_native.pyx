@@ -31,6 +31,8 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from types import GenericAlias
+
 from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.records._pure import check_count, decode_message_set, decode_records
 from pyconsumer.protocol.records._varint import DamageError

@@ -139,6 +139,10 @@ cdef class ConsumerRecord:
     def __reduce__(self):
         return rebuild_record, (record_fields(self), (self.key_size, self.value_size))
 
+    @classmethod
+    def __class_getitem__(cls, types):
+        return GenericAlias(cls, types)
+
 
 @cython.final
 cdef class TrackedRecord(ConsumerRecord):

@@ -1,0 +1,140 @@
+"""A member's states under the consumer protocol (KIP-848), the action for each error code, its steps, as tables.
+
+No I/O, no clock.
+
+States
+
+1. The broker computes assignments; a member has only to follow. ``UNSUBSCRIBED`` -> ``JOINING`` (a heartbeat with epoch
+   0) -> ``RECONCILING`` (it has an assignment to follow) -> ``ACKNOWLEDGING`` (it has followed) -> ``STABLE`` (the
+   heartbeat that says so has left). A new assignment in ``STABLE`` or ``ACKNOWLEDGING`` leads to ``RECONCILING``.
+2. ``FENCED``: the coordinator does not know the member, or not in this epoch. Its partitions are lost; when the
+   listener has been notified, it joins again.
+3. ``PREPARE_LEAVING``: it gives up its partitions in order to leave, and still sends heartbeats. ``LEAVING``: the
+   heartbeat with which it leaves is next.
+4. ``STALE``: it left because ``poll`` was not called in time. The next poll notifies the listener, and it joins again.
+5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error; nothing leads out of it.
+6. Heartbeats are sent in ``JOINING``, ``RECONCILING``, ``ACKNOWLEDGING``, ``STABLE`` and ``PREPARE_LEAVING``.
+
+The table is the one of Java's ``MemberState`` in Apache Kafka 4.3; a test compares it with Java's own.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyconsumer.consumer.coordinator.group_state import ErrorAction
+from pyconsumer.errors import Errors, IllegalStateError
+
+__all__ = [
+    "BEATING",
+    "CONSUMER_GROUP_HEARTBEAT",
+    "IN_GROUP",
+    "MOVES",
+    "NOTHING",
+    "ConsumerMemberState",
+    "LocalAssignment",
+    "Reconcile",
+    "Release",
+    "check_move",
+]
+
+
+class ConsumerMemberState(enum.Enum):
+    """The state of a member under the consumer protocol."""
+
+    UNSUBSCRIBED = "unsubscribed"
+    JOINING = "joining"
+    RECONCILING = "reconciling"
+    ACKNOWLEDGING = "acknowledging"
+    STABLE = "stable"
+    FENCED = "fenced"
+    PREPARE_LEAVING = "preparing to leave"
+    LEAVING = "leaving"
+    FATAL = "refused permanently"
+    STALE = "stale"
+
+
+_S = ConsumerMemberState
+_MEMBERS: Final = frozenset((_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE))
+
+#: State -> the states that may follow it. (A state may also follow itself: that is no move.)
+MOVES: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
+    _S.UNSUBSCRIBED: frozenset((_S.JOINING, _S.PREPARE_LEAVING, _S.FATAL)),
+    _S.JOINING: frozenset((_S.RECONCILING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL)),
+    _S.RECONCILING: frozenset((_S.ACKNOWLEDGING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL)),
+    _S.ACKNOWLEDGING: frozenset((_S.RECONCILING, _S.STABLE, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL)),
+    _S.STABLE: frozenset((_S.RECONCILING, _S.FENCED, _S.PREPARE_LEAVING, _S.FATAL)),
+    _S.FENCED: frozenset((_S.JOINING, _S.UNSUBSCRIBED)),
+    _S.PREPARE_LEAVING: frozenset((_S.LEAVING, _S.UNSUBSCRIBED, _S.FENCED, _S.FATAL)),
+    _S.LEAVING: frozenset((_S.UNSUBSCRIBED, _S.STALE, _S.FENCED, _S.FATAL)),
+    _S.STALE: frozenset((_S.JOINING,)),
+    _S.FATAL: frozenset(),
+}
+
+#: States in which heartbeats are sent.
+BEATING: Final = _MEMBERS | {_S.PREPARE_LEAVING}
+
+#: States in which the member belongs to the group, or is about to.
+IN_GROUP: Final = _MEMBERS
+
+
+def check_move(before: ConsumerMemberState, after: ConsumerMemberState) -> None:
+    """Check a change of state.
+
+    Raises:
+        IllegalStateError: it is impossible; this is a fault in the caller.
+    """
+    if before is not after and after not in MOVES[before]:
+        raise IllegalStateError(f"a member that is {before.value} cannot be {after.value} next")
+
+
+_R = ErrorAction
+
+CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = {
+    Errors.COORDINATOR_NOT_AVAILABLE: _R.REDISCOVER,
+    Errors.NOT_COORDINATOR: _R.REDISCOVER,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
+    Errors.FENCED_MEMBER_EPOCH: _R.LOSE,
+    Errors.UNKNOWN_MEMBER_ID: _R.LOSE,
+    # A member of a group that has vanished joins again; one that joins has met a group of the classic protocol.
+    Errors.GROUP_ID_NOT_FOUND: _R.LOSE,
+    Errors.TOPIC_AUTHORIZATION_FAILED: _R.RAISE,  # the member stays: access may be granted
+    Errors.GROUP_AUTHORIZATION_FAILED: _R.STOP,
+    Errors.INVALID_REQUEST: _R.STOP,
+    Errors.GROUP_MAX_SIZE_REACHED: _R.STOP,
+    Errors.UNSUPPORTED_ASSIGNOR: _R.STOP,
+    Errors.UNSUPPORTED_VERSION: _R.STOP,
+    Errors.UNRELEASED_INSTANCE_ID: _R.STOP,
+    Errors.FENCED_INSTANCE_ID: _R.STOP,
+    Errors.INVALID_REGULAR_EXPRESSION: _R.STOP,
+    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.STOP,
+}
+
+
+class LocalAssignment(NamedTuple):
+    """An assignment by topic id, with the number that this member gave it: -1 for none yet, then one more each time."""
+
+    number: int
+    partitions: Mapping[bytes, frozenset[int]]
+
+
+NOTHING: Final = LocalAssignment(-1, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Reconcile:
+    """Follow ``target``: commit, call the listener, adopt it; then ``on_reconciled``. ``life``: as of the core."""
+
+    life: int
+    target: LocalAssignment
+    current: LocalAssignment
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The partitions are lost: call the listener, drop them; then ``on_released``."""
+
+    life: int

@@ -1,0 +1,588 @@
+"""Membership under the consumer protocol (KIP-848): heartbeats carry everything. A core, as :mod:`.membership`.
+
+Java's ``ConsumerMembershipManager`` and ``ConsumerHeartbeatRequestManager`` behave as this does; where they don't, it
+says so. States and error codes are tables in :mod:`.consumer_group_state`.
+
+Invariants
+
+1. The member id is the client's own and stays the same as long as this object lives, through every loss and every
+   return (KIP-1082).
+2. A *life* begins with each heartbeat of epoch 0. An answer counts only if it is to the heartbeat that is awaited, so
+   one to an earlier life changes nothing (in Java it can: its epoch is taken for that of the new life).
+3. A heartbeat is full after a join, an error or a lost answer: then the coordinator may not have heard of what came
+   before. Otherwise it holds only what has changed.
+4. ``current`` is what the application knows, ``target`` what the coordinator wants. ``current`` changes when a
+   reconciliation is over, which is also when the coordinator hears of it, not before. If a callback raises,
+   it does not, and the step is tried again after a pause: a member whose callback keeps failing is fenced by the
+   coordinator when its rebalance timeout is over.
+5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
+   that one comes next. Only the end of a life interrupts it. (Java also interrupts it when the coordinator
+   takes the change back. Partitions that the listener has already given up would have no owner then.)
+6. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
+   moment at which the request is encoded.
+7. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
+   a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import math
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pyconsumer.consumer.coordinator.consumer_group_state import (
+    BEATING,
+    CONSUMER_GROUP_HEARTBEAT,
+    IN_GROUP,
+    NOTHING,
+    ConsumerMemberState,
+    LocalAssignment,
+    Reconcile,
+    Release,
+    check_move,
+)
+from pyconsumer.consumer.coordinator.coordinator_discovery import USER
+from pyconsumer.consumer.coordinator.group_state import (
+    NO_GENERATION,
+    ErrorAction,
+    FindCoordinator,
+    Generation,
+    Raise,
+    SendHeartbeat,
+    action_for,
+)
+from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings, Leaving
+from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
+from pyconsumer.protocol.messages.consumer_group_heartbeat import (
+    FIRST_VERSION_WITH_REGEX,
+    JOIN_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_MEMBER_EPOCH,
+    LEAVE_GROUP_STATIC_MEMBER_EPOCH,
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from pyconsumer.protocol.schema import Message
+from pyconsumer.structs import BrokerMetadata
+
+__all__ = ["FIRST_HEARTBEAT_INTERVAL", "ConsumerMembership", "new_member_id"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+_S = ConsumerMemberState
+_API: Final = "ConsumerGroupHeartbeat"
+
+#: Seconds between heartbeats until the coordinator has told; the default of ``group.consumer.heartbeat.interval.ms``.
+FIRST_HEARTBEAT_INTERVAL: Final = 5.0
+
+_ASSIGNABLE: Final = frozenset((_S.JOINING, _S.STABLE, _S.ACKNOWLEDGING, _S.RECONCILING))
+_UNSUPPORTED: Final = (
+    "the broker does not have the consumer group protocol (KIP-848): set group_protocol='classic', or use brokers of"
+    " Apache Kafka 4.0 or newer (there the feature group.version must be 1 or more)"
+)
+_REGEX_UNSUPPORTED: Final = (
+    "the broker does not evaluate a SubscriptionPattern: its ConsumerGroupHeartbeat is older than version 1 (Apache"
+    " Kafka 4.0). Subscribe to topics, or to a pattern of Python (a str or re.Pattern), which the client evaluates"
+)
+#: What to do about an error code, where its own text does not say it.
+_ADVICE: Final[Mapping[int, str]] = {
+    Errors.UNRELEASED_INSTANCE_ID: "another member that has not left the group uses our group_instance_id {instance!r}:"
+    " close that one first, wait until its session has ended, or give each member a name of its own",
+    Errors.FENCED_INSTANCE_ID: "another member has taken over our group_instance_id {instance!r}, after this one was"
+    " removed from the group: close this consumer, or give it a name of its own",
+    Errors.GROUP_MAX_SIZE_REACHED: "the group has as many members as group.consumer.max.size on the broker allows:"
+    " close one of them, or raise that setting",
+    Errors.UNSUPPORTED_ASSIGNOR: "the broker does not have the assignor that group_remote_assignor names,"
+    " {assignor!r}: use one of group.consumer.assignors ('uniform', 'range'), or leave the setting out",
+    Errors.INVALID_REGULAR_EXPRESSION: "the broker does not accept the SubscriptionPattern {regex!r}, which must be in"
+    " RE2's syntax",
+    Errors.GROUP_ID_NOT_FOUND: "the group has members of the classic protocol, and group.consumer.migration.policy on"
+    " the broker does not allow to upgrade it: set group_protocol='classic', or close those members first",
+    Errors.INCONSISTENT_GROUP_PROTOCOL: "the group has members of the classic protocol that cannot be combined with"
+    " ours: set group_protocol='classic', or close those members first",
+    Errors.UNSUPPORTED_VERSION: _UNSUPPORTED,
+}
+
+
+def new_member_id() -> str:
+    """A random id for a member, in the form of Kafka's ``Uuid``: 22 letters, digits, hyphens and underscores."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        if not text.startswith("-"):  # which a command-line tool would take for an option
+            return text
+
+
+class _Facts(NamedTuple):
+    """The facts that heartbeats carry; None: not said yet, or there is none."""
+
+    rebalance_timeout: float | None = None
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    rack: str | None = None
+    assignment: LocalAssignment | None = None
+
+    def since(self, heard: _Facts) -> dict[str, Any]:
+        """Return the fields of the request that says what is not ``heard`` yet."""
+        fields: dict[str, Any] = {}
+        if self.rebalance_timeout is not None and self.rebalance_timeout != heard.rebalance_timeout:
+            fields["rebalance_timeout_ms"] = round(self.rebalance_timeout * 1000)
+        if self.topics is not None and self.topics != heard.topics:
+            fields["subscribed_topic_names"] = sorted(self.topics)
+        if self.regex != heard.regex:
+            fields["subscribed_topic_regex"] = self.regex or ""  # which takes the one before back
+        if self.assignor != heard.assignor:
+            fields["server_assignor"] = self.assignor
+        if self.rack != heard.rack:
+            fields["rack_id"] = self.rack
+        if self.assignment is not None and self.assignment != heard.assignment:
+            fields["topic_partitions"] = [
+                TopicPartitions(topic_id=topic_id, partitions=sorted(numbers))
+                for topic_id, numbers in sorted(self.assignment.partitions.items())
+            ]
+        return fields
+
+
+class ConsumerMembership(GroupMember):
+    """Membership by ConsumerGroupHeartbeat.
+
+    Args:
+        settings: the member's settings.
+        member_id: its id; by default a new one.
+        now: the present, in seconds.
+
+    Attributes:
+        state: where the member stands.
+        member_id: see the invariants.
+        life: counts the times that the member has joined.
+        current, target: see the invariants.
+    """
+
+    def __init__(self, settings: GroupSettings, *, member_id: str | None = None, now: float = 0.0) -> None:
+        super().__init__(settings, now=now)
+        self.state = _S.UNSUBSCRIBED
+        self.member_id = member_id or new_member_id()
+        self.life = 0
+        self.current = self.target = NOTHING
+        self._active = False
+        self._topics: frozenset[str] = frozenset()
+        self._regex: str | None = None
+        self._heard = _Facts()  # what the coordinator has heard of us in this life, as far as we know
+        self._awaited: ConsumerGroupHeartbeatRequest | None = None
+        self._urgent = False  # the next heartbeat must not wait for its interval
+        self._announced = False  # a heartbeat of this life has left
+        self._lost = False  # the assignment, and the application has not been notified
+        self._reconciling = False  # the application's thread is about it
+        self._failures = 0  # of callbacks, in a row
+        self._reconcile_at = -math.inf
+        self._fatal: KafkaError | None = None
+
+    # -- what the application does -----------------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> ConsumerMemberState:
+        """Return the state."""
+        return self.state
+
+    def on_subscription(self, topics: Iterable[str], regex: str | None = None) -> None:
+        """The topics that the member wants now, or a regular expression for the broker; the next heartbeat says so."""
+        wanted = frozenset(topics)
+        if self._active and (wanted, regex) == (self._topics, self._regex):
+            return
+        self._topics, self._regex = wanted, regex
+        self._active = True
+        self._hurry()
+
+    def unsubscribe(self) -> None:
+        """Nothing is subscribed any more: no join until :meth:`on_subscription` is called again."""
+        self._active = False
+        self._lost = False
+        self._topics, self._regex = frozenset(), None
+        self._errors.clear()
+        self.epoch += 1
+
+    def request_rejoin(self, reason: str, *, short: str | None = None) -> None:
+        """Do nothing but say so: the coordinator decides when the group is rebalanced (as in Java)."""
+        log.warning(
+            "[%s] enforce_rebalance() has no effect under group_protocol='consumer', where the broker decides when the"
+            " group is rebalanced (reason given: %s)",
+            self.settings.label,
+            reason,
+        )
+
+    @property
+    def has_urgent_news(self) -> bool:
+        """Return whether the application has to hear of an error or a loss before it is handed anything."""
+        return self._lost or self._fatal is not None or bool(self._errors)
+
+    @property
+    def rebalancing(self) -> bool:
+        """Return whether the member is on its way into the group."""
+        return self._active and self.state is _S.JOINING
+
+    @property
+    def rejoin_pending(self) -> bool:
+        """Return whether the application's partitions are not yet what the coordinator wants."""
+        return self._active and self.state is not _S.STABLE and self._fatal is None
+
+    @property
+    def term_of_commits(self) -> int:
+        """Return the life: within it the partitions that we have given up are known."""
+        return self.life
+
+    @property
+    def epoch_moves(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def may_commit(self) -> bool:
+        """Return whether we have an epoch to commit for."""
+        return self.generation.joined
+
+    def due_at(self, now: float) -> float:
+        """When :meth:`next_step` has something to do, seconds; infinite while only an answer can change that."""
+        if self.has_urgent_news:
+            return now
+        if not self._active:
+            return math.inf
+        if self.state in (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE):
+            return now
+        if self.state is _S.JOINING and self.coordinator is None:
+            return self.discovery.due_at(USER)
+        if self.state is _S.RECONCILING:
+            return max(now, self._reconcile_at)
+        return math.inf
+
+    def next_step(self, now: float) -> FindCoordinator | Reconcile | Release | Raise | None:
+        """Return what the thread that uses the consumer has to do now, None if nothing (see :meth:`due_at`)."""
+        if self._errors:
+            return Raise(self._errors.popleft())
+        if self._lost:
+            return Release(self.life)
+        if self._fatal is not None:
+            return Raise(self._fatal)
+        if not self._active:
+            return None
+        if self.state in (_S.UNSUBSCRIBED, _S.FENCED, _S.STALE):
+            self._join(now)
+        if self.state is _S.JOINING and self.coordinator is None:
+            return FindCoordinator() if self.discovery.start(USER, now) else None
+        if self.state is _S.RECONCILING and now >= self._reconcile_at:
+            self._reconciling = True
+            return Reconcile(self.life, self.target, self.current)
+        return None
+
+    # -- following an assignment -------------------------------------------------------------------------------------
+
+    def still_follows(self, step: Reconcile) -> bool:
+        """Return whether the step is still to be done: it is not when its life has ended."""
+        return step.life == self.life and self.state is _S.RECONCILING
+
+    def on_reconciled(self, step: Reconcile, partitions: LocalAssignment) -> bool:
+        """The application knows its partitions; the next heartbeat says so, at once.
+
+        Args:
+            partitions: what it has now; less than the target if the names of some topics are not known yet.
+
+        Returns:
+            False if the membership was lost in the meantime.
+        """
+        self._reconciling = False
+        if not self.still_follows(step):
+            return False
+        self.current = partitions
+        self._failures = 0
+        self._reconcile_at = -math.inf
+        self._move(_S.ACKNOWLEDGING)
+        self._hurry()
+        return True
+
+    def on_reconcile_failed(self, step: Reconcile, now: float) -> None:
+        """A callback raised, or Ctrl-C came: nothing is acknowledged, and the step is tried again after a pause."""
+        self._reconciling = False
+        if self.still_follows(step):
+            self._reconcile_at = now + self.settings.backoff.delay(self._failures)
+            self._failures += 1
+            self.epoch += 1
+
+    def on_unresolved(self, step: Reconcile) -> None:
+        """Nothing can be done before newer metadata names the topics: :meth:`on_metadata`."""
+        self._reconciling = False
+        if self.still_follows(step):
+            self._reconcile_at = math.inf
+
+    def on_metadata(self) -> None:
+        """There is newer metadata."""
+        if self._reconcile_at == math.inf:
+            self._reconcile_at = -math.inf
+
+    def on_released(self, step: Release, now: float) -> None:
+        """The application knows that it lost its partitions; it may join again."""
+        if step.life != self.life:
+            return
+        self._lost = False
+        self.epoch += 1
+        if self._active and self.state in (_S.FENCED, _S.STALE):
+            self._join(now)
+
+    def recover(self) -> None:
+        """Ctrl-C interrupted a step: it begins again."""
+        self._reconciling = False
+
+    # -- leaving -----------------------------------------------------------------------------------------------------
+
+    def prepare_leaving(self) -> None:
+        """The application gives up its partitions in order to leave; heartbeats continue while it does."""
+        if self.state in IN_GROUP:
+            self._move(_S.PREPARE_LEAVING)
+
+    def leave(self, reason: str, now: float, *, send: bool | None = None) -> bool:
+        """Leave the group. Our epoch is forgotten at once; return whether a heartbeat is to be sent for that.
+
+        Args:
+            send: None: a dynamic member leaves permanently, a static one until its session ends. True: any member
+                leaves permanently. False: a dynamic member says nothing and is missed when its session ends, a static
+                one leaves as by None (KIP-1092).
+        """
+        self.prepare_leaving()
+        if self.state is _S.FENCED:
+            self._forget()
+            self._move(_S.UNSUBSCRIBED)
+            return False
+        if self.state is not _S.PREPARE_LEAVING:
+            return False
+        silent = send is False and self.settings.group_instance_id is None
+        told = self._queue_leave(reason, permanently=bool(send), silent=silent)
+        self._move(_S.LEAVING)
+        self._forget()
+        self._move(_S.UNSUBSCRIBED)
+        return told
+
+    def _queue_leave(self, reason: str, *, permanently: bool, silent: bool) -> bool:
+        if silent or self.coordinator is None or not self._announced:
+            return False
+        static = self.settings.group_instance_id is not None and not permanently
+        log.info("[%s] leaving as %s: %s", self.settings.label, self.member_id, reason)
+        self._leaving = Leaving(
+            ConsumerGroupHeartbeatRequest(
+                group_id=self.settings.group_id,
+                member_id=self.member_id,
+                member_epoch=LEAVE_GROUP_STATIC_MEMBER_EPOCH if static else LEAVE_GROUP_MEMBER_EPOCH,
+                instance_id=self.settings.group_instance_id,
+            )
+        )
+        return True
+
+    def _leave_as_stalled(self, now: float) -> None:
+        if self.state is _S.PREPARE_LEAVING:  # it is about to leave anyway: a listener takes its time
+            self.timer.poll(now)
+            return
+        self._move(_S.PREPARE_LEAVING)
+        self._queue_leave("consumer poll timeout has expired", permanently=False, silent=False)
+        self._move(_S.LEAVING)
+        self._forget()
+        self._move(_S.STALE)
+        self._lost = True
+
+    # -- the coordinator ---------------------------------------------------------------------------------------------
+
+    def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
+        """A lookup named the coordinator; it hears of us at once."""
+        super().on_coordinator_found(who, node, now)
+        self._hurry()
+
+    def _abandon(self, why: str, now: float) -> None:
+        self._expect_nothing()
+
+    # -- heartbeats --------------------------------------------------------------------------------------------------
+
+    @property
+    def beats(self) -> bool:
+        """Return whether heartbeats are sent."""
+        return self.state in BEATING
+
+    def _make_heartbeat(self, node: BrokerMetadata, now: float) -> SendHeartbeat:
+        self._urgent = False
+        self._announced = True
+        settings = self.settings
+        joining = not self.generation.joined
+        facts = _Facts(
+            settings.rebalance_timeout,
+            self._topics,
+            self._regex,
+            settings.remote_assignor,
+            settings.rack,
+            self.current,
+        )
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=settings.group_id,
+            member_id=self.member_id,
+            member_epoch=JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id,
+            instance_id=settings.group_instance_id,
+            **facts.since(_Facts() if joining else self._heard),
+        )
+        self._heard = facts
+        if self.state is _S.ACKNOWLEDGING:
+            self._move(_S.STABLE if self.current == self.target else _S.RECONCILING)
+        self._awaited = request
+        needed = 0 if request.subscribed_topic_regex is None else FIRST_VERSION_WITH_REGEX
+        return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
+
+    def on_heartbeat_answered(self, step: SendHeartbeat, message: Message, now: float) -> None:
+        """The heartbeat was answered; an answer that nobody awaits any more changes nothing."""
+        assert isinstance(message, ConsumerGroupHeartbeatResponse)
+        if self._awaited is None or step.request is not self._awaited:
+            log.debug("[%s] dropping the answer to a heartbeat of an earlier life", self.settings.label)
+            return
+        self._awaited = None
+        self.metrics.heartbeat_answered(now - self.timer.last_sent, now)
+        if message.error_code:
+            self._on_error(step, message, now)
+            return
+        self.discovery.answered()
+        if message.heartbeat_interval_ms > 0:
+            self.timer.set_interval(message.heartbeat_interval_ms / 1000)
+        self.timer.received(now)
+        if self._urgent:
+            self.timer.hasten()
+        if self.state not in BEATING:
+            return
+        self.member_id = message.member_id or self.member_id
+        if message.member_epoch > 0 and message.member_epoch != self.generation.generation_id:
+            log.debug("[%s] the member epoch is %d", self.settings.label, message.member_epoch)
+            self.generation = Generation(message.member_epoch, self.member_id)
+            self.epoch += 1
+        if message.assignment is not None and self.state in _ASSIGNABLE:
+            self._on_assignment(message.assignment)
+
+    def _on_assignment(self, assignment: Assignment) -> None:
+        wanted: dict[bytes, frozenset[int]] = {}
+        for topic in assignment.topic_partitions:
+            if any(number < 0 for number in topic.partitions):
+                self._stop(ProtocolError(f"an assignment of group {self.settings.group_id} has a negative partition"))
+                return
+            topic_id = bytes(topic.topic_id)
+            wanted[topic_id] = wanted.get(topic_id, frozenset()) | frozenset(topic.partitions)
+        if self.target is NOTHING or wanted != self.target.partitions:
+            self.target = LocalAssignment(self.target.number + 1, wanted)
+            self._reconcile_at = -math.inf
+            self.epoch += 1
+        if self.target != self.current:
+            self._move(_S.RECONCILING)
+        elif self.state in (_S.RECONCILING, _S.JOINING) and not self._reconciling and not self._failures:
+            self._move(_S.STABLE)
+
+    def _on_error(self, step: SendHeartbeat, message: ConsumerGroupHeartbeatResponse, now: float) -> None:
+        code = message.error_code
+        reaction = action_for(CONSUMER_GROUP_HEARTBEAT, code)
+        if code not in CONSUMER_GROUP_HEARTBEAT and reaction is ErrorAction.RAISE:
+            reaction = ErrorAction.STOP
+        if code == Errors.GROUP_ID_NOT_FOUND and not step.generation.joined:
+            reaction = ErrorAction.STOP
+        error = self._explained(code, message.error_message)
+        self._expect_nothing()
+        self.timer.failed(now)
+        if reaction is ErrorAction.REDISCOVER:
+            self.on_coordinator_lost(step.node.node_id, error.code_name, now)
+            return
+        self.discovery.answered()
+        if reaction is ErrorAction.LOSE:
+            self.timer.received(now)  # the next one may leave at once
+            self._lose(f"{_API} of {step.generation}: {error.code_name}")
+        elif reaction is ErrorAction.STOP:
+            self._stop(error)
+        elif reaction is ErrorAction.RAISE:
+            self._tell(error)
+        else:
+            log.info("[%s] %s: %s", self.settings.label, _API, error.code_name)
+
+    def _explained(self, code: int, said: str | None) -> BrokerResponseError:
+        group = self.settings
+        text = f"{_API} of group {group.group_id}" + (f": {said}" if said else "")
+        advice = _ADVICE.get(code)
+        if advice is not None:
+            text += "; " + advice.format(
+                instance=group.group_instance_id, assignor=group.remote_assignor, regex=self._regex
+            )
+        return for_code(code, text)
+
+    def on_heartbeat_failed(self, node_id: int, error: KafkaError, now: float, term: int) -> None:
+        """The heartbeat got no answer: what the coordinator has heard is not known. ``term`` as in the base class."""
+        if term != self.discovery.term:
+            return
+        self._expect_nothing()
+        if isinstance(error, UnsupportedVersionError) and self.beats:
+            self.timer.failed(now)
+            refused = UnsupportedVersionError(_UNSUPPORTED if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
+            refused.__cause__ = error
+            self._stop(refused)
+            return
+        super().on_heartbeat_failed(node_id, error, now, term)
+
+    # -- losing it ---------------------------------------------------------------------------------------------------
+
+    def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
+        """A commit was refused: whether the membership is lost, the next heartbeat says, which leaves at once."""
+        if sent == self.generation:
+            self._hurry()
+
+    def _join(self, now: float) -> None:
+        self.life += 1
+        self._move(_S.JOINING)
+        self._expect_nothing()
+        self._announced = False
+        self.timer.reset_timeouts(now)
+        self._hurry()
+
+    def _lose(self, reason: str) -> None:
+        """The coordinator does not know us (any more)."""
+        log.info("[%s] member %s is not in the group: %s", self.settings.label, self.member_id, reason)
+        if self.state is _S.PREPARE_LEAVING:
+            self._forget()
+            self._move(_S.UNSUBSCRIBED)
+        elif self.state in IN_GROUP:
+            self._forget()
+            self._move(_S.FENCED)
+            self._lost = True
+
+    def _stop(self, error: KafkaError) -> None:
+        """The coordinator refuses us permanently."""
+        log.error("[%s] the group refuses this member: %s", self.settings.label, error)
+        self.metrics.rebalance_failed()
+        lost = self.state in IN_GROUP
+        self._fatal = error
+        self._forget()
+        self._move(_S.FATAL)
+        self._lost = self._lost or lost
+
+    def _hurry(self) -> None:
+        """The next heartbeat leaves as soon as no other one is under way, and no pause after a failure either."""
+        self._urgent = True
+        self.timer.hasten()
+        self.epoch += 1
+
+    def _forget(self) -> None:
+        self.generation = NO_GENERATION
+        self.current = self.target = NOTHING
+        self._reconcile_at = -math.inf
+        self._failures = 0
+        self._expect_nothing()
+        self.epoch += 1
+
+    def _expect_nothing(self) -> None:
+        """No answer is awaited, and the next heartbeat is a full one."""
+        self._awaited = None
+        self._heard = _Facts()
+        self.timer.forget()
+
+    def _move(self, after: ConsumerMemberState) -> None:
+        check_move(self.state, after)
+        if self.state is not after:
+            log.debug("[%s] %s -> %s", self.settings.label, self.state.value, after.value)
+            self.state = after
+            self.epoch += 1

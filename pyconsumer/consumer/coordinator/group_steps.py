@@ -1,0 +1,132 @@
+"""Parts of a rebalance in the user's thread that both group protocols have: the commit before it, listener calls.
+
+:mod:`.rebalance` (classic) and :mod:`.reconciliation` (consumer protocol) put the steps into their order. Callbacks of
+the application run with no lock held and with wakeups put off.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
+from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from pyconsumer.consumer.network_client import ConsumerNetworkClient
+
+__all__ = ["GroupSteps"]
+
+log = logging.getLogger("pyconsumer.consumer.coordinator")
+
+T = TypeVar("T")
+
+
+class GroupSteps:
+    """See the module.
+
+    Args:
+        coordinator_client: sends requests to the coordinator.
+        client: the user thread's.
+        subscriptions: the consumer's.
+        committer: commits before partitions are given up.
+
+    Attributes:
+        due_at: when to continue with a step that waits for something else than an answer of the coordinator; -inf: now.
+    """
+
+    def __init__(
+        self,
+        coordinator_client: CoordinatorClient[Any],
+        client: ConsumerNetworkClient,
+        *,
+        subscriptions: SubscriptionState,
+        committer: OffsetCommitter,
+    ) -> None:
+        self.due_at = -math.inf
+        self._coordinator = coordinator_client
+        self._member = coordinator_client.core
+        self._client = client
+        self._subscriptions = subscriptions
+        self._committer = committer
+        self._commit_until: float | None = None
+        self._commit: RequestFuture[None] | None = None
+        self._commit_not_before = -math.inf
+        self._commit_failures = 0
+
+    # -- the commit before -------------------------------------------------------------------------------------------
+
+    def _commit_first(self, deadline: float) -> Steps[bool]:
+        """Commit what was returned, as long as the rebalance leaves time; return whether the rebalance may continue."""
+        if self._commit_until is None:
+            self._commit_until = self._coordinator.clock.now() + self._member.settings.rebalance_timeout
+        until = self._commit_until
+        while True:
+            now = self._coordinator.clock.now()
+            if now >= until:
+                log.error("[%s] rebalancing without having committed: no time is left", self._member.settings.label)
+                return True
+            commit = self._commit
+            if commit is None and now >= self._commit_not_before:
+                offsets = self._subscriptions.all_consumed()
+                if not offsets:
+                    return True
+                commit = self._commit = self._committer.commit_once(offsets)
+                commit.add_callback(self._resume)
+            if commit is not None and commit.done:
+                error, self._commit = commit.exception, None
+                if error is None:
+                    return True
+                if not error.retriable:
+                    log.error(
+                        "[%s] automatic commit before the rebalance failed: %s", self._member.settings.label, error
+                    )
+                    return True
+                self._commit_not_before = now + self._member.settings.backoff.delay(self._commit_failures)
+                self._commit_failures += 1
+                if self._member.coordinator is None:
+                    self.due_at = -math.inf
+                    return False  # find it first, then try again
+                continue
+            self.due_at = until if commit is not None else min(until, self._commit_not_before)
+            if now >= deadline:
+                return False
+            yield Wait(commit, min(deadline, self.due_at))
+
+    def _resume(self, _: object) -> None:
+        self.due_at = -math.inf
+        self._coordinator.changed()
+
+    def _forget_commit(self) -> None:
+        self._commit_until = None
+        self._commit = None
+        self._commit_not_before = -math.inf
+        self._commit_failures = 0
+        self.due_at = -math.inf
+
+    # -- the application's code --------------------------------------------------------------------------------------
+
+    def _owned(self) -> list[TopicPartition]:
+        return sorted(self._subscriptions.assignment())
+
+    def _tell(self, name: str, partitions: Collection[TopicPartition]) -> Steps[None]:
+        listener = self._subscriptions.listener
+        what = name.removeprefix("on_partitions_")
+        log.info("[%s] %s: %s", self._member.settings.label, what, ", ".join(map(str, partitions)) or "nothing")
+        if listener is None:
+            return
+        started = self._coordinator.clock.now()
+        try:
+            with self._client.disable_wakeups():
+                yield from wait_for_callback(getattr(listener, name)(list(partitions)))
+        finally:
+            self._member.metrics.callbacks[what].add(self._coordinator.clock.now() - started)
+
+    def _guarded(self, call: Callable[[], T]) -> T:
+        with self._client.disable_wakeups():
+            return call()

@@ -1,0 +1,92 @@
+"""Type variables of keys and values, and the types of functions that serialize and deserialize them.
+
+Clients and records are generic in the types of their keys and values: a ``KafkaConsumer[str, Order]`` returns records
+whose key is ``str | None`` and whose value is ``Order | None``, since any record of Kafka may lack either. A type
+checker reads both from the deserializers; without them they are ``bytes``. A producer without serializers takes bytes
+and text.
+
+At run time the parameters mean nothing: ``KafkaConsumer[str, str]`` is an alias that makes the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+RawInput: TypeAlias = bytes | bytearray | memoryview | str
+"""What a producer takes without a serializer; text becomes UTF-8."""
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # known to every type checker; not needed at run time
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+    K_co = TypeVar("K_co", covariant=True, default=bytes)
+    V_co = TypeVar("V_co", covariant=True, default=bytes)
+    KeyIn = TypeVar("KeyIn", contravariant=True, default=RawInput)
+    ValueIn = TypeVar("ValueIn", contravariant=True, default=RawInput)
+else:
+    from typing import TypeVar
+
+    K, V = TypeVar("K"), TypeVar("V")
+    K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
+    KeyIn, ValueIn = TypeVar("KeyIn", contravariant=True), TypeVar("ValueIn", contravariant=True)
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+T_contra = TypeVar("T_contra", contravariant=True)
+
+__all__ = [
+    "Deserializer",
+    "DeserializerObject",
+    "Header",
+    "K",
+    "K_co",
+    "KeyIn",
+    "RawInput",
+    "Serializer",
+    "SerializerObject",
+    "TokenProvider",
+    "V",
+    "V_co",
+    "ValueIn",
+    "generic_alias",
+]
+
+Header = tuple[str, bytes | None]
+"""Name and value of a header."""
+
+
+class DeserializerObject(Protocol[T_co]):
+    """A deserializer that also gets the topic and the headers of a record."""
+
+    def deserialize(self, topic: str, headers: list[Header], data: bytes, /) -> T_co:
+        """Return the key or value that some bytes stand for; never called for None."""
+        ...
+
+
+class TokenProvider(Protocol):
+    """A source of tokens for SASL's mechanism OAUTHBEARER."""
+
+    def token(self) -> str:
+        """Return a valid JWT."""
+        ...
+
+
+class SerializerObject(Protocol[T_contra]):
+    """A serializer that also gets the topic and the headers of a record."""
+
+    def serialize(self, topic: str, headers: Sequence[Header] | None, data: T_contra, /) -> bytes | None:
+        """Return the bytes of a key or value."""
+        ...
+
+
+Deserializer: TypeAlias = Callable[[bytes], T] | DeserializerObject[T]
+"""A function of the bytes of a key or value, or an object that also gets topic and headers."""
+
+Serializer: TypeAlias = Callable[[T], bytes | None] | SerializerObject[T]
+"""A function of a key or value that returns its bytes, or an object that also gets topic and headers."""
+
+#: ``__class_getitem__`` of a class that is generic for type checkers alone: cheap, and right with any number of types.
+generic_alias: Any = classmethod(GenericAlias)

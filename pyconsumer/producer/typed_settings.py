@@ -1,0 +1,82 @@
+"""The settings of a producer for type checkers.
+
+Made of the table of settings by ``python -m tests.support.make_typed_settings``: change the table, not this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from pyconsumer.typed_settings import ClientSettings
+
+__all__ = ["ProducerSettings"]
+
+
+class ProducerSettings(ClientSettings, total=False):
+    """Keyword arguments of a producer, besides ``key_serializer`` and ``value_serializer``."""
+
+    acks: Literal[0, 1, -1, "all", "0", "1", "-1"]
+    """Replicas that must hold a batch before it counts as sent: ``all`` in sync (-1), the leader (1), none (0)."""
+
+    enable_idempotence: bool
+    """Let the broker drop duplicates that retries cause (KIP-98). Off by default if the given ``acks``, ``retries`` or
+    ``max_in_flight_requests_per_connection`` do not allow it.
+    """
+
+    transactional_id: str | None
+    """The name of this producer across restarts, which makes transactions possible (KIP-98). A producer that starts
+    with it fences the one before. Each producer that runs at the same time needs its own.
+    """
+
+    transaction_timeout_ms: int
+    """Longest time for which a transaction may be open; then the broker aborts it. At most the broker's
+    ``transaction.max.timeout.ms``.
+    """
+
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
+    """Compression of batches."""
+
+    retries: int | float
+    """Most retries of a batch; ``delivery_timeout_ms`` limits them as well."""
+
+    batch_size: int
+    """Bytes from which a batch leaves at once; 0: one record per batch. While the batch before it is on its way it
+    grows further, to 1 MB at most.
+    """
+
+    linger_ms: int
+    """Longest time for which a batch that is not full waits for more records (KIP-1030)."""
+
+    buffer_memory: int
+    """Most bytes of records that wait to be sent; when it is reached, ``send`` blocks."""
+
+    max_block_ms: int
+    """Longest time for which ``send`` and ``partitions_for`` wait for metadata, or ``send`` for room in the buffer."""
+
+    max_request_size: int
+    """Most bytes in one request, and in one record."""
+
+    metadata_max_idle_ms: int
+    """Stop refreshing the metadata of a topic to which nothing was sent for this time; the next ``send`` requests it
+    again (KIP-526).
+    """
+
+    delivery_timeout_ms: int
+    """Longest time from ``send`` until a record is delivered or fails, retries included (KIP-91)."""
+
+    max_in_flight_requests_per_connection: int
+    """Most requests in flight to one broker. A partition is in at most one of them, so its order is kept."""
+
+    partitioner: Callable[[bytes | None, list[int], list[int]], int] | None
+    """A function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: as in Java, by the
+    hash of the key; sticky for records without a key (KIP-794).
+    """
+
+    partitioner_ignore_keys: bool
+    """Choose partitions for records with a key as for those without."""
+
+    interceptors: Iterable[object]
+    """Objects with ``on_send(topic, key, value, headers, partition, timestamp_ms)``, which returns the same values as
+    they are to be sent, and ``on_acknowledgement(metadata, error)``.
+    """

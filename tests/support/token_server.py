@@ -1,0 +1,100 @@
+"""An OpenID Connect provider for tests: it gives tokens to programs, and brokers get the keys to check them by."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+
+__all__ = ["AUDIENCE", "CLIENT", "TokenServer"]
+
+CLIENT = ("orders & co", "a secret: 100 % of it")
+AUDIENCE = "kafka"
+_LIFE_S = 300
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _number(value: int) -> str:
+    return _base64(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+
+
+class TokenServer:
+    """Serves ``/token`` (RFC 6749, 4.4) and ``/keys`` (RFC 7517) on this machine; a context manager.
+
+    Attributes:
+        given: how many tokens it gave.
+    """
+
+    def __init__(self) -> None:
+        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self.given = 0
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self._answer(200, owner.keys() if self.path == "/keys" else {})
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+                self._answer(*owner.answer(self.headers.get("Authorization", ""), urllib.parse.parse_qs(body)))
+
+            def _answer(self, status: int, content: dict[str, Any]) -> None:
+                data = json.dumps(content).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="token server", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def keys(self) -> dict[str, Any]:
+        """Return the public key."""
+        public = self._key.public_key().public_numbers()
+        key = {"kty": "RSA", "kid": "1", "use": "sig", "alg": "RS256", "n": _number(public.n), "e": _number(public.e)}
+        return {"keys": [key]}
+
+    def answer(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
+        """Return status and content for one who asks for a token."""
+        kind, _, sent = authorization.partition(" ")
+        wanted = ":".join(urllib.parse.quote(each, safe="") for each in CLIENT)
+        if kind != "Basic" or base64.b64decode(sent).decode() != wanted:
+            return 401, {"error": "invalid_client"}
+        if form.get("grant_type") != ["client_credentials"]:
+            return 400, {"error": "unsupported_grant_type"}
+        self.given += 1
+        now = int(time.time())
+        claims = {"iss": self.url, "aud": AUDIENCE, "sub": CLIENT[0], "iat": now, "exp": now + _LIFE_S}
+        if "scope" in form:
+            claims["scope"] = form["scope"][0]
+        head = {"alg": "RS256", "kid": "1", "typ": "JWT"}
+        signed = ".".join(_base64(json.dumps(each).encode()) for each in (head, claims))
+        signature = self._key.sign(signed.encode(), padding.PKCS1v15(), SHA256())
+        return 200, {"access_token": f"{signed}.{_base64(signature)}", "token_type": "Bearer", "expires_in": _LIFE_S}

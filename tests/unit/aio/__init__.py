@@ -1,0 +1,1 @@
+"""The clients for event loops, without sockets."""

@@ -1,0 +1,154 @@
+"""Which records are finished: what may be committed while they are processed in any order."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyconsumer import OffsetAndMetadata, RecordProgress, TopicPartition
+from pyconsumer.consumer.arguments import offsets_after
+from pyconsumer.consumer.auto_offset_reset import EARLIEST
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
+from pyconsumer.consumer.partition_state import FetchPosition
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.consumer.subscription_state import SubscriptionState
+from pyconsumer.errors import ConfigurationError, IllegalStateError
+from tests.unit.consumer.builders import record
+
+A = TopicPartition("a", 0)
+B = TopicPartition("b", 0)
+
+
+def next_offset(progress: RecordProgress, tp: TopicPartition = A) -> int | None:
+    found = progress.take().get(tp)
+    return None if found is None else found.offset
+
+
+def test_what_is_finished_without_a_gap_may_be_committed_once() -> None:
+    progress = RecordProgress()
+    records = [record(n) for n in (3, 4, 7, 8)]  # 5 and 6 are not there: compaction, or the end of a transaction
+    progress.add(records)
+    assert (len(progress), next_offset(progress)) == (4, None)
+    assert progress.finish(records[1])
+    assert (len(progress), next_offset(progress)) == (3, None)
+    assert progress.finish(records[0])
+    assert next_offset(progress) == 5
+    assert next_offset(progress) is None, "it was taken"
+    assert progress.finish(records[3])
+    assert progress.finish(records[2])
+    assert (len(progress), next_offset(progress)) == (0, 9)
+
+
+def test_a_record_counts_once_and_only_if_it_was_added() -> None:
+    progress = RecordProgress()
+    assert not progress.finish(record(1))
+    progress.add(record(1))
+    assert progress.finish(record(1))
+    assert not progress.finish(record(1))
+    assert not progress.finish(record(2))
+
+
+def test_partitions_that_went_away_count_no_longer() -> None:
+    progress = RecordProgress()
+    progress.add([record(1), record(1, topic="b")])
+    progress.finish(record(1))
+    progress.drop([A])
+    assert progress.take() == {}
+    assert not progress.finish(record(1))
+    assert (len(progress), progress.wait([A], timeout_ms=0), progress.wait(timeout_ms=0)) == (1, True, False)
+
+
+def test_records_that_are_read_again_replace_themselves_and_what_is_behind_them() -> None:
+    progress = RecordProgress()
+    progress.add([record(n) for n in range(5)])
+    progress.finish(record(3))
+    progress.add(record(2))  # after a seek to 2
+    for n in (0, 1):
+        progress.finish(record(n))
+    assert (len(progress), next_offset(progress)) == (1, 2), "3 and 4 will come again"
+    progress.add([record(3), record(4)])
+    progress.finish(record(2))
+    assert next_offset(progress) == 3
+
+
+def test_waiting_ends_with_the_last_record() -> None:
+    progress = RecordProgress()
+    progress.add([record(1), record(1, topic="b")])
+    waited = threading.Thread(target=lambda: progress.wait([A]))
+    waited.start()
+    progress.finish(record(1, topic="b"))
+    assert not progress.wait(timeout_ms=0)
+    progress.finish(record(1))
+    waited.join(20)
+    assert not waited.is_alive()
+
+
+@settings(deadline=None)
+@given(st.sets(st.integers(0, 30), min_size=1), st.randoms(use_true_random=False))
+def test_nothing_unfinished_lies_before_what_may_be_committed(offsets: set[int], random: object) -> None:
+    progress = RecordProgress()
+    known = sorted(offsets)
+    progress.add([record(n) for n in known])
+    order = list(known)
+    random.shuffle(order)  # type: ignore[attr-defined]
+    open_ones, committed = set(known), 0
+    for n in order:
+        assert progress.finish(record(n))
+        open_ones.remove(n)
+        committed = next_offset(progress) or committed
+        assert committed <= min(open_ones, default=99)
+        assert not [k for k in known if committed <= k < min(open_ones, default=99)], "all that is finished counts"
+    assert committed == known[-1] + 1
+
+
+# ---------------------------------------------------------------- storing
+
+
+def stored(*partitions: TopicPartition) -> SubscriptionState:
+    subscriptions = SubscriptionState(EARLIEST, store_positions=False)
+    subscriptions.subscribe({tp.topic for tp in partitions})
+    subscriptions.assign_from_subscribed(partitions)
+    return subscriptions
+
+
+def test_only_what_is_stored_is_committed() -> None:
+    subscriptions = stored(A, B)
+    subscriptions.seek(A, FetchPosition(7))
+    assert subscriptions.all_consumed() == {}
+    subscriptions.store_offsets({A: OffsetAndMetadata(3)})
+    assert subscriptions.all_consumed() == {A: OffsetAndMetadata(3)}
+
+
+def test_what_is_stored_ends_with_the_assignment() -> None:
+    subscriptions = stored(A, B)
+    subscriptions.store_offsets({A: OffsetAndMetadata(3), B: OffsetAndMetadata(4)})
+    subscriptions.assign_from_subscribed([B])
+    assert subscriptions.all_consumed() == {B: OffsetAndMetadata(4)}, "kept as its partition was"
+    with pytest.raises(IllegalStateError, match="a-0 not assigned"):
+        subscriptions.store_offsets({B: OffsetAndMetadata(9), A: OffsetAndMetadata(3)})
+    assert subscriptions.all_consumed() == {B: OffsetAndMetadata(4)}, "nothing of such a call is stored"
+    subscriptions.assign_from_subscribed([A, B])
+    assert subscriptions.all_consumed() == {B: OffsetAndMetadata(4)}, "another owner may have committed since"
+
+
+def test_storing_needs_its_setting_and_a_group() -> None:
+    subscriptions = SubscriptionState(EARLIEST)
+    subscriptions.assign_from_user([A])
+    with pytest.raises(IllegalStateError, match="enable_auto_offset_store=False"):
+        subscriptions.store_offsets({A: OffsetAndMetadata(3)})
+    with pytest.raises(ConfigurationError, match="needs a group_id"):
+        CONSUMER_SETTINGS.build({"bootstrap_servers": "a:1", "enable.auto.offset.store": "false"})
+
+
+def test_what_may_be_stored() -> None:
+    after = {A: OffsetAndMetadata(6, "", record(5).leader_epoch)}
+    assert offsets_after(record(5)) == after
+    assert offsets_after([record(5), record(4)]) == after, "the highest offset counts, in whatever order"
+    assert offsets_after(ConsumerRecords({A: [record(4), record(5)]})) == after
+    assert offsets_after({A: 3}) == {A: 3}
+    for wrong in (5, [5], "a"):
+        with pytest.raises(TypeError, match="records, or a dictionary of TopicPartition to offset, are needed"):
+            offsets_after(wrong)

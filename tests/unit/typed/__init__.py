@@ -1,0 +1,1 @@
+"""A program that type checkers read, and the types that they must find in it."""
