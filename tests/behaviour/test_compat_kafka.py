@@ -175,7 +175,6 @@ _MODULES = (
     "kafka.coordinator.assignors.cooperative_sticky",
     "kafka.coordinator.assignors.range",
     "kafka.coordinator.assignors.roundrobin",
-    "kafka.coordinator.assignors.sticky.sticky_assignor",
     "kafka.partitioner",
     "kafka.producer",
     "kafka.serializer",
@@ -215,6 +214,7 @@ def test_every_module_and_name_is_there_or_on_the_page() -> None:
         module, name = old.rsplit(".", 1)
         assert hasattr(importlib.import_module(f"pyconsumer.compat.kafka.{module}"), name)
     for module, name in (
+        ("coordinator.assignors.sticky.sticky_assignor", "StickyPartitionAssignor"),
         ("consumer.fetcher", "ConsumerRecord"),
         ("consumer.group", "KafkaConsumer"),
         ("consumer.subscription_state", "ConsumerRebalanceListener"),
