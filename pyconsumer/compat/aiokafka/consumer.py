@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
-from pyconsumer.compat.kafka.settings import beginning_with, translate
+from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
 from pyconsumer.consumer.arguments import as_partition
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.errors import (
@@ -345,17 +345,20 @@ class AIOKafkaConsumer:
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each log."""
-        return await self.consumer.beginning_offsets(partitions)
+        with unknown_is_timeout():
+            return await self.consumer.beginning_offsets(partitions)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record."""
-        return await self.consumer.end_offsets(partitions)
+        with unknown_is_timeout():
+            return await self.consumer.end_offsets(partitions)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset at or after a time, in ms."""
-        found = await self.consumer.offsets_for_times(timestamps)
+        with unknown_is_timeout():
+            found = await self.consumer.offsets_for_times(timestamps)
         return {
             tp: None if offset is None else OffsetAndTimestamp(offset.offset, offset.timestamp)
             for tp, offset in found.items()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.config import ClientConfig
 from pyconsumer.consumer.config import CLASSIC_ONLY
-from pyconsumer.errors import ConfigurationError, KafkaTimeoutError, NoBrokersAvailableError
+from pyconsumer.errors import (
+    ConfigurationError,
+    KafkaTimeoutError,
+    NoBrokersAvailableError,
+    UnknownTopicOrPartitionError,
+)
 
-__all__ = ["GivenConfig", "beginning_with", "connect", "translate"]
+__all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +105,19 @@ def translate(
     if "request_timeout_ms" in settings:
         settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
     return settings
+
+
+@contextlib.contextmanager
+def unknown_is_timeout() -> Iterator[None]:
+    """Turn the error for a partition that does not exist into the one that kafka-python and aiokafka raise.
+
+    Raises:
+        KafkaTimeoutError: there is no such partition; at once, while theirs wait for it.
+    """
+    try:
+        yield
+    except UnknownTopicOrPartitionError as error:
+        raise KafkaTimeoutError(str(error)) from error
 
 
 def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:

@@ -9,13 +9,19 @@ from typing import Any, Final
 
 import pyconsumer
 from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
-from pyconsumer.compat.kafka.settings import GivenConfig, beginning_with, connect, translate
+from pyconsumer.compat.kafka.settings import (
+    GivenConfig,
+    beginning_with,
+    connect,
+    translate,
+    unknown_is_timeout,
+)
 from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.structs import OffsetAndMetadata, SubscriptionPattern, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, SubscriptionPattern, TopicPartition
 
 __all__ = ["KafkaConsumer"]
 
@@ -133,6 +139,27 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         if not update_offsets:
             raise ValueError("update_offsets=False was for kafka-python's own iteration: seek back to read again")
         return super().poll(timeout_ms, max_records)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offset at or after a time; raises ``KafkaTimeoutError`` for a partition that is unknown."""
+        with unknown_is_timeout():
+            return super().offsets_for_times(timestamps, timeout_ms)
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each log. Errors as :meth:`offsets_for_times`."""
+        with unknown_is_timeout():
+            return super().beginning_offsets(partitions, timeout_ms)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last readable record. Errors as :meth:`offsets_for_times`."""
+        with unknown_is_timeout():
+            return super().end_offsets(partitions, timeout_ms)
 
     def commit_async(
         self,
