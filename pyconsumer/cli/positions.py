@@ -40,12 +40,14 @@ def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: i
 
 def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
     """The ends of the logs that can be asked for."""
+    # The leader of a topic that is gone would be looked for until the time is up: its lag is unknown, the rest counts.
+    there = set(admin.list_topics(include_internal=True, timeout_ms=timeout_ms)) if partitions else set()
+    wanted = [tp for tp in partitions if tp.topic in there]
     try:
-        found = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), timeout_ms=timeout_ms)
+        found = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST), timeout_ms=timeout_ms)
     except KafkaError:
-        # A topic of the group may be gone: its lag is unknown, the rest still counts.
         found = {}
-        for tp in partitions:
+        for tp in wanted:  # one of the topics may have been deleted just now
             with contextlib.suppress(KafkaError):
                 found |= admin.list_offsets({tp: OffsetSpec.LATEST}, timeout_ms=min(timeout_ms, 2000))
     return {tp: end.offset for tp, end in found.items() if end is not None}

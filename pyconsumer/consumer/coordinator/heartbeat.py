@@ -71,6 +71,10 @@ class Heartbeat:
         self.last_sent = now
         self._next_heartbeat = now + self.interval
 
+    def forget_sent(self) -> None:
+        """Wait no longer for the answer to a heartbeat: its coordinator is lost."""
+        self.in_flight = False
+
     def hasten(self) -> None:
         """The next heartbeat is due at once, unless the pause after a failure has not passed."""
         if not self._failures:
