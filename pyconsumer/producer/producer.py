@@ -37,6 +37,7 @@ from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
     check_time,
+    checked_group,
     checked_headers,
     checked_offset,
     checked_timestamp,
@@ -601,11 +602,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> Callable[[TransactionManager], TransactionResult] | None:
         """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
-        group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
-        if not isinstance(group, ConsumerGroupMetadata):
-            raise TypeError(f"group_metadata is consumer.group_metadata() or a group id, not {group_metadata!r}")
-        if not group.group_id:
-            raise ValueError("group_metadata names no group: the consumer needs a group_id")
+        group = checked_group(group_metadata)
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
         if checked:
             return lambda transactions: transactions.add_offsets(checked, group)
