@@ -97,7 +97,12 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.integer("max.incremental.fetch.session.cache.slots"))
         settings = {name: config.value(name) for name in BROKER_SETTINGS}
         self.group_coordinator = GroupCoordinator(
-            GroupConfig.from_settings(settings), InternalTopicLog.of_offsets(self), timer, clock
+            GroupConfig.from_settings(settings),
+            InternalTopicLog.of_offsets(self),
+            timer,
+            clock,
+            self,
+            lambda group_id: controller.group_configs.get(group_id, {}),
         )
         self.cluster = BrokerCluster(self, peers)
         self.transaction_coordinator = TransactionCoordinator(
@@ -203,6 +208,7 @@ class Broker:
         """Do so in steps of one log each. The topic may change between two of them."""
         topic = self.controller.topics.get(name)
         if topic is None:
+            self.group_coordinator.on_topic_changed(name, created=False)
             gone = [TopicPartition(name, index) for index in range(self._partition_counts.pop(name, 0))]
             ids = {self.partitions[tp].topic_id for tp in gone if tp in self.partitions}
             removed = [self._remove(tp) for tp in gone if tp in self.partitions]
@@ -212,7 +218,9 @@ class Broker:
             if gone:
                 self.group_coordinator.on_partitions_deleted(gone)
             return
-        self._partition_counts[name] = len(topic.partitions)
+        before, self._partition_counts[name] = self._partition_counts.get(name), len(topic.partitions)
+        if before != len(topic.partitions):
+            self.group_coordinator.on_topic_changed(name, created=before is None)
         own = topic.config
         config = TopicConfig.of(own, self.config)
         failure: OSError | KafkaError | None = None
@@ -352,6 +360,20 @@ class Broker:
         """Return how many partitions a topic has, None if there is no such topic."""
         found = self.controller.topics.get(topic)
         return None if found is None else len(found.partitions)
+
+    def topic_names(self) -> list[str]:
+        """The names of all topics."""
+        return list(self.controller.topics)
+
+    def partition_racks(self, topic: str, partition: int) -> list[str]:
+        """The racks of the brokers with a replica of a partition, as far as they have one."""
+        found = []
+        for node in self.controller.topics[topic].partitions[partition].replicas:
+            peer = self._peers.get(node)
+            rack = None if peer is None else peer.config.text("broker.rack")
+            if rack is not None:
+                found.append(rack)
+        return found
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         """The broker that leads a partition of an internal topic, as the client can reach it; None without one."""

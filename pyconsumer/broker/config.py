@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pyconsumer.broker.group.config import SERVER_ASSIGNORS
 from pyconsumer.broker.settings import (
     BrokerSetting,
+    Check,
     ConfigSource,
     ConfigType,
     Value,
@@ -43,6 +45,15 @@ _DAY_MS = 86_400_000
 
 _COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _POLICY = some_of("compact", "delete")
+
+
+def _ignoring_case(*values: str) -> Check:
+    def check(value: Value) -> str | None:
+        return None if str(value).lower() in values else f"must be one of {', '.join(values)}"
+
+    return check
+
+
 _TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 
 
@@ -194,64 +205,104 @@ _BROKER_TABLE = (
     BrokerSetting("delete.topic.enable", _BOOLEAN, True, "Whether topics can be deleted."),
     BrokerSetting("fetch.max.bytes", _INT, 55 * 2**20, "Largest answer to a fetch, in bytes.", between(1024)),
     BrokerSetting(
-        "group.consumer.assignors", _LIST, ["uniform", "range"], "Server-side assignors of KIP-848.", used=False
+        "group.consumer.assignment.interval.ms",
+        _INT,
+        1_000,
+        "Shortest time between two target assignments of a group of the consumer protocol (KIP-1263).",
+        between(0),
+    ),
+    BrokerSetting(
+        "group.consumer.assignors",
+        _LIST,
+        list(SERVER_ASSIGNORS),
+        "Assignors that members may ask for; the first is the default.",
+        some_of(*SERVER_ASSIGNORS),
+    ),
+    BrokerSetting(
+        "group.consumer.assignor.offload.enable",
+        _BOOLEAN,
+        True,
+        "Compute target assignments in a thread of their own; here they are always computed in place.",
+        used=False,
     ),
     BrokerSetting(
         "group.consumer.heartbeat.interval.ms",
         _INT,
         5_000,
-        "Heartbeat interval of KIP-848 groups.",
+        "How often members of the consumer protocol are asked to send heartbeats.",
         between(1),
-        used=False,
+    ),
+    BrokerSetting(
+        "group.consumer.max.assignment.interval.ms",
+        _INT,
+        15_000,
+        "Longest consumer.assignment.interval.ms that a group may set.",
+        between(0),
     ),
     BrokerSetting(
         "group.consumer.max.heartbeat.interval.ms",
         _INT,
         15_000,
-        "Its largest value for a group.",
+        "Longest consumer.heartbeat.interval.ms that a group may set.",
         between(1),
-        used=False,
     ),
     BrokerSetting(
         "group.consumer.max.session.timeout.ms",
         _INT,
         60_000,
-        "Largest session timeout of a KIP-848 group.",
+        "Longest consumer.session.timeout.ms that a group may set.",
         between(1),
-        used=False,
     ),
     BrokerSetting(
-        "group.consumer.max.size", _INT, _MAX_INT, "Most members of a KIP-848 group.", between(1), used=False
+        "group.consumer.max.size", _INT, _MAX_INT, "Most members of a group of the consumer protocol.", between(1)
+    ),
+    BrokerSetting(
+        "group.consumer.migration.policy",
+        _STRING,
+        "bidirectional",
+        "Which groups with members may move between the protocols: bidirectional, upgrade, downgrade or disabled.",
+        _ignoring_case("bidirectional", "upgrade", "downgrade", "disabled"),
+    ),
+    BrokerSetting(
+        "group.consumer.min.assignment.interval.ms",
+        _INT,
+        0,
+        "Shortest consumer.assignment.interval.ms that a group may set.",
+        between(0),
     ),
     BrokerSetting(
         "group.consumer.min.heartbeat.interval.ms",
         _INT,
         5_000,
-        "Least heartbeat interval of a group.",
+        "Shortest consumer.heartbeat.interval.ms that a group may set.",
         between(1),
-        used=False,
     ),
     BrokerSetting(
         "group.consumer.min.session.timeout.ms",
         _INT,
         45_000,
-        "Least session timeout of a group.",
+        "Shortest consumer.session.timeout.ms that a group may set.",
         between(1),
-        used=False,
+    ),
+    BrokerSetting(
+        "group.consumer.regex.refresh.interval.ms",
+        _INT,
+        600_000,
+        "How often the topics that match regular expressions of a group are looked for.",
+        between(10_000),
     ),
     BrokerSetting(
         "group.consumer.session.timeout.ms",
         _INT,
         45_000,
-        "Session timeout of KIP-848 groups.",
+        "How long a member of the consumer protocol may be silent.",
         between(1),
-        used=False,
     ),
     BrokerSetting(
         "group.coordinator.rebalance.protocols",
         _LIST,
-        ["classic"],
-        "Group protocols that are served; here it is always classic alone.",
+        ["classic", "consumer", "streams"],
+        "Group protocols that are served; here they are always classic and consumer.",
         some_of("classic", "consumer", "share", "streams"),
         used=False,
     ),

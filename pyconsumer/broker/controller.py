@@ -63,7 +63,7 @@ TRANSACTION_TOPIC: Final = "__transaction_state"
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC})
 
 #: Features that clients and tools may ask for, with their lowest and highest version.
-SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"transaction.version": (0, 2)}
+SUPPORTED_FEATURES: Final[dict[str, tuple[int, int]]] = {"group.version": (0, 1), "transaction.version": (0, 2)}
 
 #: Producer ids handed to a broker at a time.
 PRODUCER_ID_BLOCK: Final = 1000
@@ -118,6 +118,7 @@ class Controller:
         self.registered: list[int] = []
         self.cluster_id = uuid_to_str(uuid.uuid4().bytes)
         self.broker_configs: dict[str, dict[str, str]] = {}
+        self.group_configs: dict[str, dict[str, str]] = {}
         self._next_producer_id = 0
         self.features: dict[str, int] = {name: levels[1] for name, levels in SUPPORTED_FEATURES.items()}
         self.features_epoch = 0
@@ -164,6 +165,8 @@ class Controller:
                 partitions[int(index) : int(index) + 1] = [partition_from_json(part)]
         for name, config in change.get("config", {}).items():
             self.topics[name].configure(config)
+        if "group_configs" in change:
+            self.group_configs = {group: dict(config) for group, config in change["group_configs"].items()}
         if "broker_configs" in change:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
@@ -187,6 +190,7 @@ class Controller:
             "cluster_id": self.cluster_id,
             "next_producer_id": self._next_producer_id,
             "broker_configs": self.broker_configs,
+            "group_configs": self.group_configs,
             "features": self.features,
             "features_epoch": self.features_epoch,
             "deleted": {uuid_to_str(topic_id): sorted(nodes) for topic_id, nodes in self._deleted.items()},
@@ -657,6 +661,18 @@ class Controller:
 
         self._save(undo, {"broker_configs": self.broker_configs})
         call_each(self.on_broker_config, "changed settings")
+
+    def set_group_config(self, group_id: str, config: Mapping[str, str]) -> None:
+        """Replace the dynamic settings of a group; none at all removes its entry."""
+        before = self.group_configs
+        self.group_configs = {name: own for name, own in before.items() if name != group_id}
+        if config:
+            self.group_configs[group_id] = dict(config)
+
+        def undo() -> None:
+            self.group_configs = before
+
+        self._save(undo, {"group_configs": self.group_configs})
 
     def _tell(self, name: str) -> None:
         for _ in self._steps(name):

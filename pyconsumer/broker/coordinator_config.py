@@ -23,7 +23,12 @@ class CoordinatorConfig:
         Raises:
             ConfigurationError: a value is not a whole number, or out of range.
         """
-        values: dict[str, int] = {}
+        return cls(**CoordinatorConfig.numbers_of(cls, settings))
+
+    @staticmethod
+    def numbers_of(cls: type[CoordinatorConfig], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of a class that are whole numbers, by the names of its fields; errors as above."""
+        values: dict[str, Any] = {}
         for item in dataclasses.fields(cls):
             name = item.name.replace("_", ".")
             if name in settings:
@@ -31,4 +36,4 @@ class CoordinatorConfig:
                     values[item.name] = int(settings[name])
                 except (TypeError, ValueError):
                     raise ConfigurationError(f"{name} must be a whole number, not {settings[name]!r}") from None
-        return cls(**values)
+        return values

@@ -206,7 +206,8 @@ def _encode_value(w: _Writer, spec: FieldSpec, source: str, owner: str) -> None:
     if not nullable and type_name != "records":
         w.line(f"bad_null({label!r})")
     elif is_struct and not spec.is_array:
-        w.line("a(b'\\xff')")
+        # In a tagged field the mark is an unsigned varint, elsewhere a byte with a sign.
+        w.line("a(b'\\0')" if spec.tag >= 0 else "a(b'\\xff')")
     elif compact:
         w.line("a(b'\\0')")
     else:
@@ -342,7 +343,7 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
     if not isinstance(spec.type, tuple) and not spec.is_array:
         if nullable:
             w.line(f"n, = {w.packer('b', 'unpack_from')}(b, p); p += 1")
-            w.line(f"if n < 0: {target} = None")
+            w.line(f"if n {'<=' if spec.tag >= 0 else '<'} 0: {target} = None")
             w.line(f"else: {target}, p = {_decoder(w, spec.type)}(b, p)")
         else:
             w.line(f"{target}, p = {_decoder(w, spec.type)}(b, p)")

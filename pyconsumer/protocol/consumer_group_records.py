@@ -42,6 +42,7 @@ __all__ = [
     "Kind",
     "TopicPartition",
     "TopicPartitions",
+    "decode_key_of",
     "decode_value",
     "encode_key",
 ]
@@ -176,6 +177,24 @@ def encode_key(kind: Kind, group_id: str, name: str | None = None) -> bytes:
     if name is None:
         return start + GroupMetadataKey(group=group_id).encode(0)
     return start + ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=name).encode(0)
+
+
+#: Kinds whose keys name only the group.
+_OF_THE_GROUP = frozenset({Kind.GROUP_METADATA, Kind.PARTITION_METADATA, Kind.TARGET_ASSIGNMENT_METADATA})
+
+
+def decode_key_of(key: Buffer) -> tuple[Kind, str, str | None]:
+    """Read a key whose kind is one of :class:`Kind`: kind, group id, and member id or regular expression.
+
+    Raises:
+        ProtocolError: the bytes are not such a key.
+        ValueError: it is of another kind.
+    """
+    kind = Kind(int.from_bytes(key[:2], "big"))
+    if kind in _OF_THE_GROUP:
+        return kind, GroupMetadataKey.decode(memoryview(key)[2:], 0).group, None
+    both = ConsumerGroupMemberMetadataKey.decode(memoryview(key)[2:], 0)
+    return kind, both.group_id, both.member_id
 
 
 def decode_value(kind: Kind, value: Buffer) -> Message:

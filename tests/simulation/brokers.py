@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupCoordinator
-from pyconsumer.broker.group.group_metadata import GroupMetadata
 from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse

@@ -53,6 +53,7 @@ _CLASSES = {
     "DeleteRecordsCommand": "org.apache.kafka.tools.DeleteRecordsCommand",
     "DumpLogSegments": "org.apache.kafka.tools.DumpLogSegments",
     "GetOffsetShell": "org.apache.kafka.tools.GetOffsetShell",
+    "GroupsCommand": "org.apache.kafka.tools.GroupsCommand",
     "Kafka": "kafka.Kafka",
     "LeaderElectionCommand": "org.apache.kafka.tools.LeaderElectionCommand",
     "ProducerPerformance": "org.apache.kafka.tools.ProducerPerformance",

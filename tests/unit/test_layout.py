@@ -334,6 +334,7 @@ def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
 
 #: Modules that assign to attributes of other objects, each with the reason.
 _SET_FROM_OUTSIDE = {
+    "pyconsumer/broker/group/consumer/topic_regex.py": "fills the options of google-re2, which take no arguments",
     "pyconsumer/cli/java.py": "lets PySpark forget its Java, for which it has no function",
     "pyconsumer/consumer/records.py": "`empty_records` fills what it makes: the constructor is too slow for a poll",
     "pyconsumer/protocol/records/_pure.py": "makes records, the constructor being too slow for each",

@@ -1,8 +1,11 @@
 """The group coordinator: what a broker does when a client asks something about a group.
 
 Each method is one request. It checks whether this broker is to answer at all, then calls the modules that know the
-rules: :mod:`join` who may join, :mod:`rebalance` how a rebalance goes, :mod:`manager` what is stored,
-:mod:`offset_expiration` what is removed. No method waits: what takes time is a :class:`Deferred`, which is set exactly
+rules: :mod:`.classic` the classic protocol, :mod:`.consumer` the consumer protocol (KIP-848), :mod:`.manager` what is
+stored, :mod:`.offset_expiration` what is removed. A group has one of the protocols at a time, and its offsets stay when
+it changes from one to the other.
+
+No method waits: what takes time is a :class:`Deferred`, which is set exactly
 once. An error inside is logged and answered with UNKNOWN_SERVER_ERROR, so that no client is left without an answer.
 
 :class:`GroupBroker` is the part of a broker that the handlers of group requests need.
@@ -17,13 +20,19 @@ from typing import Protocol, TypeVar
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred, PendingReplies
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
+from pyconsumer.broker.group.classic.join import JoinHandler, JoinRequest, check_member
+from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata
-from pyconsumer.broker.group.join import JoinHandler, JoinRequest, check_member
-from pyconsumer.broker.group.manager import GroupMetadataManager, Offsets
+from pyconsumer.broker.group.consumer.classic_members import ClassicMembers
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.consumer.group_settings import GroupSettings
+from pyconsumer.broker.group.consumer.membership import ConsumerGroups, HeartbeatResult
+from pyconsumer.broker.group.consumer.rules import check_commit, check_fetch
+from pyconsumer.broker.group.consumer.topics import NoTopics, TopicImage
+from pyconsumer.broker.group.manager import Group, GroupMetadataManager, Offsets
 from pyconsumer.broker.group.offset_expiration import OffsetExpiration
 from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.group.rebalance import GroupRebalancer
 from pyconsumer.broker.group.results import (
     GroupOverview,
     GroupSummary,
@@ -32,13 +41,14 @@ from pyconsumer.broker.group.results import (
     LeavingMember,
     SyncResult,
 )
-from pyconsumer.broker.group.storage import GroupStorage
+from pyconsumer.broker.group.storage import GroupStorage, from_append
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import Clock
-from pyconsumer.errors import Errors, error_name
+from pyconsumer.errors import BrokerResponseError, Errors, error_name
+from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pyconsumer.structs import BrokerMetadata, TopicPartition
 
-__all__ = ["CLASSIC_TYPE", "GroupBroker", "GroupCoordinator", "PartitionErrors"]
+__all__ = ["GroupBroker", "GroupCoordinator", "PartitionErrors"]
 
 _log = logging.getLogger(__name__)
 
@@ -46,9 +56,6 @@ T = TypeVar("T")
 
 #: Error code for each partition.
 PartitionErrors = dict[TopicPartition, int]
-
-#: The kind of all groups here, as ListGroups names it from version 5 on.
-CLASSIC_TYPE = "classic"
 
 #: The end of time: milliseconds are 64 bits with a sign in a record.
 _LATEST_MS = 2**63 - 1
@@ -86,15 +93,36 @@ class GroupCoordinator:
         storage: the internal topic.
         timer: runs all deadlines; whoever owns it decides when time passes.
         clock: its monotonic time is the timer's, its wall time goes into records.
+        topics: the topics of the cluster.
+        group_config: returns the dynamic settings of a group.
     """
 
-    def __init__(self, config: GroupConfig, storage: GroupStorage, timer: Timer, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: GroupConfig,
+        storage: GroupStorage,
+        timer: Timer,
+        clock: Clock,
+        topics: TopicImage | None = None,
+        group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
+    ) -> None:
         self.config = config
         self._clock = clock
         self._answers = PendingReplies()
         self.manager = GroupMetadataManager(config, storage, timer, clock, self._answers)
         self._rebalancer = GroupRebalancer(config, self.manager, timer, clock, self._answers)
         self._joins = JoinHandler(config, self.manager, self._rebalancer, self._answers)
+        self.consumer_groups = ConsumerGroups(
+            config,
+            self.manager,
+            self._rebalancer,
+            timer,
+            clock,
+            self._answers,
+            topics or NoTopics(),
+            GroupSettings(config, group_config),
+        )
+        self._classic_members = ClassicMembers(config, self.consumer_groups, self._answers)
         self._cleaner = OffsetExpiration(self.manager, timer, clock, self._answers)
         self._active = False
 
@@ -112,7 +140,7 @@ class GroupCoordinator:
         self.manager.shutdown()
         with self._answers:
             for group in self.manager.groups:
-                self._rebalancer.abandon(group)
+                self._abandon(group)
 
     def on_become_leader(self, partition: int, epoch: int) -> None:
         """This broker leads a partition of ``__consumer_offsets`` from now on: load its groups."""
@@ -120,9 +148,22 @@ class GroupCoordinator:
 
     def on_resign(self, partition: int, epoch: int | None) -> None:
         """It does not lead the partition any more: forget its groups."""
-        self.manager.schedule_unload(partition, epoch, self._rebalancer.abandon)
+        self.manager.schedule_unload(partition, epoch, self._abandon)
 
-    def _on_group_loaded(self, group: GroupMetadata) -> None:
+    def _abandon(self, group: Group) -> None:
+        if isinstance(group, ConsumerGroup):
+            self.consumer_groups.abandon(group)
+        else:
+            self._rebalancer.abandon(group)
+
+    def on_topic_changed(self, topic: str, *, created: bool) -> None:
+        """A topic was created, changed or deleted."""
+        self.consumer_groups.on_topic_changed(topic, created=created)
+
+    def _on_group_loaded(self, group: Group) -> None:
+        if isinstance(group, ConsumerGroup):
+            self.consumer_groups.on_loaded(group)
+            return
         _log.info("Loading group %s: generation %d, %s", group.group_id, group.generation_id, group.state)
         group.remember_members()
         self._rebalancer.start_sessions(group)
@@ -168,12 +209,32 @@ class GroupCoordinator:
         low, high = self.config.group_min_session_timeout_ms, self.config.group_max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
             return fail(Errors.INVALID_SESSION_TIMEOUT)
-        group = self.manager.get_or_maybe_create_group(request.group_id, create=not request.member_id)
-        if group is None:
-            return fail(Errors.UNKNOWN_MEMBER_ID)
         answer: Deferred[JoinResult] = Deferred()
         failed = JoinResult(Errors.UNKNOWN_SERVER_ERROR, request.member_id)
+        group = self.manager.get_group(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return self._guard(answer, failed, partial(self._classic_members.join, group, request, answer))
+            error_code = self._make_classic(group)
+            if error_code != Errors.NONE:
+                return fail(error_code)
+        group = self.manager.get_or_maybe_create_group(request.group_id, create=not request.member_id)
+        if not isinstance(group, GroupMetadata):
+            return fail(Errors.UNKNOWN_MEMBER_ID)
         return self._guard(answer, failed, partial(self._joins.join, group, request, answer))
+
+    def _make_classic(self, group: ConsumerGroup) -> int:
+        """Replace an empty consumer group by a classic one with its offsets; return an error code."""
+        tombstones = [record.encode(group.group_id) for record in group.tombstones()]
+        stored = self.manager.append(self.manager.partition_for(group.group_id), tombstones)
+        if stored.done and stored.value.error_code != Errors.NONE:
+            return from_append(stored.value.error_code)
+        _log.info("Group %s: the empty consumer group becomes a classic group", group.group_id)
+        classic = GroupMetadata(group.group_id, GroupState.EMPTY, self._clock)
+        classic.adopt(group.offsets)
+        self.consumer_groups.abandon(group)
+        self.manager.replace_group(classic)
+        return Errors.NONE
 
     def sync_group(
         self,
@@ -201,12 +262,16 @@ class GroupCoordinator:
         group = self.manager.get_group(group_id)
         if group is None:
             return Deferred.of(SyncResult(Errors.UNKNOWN_MEMBER_ID))
+        answer: Deferred[SyncResult] = Deferred()
+        failed = SyncResult(Errors.UNKNOWN_SERVER_ERROR)
+        if isinstance(group, ConsumerGroup):
+            members = self._classic_members
+            sync = partial(members.sync, group, generation_id, member_id, group_instance_id, protocol_type)
+            return self._guard(answer, failed, partial(sync, protocol_name, answer))
         error_code = self._check_sync(group, generation_id, member_id, group_instance_id, protocol_type, protocol_name)
         if error_code != Errors.NONE:
             return Deferred.of(SyncResult(error_code))
-        answer: Deferred[SyncResult] = Deferred()
-        work = partial(self._sync, group, member_id, assignments, answer)
-        return self._guard(answer, SyncResult(Errors.UNKNOWN_SERVER_ERROR), work)
+        return self._guard(answer, failed, partial(self._sync, group, member_id, assignments, answer))
 
     @staticmethod
     def _check_sync(
@@ -295,6 +360,9 @@ class GroupCoordinator:
         group = self.manager.get_group(group_id)
         if group is None:
             return Errors.UNKNOWN_MEMBER_ID
+        if isinstance(group, ConsumerGroup):
+            with self._answers:
+                return self._classic_members.heartbeat(group, generation_id, member_id, group_instance_id)
         if group.is_(GroupState.DEAD):
             return Errors.COORDINATOR_NOT_AVAILABLE
         error_code = check_member(group, member_id, group_instance_id)
@@ -307,8 +375,38 @@ class GroupCoordinator:
         self._rebalancer.restart_session(group, group.get(member_id))
         return Errors.REBALANCE_IN_PROGRESS if group.is_(GroupState.PREPARING_REBALANCE) else Errors.NONE
 
+    def consumer_group_heartbeat(
+        self, request: ConsumerGroupHeartbeatRequest, *, version: int, client_id: str, client_host: str
+    ) -> Deferred[HeartbeatResult]:
+        """ConsumerGroupHeartbeat, answered when its changes are in the log (KIP-848)."""
+        if not self._active:
+            return Deferred.of(HeartbeatResult(Errors.COORDINATOR_NOT_AVAILABLE))
+        refused = self.consumer_groups.check(request, version)
+        if refused is not None:
+            return Deferred.of(refused)
+        error_code = self._validate(request.group_id)
+        if error_code != Errors.NONE:
+            return Deferred.of(HeartbeatResult(error_code))
+        answer: Deferred[HeartbeatResult] = Deferred()
+        work = partial(
+            self.consumer_groups.heartbeat,
+            request,
+            answer,
+            client_id=client_id,
+            client_host=client_host,
+        )
+        return self._guard(answer, HeartbeatResult(Errors.UNKNOWN_SERVER_ERROR), work)
+
+    def leave(self, group_id: str, members: Sequence[LeavingMember]) -> Deferred[LeaveResult]:
+        """LeaveGroup for a group of either protocol; see :meth:`leave_group`."""
+        group = self.manager.get_group(group_id)
+        if self._validate(group_id) != Errors.NONE or not isinstance(group, ConsumerGroup):
+            return Deferred.of(self.leave_group(group_id, members))
+        with self._answers:
+            return self._classic_members.leave(group, members)
+
     def leave_group(self, group_id: str, members: Sequence[LeavingMember]) -> LeaveResult:
-        """LeaveGroup: takes members out, and rebalances once for all of them.
+        """LeaveGroup for a classic group: takes members out, and rebalances once for all of them.
 
         Args:
             members: static ones may be named by their instance id alone, with an empty member id.
@@ -317,7 +415,7 @@ class GroupCoordinator:
         if error_code != Errors.NONE:
             return LeaveResult(error_code)
         group = self.manager.get_group(group_id)
-        if group is None:
+        if not isinstance(group, GroupMetadata):
             refused = (member._replace(error_code=Errors.UNKNOWN_MEMBER_ID) for member in members)
             return LeaveResult(Errors.NONE, tuple(refused))
         if group.is_(GroupState.DEAD):
@@ -364,7 +462,7 @@ class GroupCoordinator:
         member_id: str = "",
         group_instance_id: str | None = None,
         retention_ms: int = -1,
-        knows_missing_groups: bool = True,
+        version: int = 10,
     ) -> Deferred[PartitionErrors]:
         """OffsetCommit: an error code for each partition, once the offsets are in the log.
 
@@ -372,18 +470,21 @@ class GroupCoordinator:
             offsets: their timestamps are set here.
             generation_id, member_id: -1 and empty for a consumer that only stores offsets.
             retention_ms: -1 for the broker's; otherwise the offsets expire so much later, whatever the group does.
-            knows_missing_groups: it understands GROUP_ID_NOT_FOUND (OffsetCommit from version 9).
+            version: of the request; clients understand GROUP_ID_NOT_FOUND and member epochs from 9 on.
         """
         error_code = self._validate(group_id, may_be_empty=True)
         group = self.manager.get_or_maybe_create_group(group_id, generation_id < 0) if not error_code else None
         if error_code == Errors.NONE:
             if group is None:
-                error_code = Errors.GROUP_ID_NOT_FOUND if knows_missing_groups else Errors.ILLEGAL_GENERATION
+                error_code = Errors.GROUP_ID_NOT_FOUND if version >= 9 else Errors.ILLEGAL_GENERATION
+            elif isinstance(group, ConsumerGroup):
+                named = (group_instance_id, generation_id)
+                error_code = self._check_epoch(group, member_id, *named, offsets, transactional=False, version=version)
             else:
                 error_code = self._check_commit(group, generation_id, member_id, group_instance_id, False)
         if error_code != Errors.NONE or group is None:
             return Deferred.of(dict.fromkeys(offsets, error_code))
-        if group.is_(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+        if isinstance(group, GroupMetadata) and group.is_(GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             self._rebalancer.restart_session(group, group.get(member_id))
         return self._store_offsets(group, offsets, member_id, retention_ms=retention_ms)
 
@@ -404,11 +505,44 @@ class GroupCoordinator:
         if error_code == Errors.NONE:
             if group is None:
                 error_code = Errors.ILLEGAL_GENERATION
+            elif isinstance(group, ConsumerGroup):
+                named = (group_instance_id, generation_id)
+                error_code = self._check_epoch(group, member_id, *named, offsets, transactional=True, version=0)
             else:
                 error_code = self._check_commit(group, generation_id, member_id, group_instance_id, True)
         if error_code != Errors.NONE or group is None:
             return Deferred.of(dict.fromkeys(offsets, error_code))
         return self._store_offsets(group, offsets, member_id, producer_id=producer_id, producer_epoch=producer_epoch)
+
+    def _check_epoch(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        group_instance_id: str | None,
+        epoch: int,
+        offsets: Mapping[TopicPartition, CommittedOffset],
+        *,
+        transactional: bool,
+        version: int,
+    ) -> int:
+        image = self.consumer_groups.image
+        partitions = {
+            (image.topic_id(one.topic) or value.topic_id, one.partition): one.topic for one, value in offsets.items()
+        }
+        try:
+            check_commit(
+                group,
+                member_id,
+                group_instance_id,
+                epoch,
+                partitions,
+                transactional=transactional,
+                version=version,
+            )
+        except BrokerResponseError as error:
+            _log.debug("Group %s: the commit of %s is refused: %s", group.group_id, member_id, error)
+            return error.errno
+        return Errors.NONE
 
     @staticmethod
     def _check_commit(
@@ -433,7 +567,7 @@ class GroupCoordinator:
 
     def _store_offsets(
         self,
-        group: GroupMetadata,
+        group: Group,
         offsets: Mapping[TopicPartition, CommittedOffset],
         member_id: str,
         *,
@@ -466,9 +600,21 @@ class GroupCoordinator:
         *,
         require_stable: bool = False,
         topic_ids: Mapping[str, bytes] | None = None,
+        member_id: str | None = None,
+        member_epoch: int = -1,
     ) -> Deferred[Offsets]:
-        """OffsetFetch for one group: its error code and each partition's answer; see the manager's ``get_offsets``."""
+        """OffsetFetch for one group: its error code and each partition's answer; see the manager's ``get_offsets``.
+
+        Args:
+            member_id, member_epoch: of the member that asks; None and -1 from anybody else.
+        """
         error_code = self._validate(group_id, may_be_empty=True)
+        group = self.manager.get_group(group_id)
+        if error_code == Errors.NONE and isinstance(group, ConsumerGroup):
+            try:
+                check_fetch(group, member_id, member_epoch)
+            except BrokerResponseError as error:
+                error_code = error.errno
         if error_code != Errors.NONE:
             return Deferred.of((error_code, {}))
         return self.manager.get_offsets(group_id, partitions, require_stable=require_stable, topic_ids=topic_ids)
@@ -494,9 +640,17 @@ class GroupCoordinator:
         if error_code != Errors.NONE:
             return error_code, GroupSummary("", "", "", ())
         group = self.manager.get_group(group_id)
-        if group is None:
+        if not isinstance(group, GroupMetadata):
             return Errors.GROUP_ID_NOT_FOUND, _DEAD_SUMMARY
         return Errors.NONE, group.summary()
+
+    def describe_consumer_group(self, group_id: str) -> tuple[int, ConsumerGroup | None]:
+        """ConsumerGroupDescribe for one group: an error code, and the group unless that is set."""
+        error_code = self._validate(group_id)
+        if error_code != Errors.NONE:
+            return error_code, None
+        group = self.manager.get_group(group_id)
+        return (Errors.NONE, group) if isinstance(group, ConsumerGroup) else (Errors.GROUP_ID_NOT_FOUND, None)
 
     def list_groups(self, states: Iterable[str] = (), types: Iterable[str] = ()) -> tuple[int, list[GroupOverview]]:
         """ListGroups: an error code and the groups of this broker.
@@ -510,9 +664,7 @@ class GroupCoordinator:
             return Errors.COORDINATOR_LOAD_IN_PROGRESS, []
         wanted = {state.lower() for state in states}
         kinds = {kind.lower() for kind in types}
-        if kinds and CLASSIC_TYPE not in kinds:
-            return Errors.NONE, []
-        found = [group.overview() for group in self.manager.groups]
+        found = [group.overview() for group in self.manager.groups if not kinds or group.group_type in kinds]
         return Errors.NONE, [one for one in found if not wanted or one.state.lower() in wanted]
 
     def delete_groups(self, group_ids: Iterable[str]) -> Deferred[dict[str, int]]:

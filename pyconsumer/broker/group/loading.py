@@ -1,8 +1,8 @@
 """Reads one partition of ``__consumer_offsets`` and rebuilds the groups in it.
 
 The order of records is everything: a commit after a tombstone stands, a tombstone after a commit removes it, and what
-was committed in a transaction counts from its commit marker on. Record kinds that belong to newer group protocols are
-skipped; they stay in the log.
+was committed in a transaction counts from its commit marker on. Records of consumer groups are replayed onto their
+groups. Kinds of other group protocols are skipped; they stay in the log.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.consumer.records import GroupRecord
 from pyconsumer.broker.group.offsets import CommitRecord
 from pyconsumer.broker.group.records import committed_offset, group_from_value
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, ProtocolError
+from pyconsumer.protocol.consumer_group_records import Kind, decode_key_of, decode_value
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataKey,
     OffsetCommitKey,
@@ -31,6 +34,8 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["PartitionLoader"]
 
 _log = logging.getLogger(__name__)
+
+_KINDS = frozenset(map(int, Kind))
 
 
 class _OffsetId(NamedTuple):
@@ -53,7 +58,7 @@ class PartitionLoader:
         self._largest = 0  # piece that was warned of
         self._offsets: dict[_OffsetId, CommitRecord] = {}
         self._pending: dict[int, dict[_OffsetId, CommitRecord]] = {}
-        self._groups: dict[str, GroupMetadata] = {}
+        self._groups: dict[str, GroupMetadata | ConsumerGroup] = {}
         self.removed_groups: set[str] = set()
         self.record_count = 0
         self.unknown_count = 0
@@ -113,6 +118,8 @@ class PartitionLoader:
                 self._offset(key, record.value, batch_offset, producer_id)
             elif isinstance(key, GroupMetadataKey):
                 self._group(key.group, record.value)
+            elif key.version in _KINDS:
+                self._consumer_group(record.key, record.value)
             else:
                 self._unknown(key, record.offset)
         except ProtocolError as error:
@@ -132,11 +139,26 @@ class PartitionLoader:
 
     def _group(self, group_id: str, value: bytes | None) -> None:
         if value is None:
+            if isinstance(self._groups.get(group_id), ConsumerGroup):
+                return  # it had been a classic one before
             self._groups.pop(group_id, None)
             self.removed_groups.add(group_id)
         else:
             self._groups[group_id] = group_from_value(group_id, decode_group_value(value), self._clock)
             self.removed_groups.discard(group_id)
+
+    def _consumer_group(self, key: bytes, value: bytes | None) -> None:
+        kind, group_id, name = decode_key_of(key)
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return  # tombstones of a group that is gone, or a classic one since
+            group = self._groups[group_id] = ConsumerGroup(group_id)
+            self.removed_groups.discard(group_id)
+        group.replay(GroupRecord(kind, name, None if value is None else decode_value(kind, value)))
+        if group.is_dead:
+            del self._groups[group_id]
+            self.removed_groups.add(group_id)
 
     def _unknown(self, key: UnknownKey, offset: int) -> None:
         self.unknown_count += 1
@@ -147,7 +169,7 @@ class PartitionLoader:
             offset,
         )
 
-    def groups(self) -> list[GroupMetadata]:
+    def groups(self) -> list[GroupMetadata | ConsumerGroup]:
         """Every group that the partition holds, with its offsets in it; those with offsets alone are Empty."""
         offsets: dict[str, dict[TopicPartition, CommitRecord]] = defaultdict(dict)
         for (group_id, partition), record in self._offsets.items():

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyconsumer.broker.deferred import Deferred, PendingReplies
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.loading import PartitionLoader
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, offset_record, partition_for, utf16_length
@@ -27,9 +28,12 @@ from pyconsumer.errors import Errors, IllegalStateError, error_name
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import TopicPartition
 
-__all__ = ["CoordinatorMetrics", "GroupMetadataManager", "Offsets"]
+__all__ = ["CoordinatorMetrics", "Group", "GroupMetadataManager", "Offsets"]
 
 _log = logging.getLogger(__name__)
+
+#: A group of either protocol.
+Group = GroupMetadata | ConsumerGroup
 
 #: What a fetch found: an error for the whole group, or each partition's answer.
 Offsets = tuple[int, dict[TopicPartition, FetchedOffset]]
@@ -108,7 +112,7 @@ class GroupMetadataManager:
         self._timer = timer
         self._clock = clock
         self._answers = answers
-        self._groups: dict[str, GroupMetadata] = {}
+        self._groups: dict[str, Group] = {}
         self._partitions: dict[int, _Partition] = {}
         self._partition_count = 0
         self._open_transactions: dict[int, set[str]] = {}
@@ -149,7 +153,7 @@ class GroupMetadataManager:
     # The cache
 
     @property
-    def groups(self) -> list[GroupMetadata]:
+    def groups(self) -> list[Group]:
         return list(self._groups.values())
 
     @property
@@ -157,22 +161,26 @@ class GroupMetadataManager:
         """The number of committed offsets in the cache."""
         return sum(len(group.offsets.committed) for group in self._groups.values())
 
-    def get_group(self, group_id: str) -> GroupMetadata | None:
+    def get_group(self, group_id: str) -> Group | None:
         """The cached group. None also if the group is another broker's."""
         return self._groups.get(group_id)
 
-    def get_or_maybe_create_group(self, group_id: str, create: bool) -> GroupMetadata | None:
+    def get_or_maybe_create_group(self, group_id: str, create: bool) -> Group | None:
         """The cached group; if there is none and ``create`` says so, a new Empty one."""
         group = self._groups.get(group_id)
         if group is None and create:
             group = self.add_group(GroupMetadata(group_id, GroupState.EMPTY, self._clock))
         return group
 
-    def add_group(self, group: GroupMetadata) -> GroupMetadata:
+    def add_group(self, group: Group) -> Group:
         """Cache the group unless its id is cached already; return the one that is in the cache afterwards."""
         return self._groups.setdefault(group.group_id, group)
 
-    def remove_group(self, group: GroupMetadata) -> None:
+    def replace_group(self, group: Group) -> None:
+        """Cache a group in the place of the one with its id, whose offsets it has taken over."""
+        self._groups[group.group_id] = group
+
+    def remove_group(self, group: Group) -> None:
         """Take this very group out of the cache, and of every producer's set."""
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
@@ -192,7 +200,7 @@ class GroupMetadataManager:
 
     # Loading and unloading
 
-    def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[GroupMetadata], None]) -> None:
+    def schedule_load(self, partition: int, epoch: int, on_group_loaded: Callable[[Group], None]) -> None:
         """This broker has become the partition's leader: read it, and then serve its groups.
 
         Args:
@@ -216,7 +224,7 @@ class GroupMetadataManager:
         partition: int,
         state: _Partition,
         started: float,
-        on_group_loaded: Callable[[GroupMetadata], None],
+        on_group_loaded: Callable[[Group], None],
     ) -> None:
         loader = state.loader
         if loader is None or self._shutting_down or self._partitions.get(partition) is not state:
@@ -252,31 +260,24 @@ class GroupMetadataManager:
             self.metrics.load_time_ms,
         )
 
-    def _check_removed(self, loader: PartitionLoader, groups: list[GroupMetadata]) -> None:
+    def _check_removed(self, loader: PartitionLoader, groups: list[Group]) -> None:
         loaded = {group.group_id for group in groups}
         for group_id in loader.removed_groups - loaded:
             if group_id in self._groups:
                 raise IllegalStateError(f"group {group_id} was removed according to the log, but is cached")
 
-    def load_group(self, group: GroupMetadata) -> bool:
+    def load_group(self, group: Group) -> bool:
         """Cache a group that was read, complete with its offsets; False if its id is cached already."""
         present = self.add_group(group)
         if present is not group:
-            _log.debug(
-                "Group %s was loaded with generation %d but is cached with generation %d; the cached one stays",
-                group.group_id,
-                group.generation_id,
-                present.generation_id,
-            )
+            _log.debug("%r was loaded, but %r is cached and stays", group, present)
             return False
         for producer_id in group.offsets.pending_transactional:
             self._open_transactions.setdefault(producer_id, set()).add(group.group_id)
         _log.debug("Loaded %r with %d offsets", group, len(group.offsets.committed))
         return True
 
-    def schedule_unload(
-        self, partition: int, epoch: int | None, on_group_unloaded: Callable[[GroupMetadata], None]
-    ) -> None:
+    def schedule_unload(self, partition: int, epoch: int | None, on_group_unloaded: Callable[[Group], None]) -> None:
         """This broker no longer leads the partition: forget its groups. The log is not touched.
 
         Args:
@@ -293,7 +294,7 @@ class GroupMetadataManager:
         _log.info("Scheduling the unload of __consumer_offsets-%d", partition)
         self._timer.schedule(self._clock.now(), lambda: self._unload(partition, on_group_unloaded))
 
-    def _unload(self, partition: int, on_group_unloaded: Callable[[GroupMetadata], None]) -> None:
+    def _unload(self, partition: int, on_group_unloaded: Callable[[Group], None]) -> None:
         group_count = offset_count = 0
         with self._answers:
             for group in self.groups:
@@ -340,7 +341,7 @@ class GroupMetadataManager:
 
     def store_offsets(
         self,
-        group: GroupMetadata,
+        group: Group,
         member_id: str,
         offsets: Mapping[TopicPartition, CommittedOffset],
         producer_id: int = -1,
@@ -375,7 +376,7 @@ class GroupMetadataManager:
 
         def on_appended(result: StoreResult) -> None:
             with self._answers:
-                if group.state is not GroupState.DEAD:
+                if self._still_has(group):
                     self._after_commit(group, kept, result, producer_id)
                 error_code = from_append(result.error_code)
                 if error_code == Errors.NONE:
@@ -393,9 +394,16 @@ class GroupMetadataManager:
         self.append(self.partition_for(group.group_id), records, producer_id, producer_epoch).on_done(on_appended)
         return answer
 
+    def _still_has(self, group: Group) -> bool:
+        """Return whether the group lives, perhaps converted to the other protocol."""
+        if not group.is_dead:
+            return True
+        present = self._groups.get(group.group_id)
+        return present is not None and not present.is_dead and present.offsets is group.offsets
+
     def _after_commit(
         self,
-        group: GroupMetadata,
+        group: Group,
         kept: Mapping[TopicPartition, CommittedOffset],
         result: StoreResult,
         producer_id: int,
@@ -421,7 +429,7 @@ class GroupMetadataManager:
         for group_id in self.groups_of_producer(producer_id):
             if self.partition_for(group_id) in wanted:
                 group = self._groups.get(group_id)
-                if group is not None and group.state is not GroupState.DEAD:
+                if group is not None and not group.is_dead:
                     group.offsets.complete_transaction(producer_id, commit=commit)
                 self._forget_transaction(producer_id, group_id)
 
@@ -445,7 +453,7 @@ class GroupMetadataManager:
                 another id does not count.
         """
         group = self._groups.get(group_id)
-        if group is None or group.state is GroupState.DEAD:
+        if group is None or group.is_dead:
             return Deferred.of((Errors.NONE, dict.fromkeys(partitions or (), NO_OFFSET)))
         answer: Deferred[Offsets] = Deferred()
 

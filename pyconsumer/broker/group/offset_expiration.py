@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from pyconsumer.broker.deferred import Deferred, PendingReplies
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
-from pyconsumer.broker.group.manager import GroupMetadataManager
+from pyconsumer.broker.group.classic.group_metadata import GroupState
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.manager import Group, GroupMetadataManager
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.records import group_tombstone, offset_tombstone
 from pyconsumer.broker.group.storage import KeyValue, StoreResult, from_append
@@ -83,7 +84,7 @@ class OffsetExpiration:
             _log.info("Removed %d expired offsets in %d ms", count, round((self._clock.now() - started) * 1000))
         return count
 
-    def expired(self, group: GroupMetadata) -> list[TopicPartition]:
+    def expired(self, group: Group) -> list[TopicPartition]:
         """The offsets of a group that have outlived their time (KIP-211).
 
         1. An empty group's, ``offsets.retention.minutes`` after it became empty (or after the commit, if an old record
@@ -91,14 +92,18 @@ class OffsetExpiration:
         2. A Stable consumer group's of topics that it does not subscribe to, that long after the commit.
         3. Those of a group that never had members, likewise.
         4. No others: of a group in a rebalance, with another protocol type, or whose subscription is not known.
+        5. Those of a group of the consumer protocol, of topics that it does not subscribe to, that long after the
+           commit, whatever its state.
         """
         now_ms = self._clock.wall_ms()
-        empty_since = group.current_state_timestamp
 
         def commit_time(value: CommittedOffset) -> int:
             return value.commit_timestamp
 
         find = partial(group.offsets.expired, now_ms, self._manager.config.retention_ms)
+        if isinstance(group, ConsumerGroup):
+            return find(commit_time, frozenset(group.subscribed.topics()))
+        empty_since = group.current_state_timestamp
         if group.protocol_type is None:
             return find(commit_time)
         if group.is_(GroupState.EMPTY):
@@ -114,7 +119,7 @@ class OffsetExpiration:
     # Removal
 
     def _remove(
-        self, group: GroupMetadata, partitions: Sequence[TopicPartition], why: str, *, whole_group: bool = False
+        self, group: Group, partitions: Sequence[TopicPartition], why: str, *, whole_group: bool = False
     ) -> Deferred[int]:
         """Write tombstones, then drop the offsets, and the group if nothing is left of it or ``whole_group`` says so.
 
@@ -123,32 +128,34 @@ class OffsetExpiration:
         removed = set(partitions)
         generation = group.generation_id
         ends = whole_group or (
-            group.is_(GroupState.EMPTY)
+            group.is_empty
             and all(partition in removed for partition in group.offsets.committed)
             and not group.offsets.pending
             and not group.offsets.pending_transactional
-            and not group.pending_members
+            and (isinstance(group, ConsumerGroup) or not group.pending_members)
         )
         records = [offset_tombstone(group.group_id, partition) for partition in partitions]
-        if ends and (whole_group or generation > 0):
+        if ends and isinstance(group, ConsumerGroup):
+            records += [record.encode(group.group_id) for record in group.tombstones()]
+        elif ends and (whole_group or generation > 0):
             # Below generation 1 nothing was ever registered.
             records.append(group_tombstone(group.group_id))
 
         def drop(position: int) -> None:
             if partitions:
                 self._drop(group, partitions, position, why)
-            if ends and group.is_(GroupState.EMPTY) and group.generation_id == generation:
+            if ends and group.is_empty and group.generation_id == generation:
                 self._end(group)
 
         return self._write(group, records, drop)
 
-    def _write(self, group: GroupMetadata, records: Sequence[KeyValue], then: Callable[[int], None]) -> Deferred[int]:
+    def _write(self, group: Group, records: Sequence[KeyValue], then: Callable[[int], None]) -> Deferred[int]:
         """Append, and call ``then(position)`` if that worked and the group is still ours."""
         done: Deferred[int] = Deferred()
 
         def finish(result: StoreResult) -> None:
             error_code = from_append(result.error_code)
-            if error_code == Errors.NONE and not group.is_(GroupState.DEAD):
+            if error_code == Errors.NONE and not group.is_dead:
                 with self._answers:
                     then(result.base_offset)
             done.set(error_code)
@@ -159,16 +166,15 @@ class OffsetExpiration:
             finish(StoreResult())
         return done
 
-    def _drop(self, group: GroupMetadata, partitions: Sequence[TopicPartition], position: int, why: str) -> None:
+    def _drop(self, group: Group, partitions: Sequence[TopicPartition], position: int, why: str) -> None:
         dropped = group.offsets.remove_before(partitions, position)
         if dropped:
             _log.debug("Group %s: %s offsets removed: %s", group.group_id, why, ", ".join(map(str, dropped)))
 
-    def _end(self, group: GroupMetadata) -> None:
+    def _end(self, group: Group) -> None:
         if group.offsets.has_offsets:
             return  # Somebody committed in the meantime.
-        group.transition_to(GroupState.DEAD)
-        group.stop_timers()
+        group.end()
         self._manager.remove_group(group)
         _log.info("Group %s is removed", group.group_id)
 
@@ -179,14 +185,12 @@ class OffsetExpiration:
     ) -> Deferred[tuple[int, dict[TopicPartition, int]]]:
         """Remove offsets that no member may be using."""
         group = self._manager.get_group(group_id)
-        if group is None or group.is_(GroupState.DEAD):
+        if group is None or group.is_dead:
             return Deferred.of((Errors.GROUP_ID_NOT_FOUND, {}))
-        if not group.is_(GroupState.EMPTY) and not group.uses_consumer_protocol():
+        if not group.is_empty and not group.uses_consumer_protocol():
             return Deferred.of((Errors.NON_EMPTY_GROUP, {}))
         subscribed = {
-            partition
-            for partition in partitions
-            if not group.is_(GroupState.EMPTY) and group.is_subscribed_to(partition.topic)
+            partition for partition in partitions if not group.is_empty and group.is_subscribed_to(partition.topic)
         }
         result: dict[TopicPartition, int] = {
             partition: Errors.GROUP_SUBSCRIBED_TO_TOPIC if partition in subscribed else Errors.NONE
@@ -206,7 +210,7 @@ class OffsetExpiration:
         self._delete(group, removed).on_done(finish)
         return answer
 
-    def _delete(self, group: GroupMetadata, partitions: Sequence[TopicPartition]) -> Deferred[int]:
+    def _delete(self, group: Group, partitions: Sequence[TopicPartition]) -> Deferred[int]:
         """Remove offsets that have not expired."""
 
         def drop(position: int) -> None:
@@ -244,9 +248,9 @@ class OffsetExpiration:
         waiting = []
         for group_id in group_ids:
             group = self._manager.get_group(group_id)
-            if group is None or group.is_(GroupState.DEAD):
+            if group is None or group.is_dead:
                 results[group_id] = Errors.GROUP_ID_NOT_FOUND
-            elif not group.is_(GroupState.EMPTY):
+            elif not group.is_empty:
                 results[group_id] = Errors.NON_EMPTY_GROUP
             else:
                 waiting.append(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata, MemberMetadata
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, MemberMetadata
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.storage import KeyValue
 from pyconsumer.clock import Clock

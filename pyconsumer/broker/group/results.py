@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 __all__ = [
+    "CLASSIC_TYPE",
+    "CONSUMER_TYPE",
     "NO_OFFSET",
     "FetchedOffset",
     "GroupOverview",
@@ -16,6 +18,10 @@ __all__ = [
     "MemberSummary",
     "SyncResult",
 ]
+
+#: Kinds of groups, as ListGroups names them from version 5 on.
+CLASSIC_TYPE = "classic"
+CONSUMER_TYPE = "consumer"
 
 
 class MemberSummary(NamedTuple):
@@ -97,6 +103,7 @@ class GroupOverview(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
+    group_type: str = CLASSIC_TYPE
 
 
 class GroupSummary(NamedTuple):

@@ -57,6 +57,9 @@ SERVED: tuple[ApiKey, ...] = (
     ApiKey.DESCRIBE_PRODUCERS,
     ApiKey.DESCRIBE_TRANSACTIONS,
     ApiKey.LIST_TRANSACTIONS,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.LIST_CONFIG_RESOURCES,
 )
 
 HandlerFunction = Callable[..., Coroutine[Any, Any, Message | None]]

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.handlers.describe_configs import BROKER, TOPIC
-from pyconsumer.broker.handlers.incremental_alter_configs import alter_each, replace_broker_config, replace_topic_config
+from pyconsumer.broker.handlers.describe_configs import BROKER, GROUP, TOPIC
+from pyconsumer.broker.handlers.incremental_alter_configs import (
+    alter_each,
+    replace_broker_config,
+    replace_group_config,
+    replace_topic_config,
+)
 from pyconsumer.errors import InvalidRequestError
 from pyconsumer.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -37,5 +42,7 @@ def _replace(broker: Broker, resource: AlterConfigsResource, *, validate_only: b
         replace_topic_config(broker, resource.resource_name, own, validate_only=validate_only)
     elif resource.resource_type == BROKER:
         replace_broker_config(broker, resource.resource_name, own, validate_only=validate_only)
+    elif resource.resource_type == GROUP:
+        replace_group_config(broker, resource.resource_name, own, validate_only=validate_only)
     else:
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")

@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings of topics and brokers, with where each value comes from (KIP-133, KIP-226, KIP-569)."""
+"""DescribeConfigs: settings of topics, brokers and groups, and their sources (KIP-133, KIP-226, KIP-569)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, Resolved, 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
+from pyconsumer.broker.group_configs import GROUP_SETTINGS, resolve_group
 from pyconsumer.broker.security import LISTENERS
 from pyconsumer.broker.settings import BrokerSetting, ConfigSource, ConfigType, Value, format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError
@@ -21,11 +22,12 @@ from pyconsumer.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-__all__ = ["BROKER", "TOPIC", "handle"]
+__all__ = ["BROKER", "GROUP", "TOPIC", "handle"]
 
 #: Kinds of resources, with Kafka's numbers.
 TOPIC = 2
 BROKER = 4
+GROUP = 32
 
 
 async def handle(broker: Broker, request: DescribeConfigsRequest, context: RequestContext) -> DescribeConfigsResponse:
@@ -60,6 +62,12 @@ def _describe(
             raise InvalidRequestError(
                 f"Unexpected broker id, expected {broker.node_id} or empty string, but received {name}"
             )
+    elif resource.resource_type == GROUP:
+        if not name:
+            raise InvalidRequestError("Group name must not be empty")
+        own = broker.controller.group_configs.get(name, {})
+        known, read_only = GROUP_SETTINGS, _never
+        get = lambda key: resolve_group(key, own, broker.config)  # noqa: E731
     else:
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
     keys = resource.configuration_keys

@@ -12,20 +12,20 @@ from pyconsumer.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 
-__all__ = ["handle"]
+__all__ = ["ALL_OPERATIONS", "NOT_ASKED", "handle"]
 
 _TELLS_MISSING = 6  # first version that has an error for a group that does not exist (KIP-1043)
 
 #: READ 3, DELETE 6, DESCRIBE 8, DESCRIBE_CONFIGS 10, ALTER_CONFIGS 11: without access control all are allowed.
-_ALL_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
-_NOT_ASKED = -(2**31)
+ALL_OPERATIONS = sum(1 << number for number in (3, 6, 8, 10, 11))
+NOT_ASKED = -(2**31)
 
 
 async def handle(
     broker: GroupBroker, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
     """Answer at once. A group that does not exist is Dead; only from version 6 on that is an error as well."""
-    operations = _ALL_OPERATIONS if request.include_authorized_operations else _NOT_ASKED
+    operations = ALL_OPERATIONS if request.include_authorized_operations else NOT_ASKED
     return DescribeGroupsResponse(
         groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]
     )
@@ -38,7 +38,8 @@ def _describe(broker: GroupBroker, group_id: str, operations: int, version: int)
         if version < _TELLS_MISSING:
             error_code = Errors.NONE
         else:
-            message = f"Group {group_id} not found."
+            exists = broker.group_coordinator.manager.get_group(group_id) is not None
+            message = f"Group {group_id} is not a classic group." if exists else f"Group {group_id} not found."
     return DescribedGroup(
         error_code=error_code,
         error_message=message,
@@ -57,5 +58,5 @@ def _describe(broker: GroupBroker, group_id: str, operations: int, version: int)
             )
             for member in summary.members
         ],
-        authorized_operations=operations if error_code == Errors.NONE else _NOT_ASKED,
+        authorized_operations=operations if error_code == Errors.NONE else NOT_ASKED,
     )

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: single settings of topics and brokers are set, removed, or changed as lists (KIP-339)."""
+"""IncrementalAlterConfigs: single settings of topics, brokers and groups are set or removed (KIP-339)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pyconsumer.broker.config import BROKER_SETTINGS, TOPIC_SETTINGS, BrokerConf
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import check_topic_name
 from pyconsumer.broker.error_responses import code_and_text
-from pyconsumer.broker.handlers.describe_configs import BROKER, TOPIC
+from pyconsumer.broker.group_configs import GROUP_SETTINGS, check_group_config
+from pyconsumer.broker.handlers.describe_configs import BROKER, GROUP, TOPIC
 from pyconsumer.broker.settings import BrokerSetting, ConfigType, nearest
 from pyconsumer.errors import (
     BrokerResponseError,
@@ -27,7 +28,7 @@ from pyconsumer.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-__all__ = ["alter_each", "handle", "replace_broker_config", "replace_topic_config"]
+__all__ = ["alter_each", "handle", "replace_broker_config", "replace_group_config", "replace_topic_config"]
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
@@ -106,6 +107,13 @@ def replace_broker_config(broker: Broker, name: str, own: Mapping[str, str], *, 
         broker.controller.set_broker_config(name, own)
 
 
+def replace_group_config(broker: Broker, name: str, own: Mapping[str, str], *, validate_only: bool) -> None:
+    """Check the new dynamic settings of a group, and put them in the place of those that it has."""
+    check_group_config(name, own, broker.config)
+    if not validate_only:
+        broker.controller.set_group_config(name, own)
+
+
 def _check_broker_name(broker: Broker, name: str) -> None:
     if name and (not name.isdigit() or int(name) not in broker.controller.brokers):
         raise InvalidRequestError(f"there is no broker {name!r}")
@@ -143,6 +151,12 @@ def _alter(broker: Broker, resource: AlterConfigsResource, *, validate_only: boo
             before = own.get(change.name, ",".join(_as_list(broker.config.value(change.name))))
             _apply(own, change, setting.type, before)
         replace_broker_config(broker, name, own, validate_only=validate_only)
+    elif resource.resource_type == GROUP:
+        own = dict(broker.controller.group_configs.get(name, {}))
+        for change in resource.configs:
+            kind = GROUP_SETTINGS[change.name].type if change.name in GROUP_SETTINGS else ConfigType.INT
+            _apply(own, change, kind, own.get(change.name))
+        replace_group_config(broker, name, own, validate_only=validate_only)
     else:
         raise InvalidRequestError(f"Unsupported resource type: {resource.resource_type}")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.coordinator import GroupBroker
-from pyconsumer.broker.group.join import JoinRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 __all__ = ["handle"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.results import LeavingMember
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -17,7 +17,7 @@ async def handle(broker: GroupBroker, request: LeaveGroupRequest, context: Reque
         leaving = [LeavingMember(one.member_id, one.group_instance_id, one.reason) for one in request.members]
     else:
         leaving = [LeavingMember(request.member_id)]
-    result = broker.group_coordinator.leave_group(request.group_id, leaving)
+    result = await wait_for(broker.group_coordinator.leave(request.group_id, leaving))
     if not batched:
         return LeaveGroupResponse(error_code=result.error_code or result.members[0].error_code)
     return LeaveGroupResponse(

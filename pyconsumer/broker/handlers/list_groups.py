@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.broker.context import RequestContext
-from pyconsumer.broker.group.coordinator import CLASSIC_TYPE, GroupBroker
+from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 __all__ = ["handle"]
@@ -19,7 +19,7 @@ async def handle(broker: GroupBroker, request: ListGroupsRequest, context: Reque
                 group_id=group.group_id,
                 protocol_type=group.protocol_type,
                 group_state=group.state,
-                group_type=CLASSIC_TYPE,
+                group_type=group.group_type,
             )
             for group in groups
         ],

@@ -44,7 +44,7 @@ async def handle(broker: GroupBroker, request: OffsetCommitRequest, context: Req
                 member_id=request.member_id,
                 group_instance_id=request.group_instance_id,
                 retention_ms=request.retention_time_ms,
-                knows_missing_groups=context.api_version >= 9,
+                version=context.api_version,
             )
         )
     response = OffsetCommitResponse()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyconsumer.broker.context import RequestContext, wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.broker.group.results import FetchedOffset
 from pyconsumer.errors import Errors, UnknownTopicIdError
 from pyconsumer.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
-    OffsetFetchRequestTopics,
+    OffsetFetchRequestGroup,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
@@ -35,9 +33,7 @@ async def handle(broker: GroupBroker, request: OffsetFetchRequest, context: Requ
         return await _one_group(broker, request, context)
     response = OffsetFetchResponse()
     for group in request.groups:
-        response.groups.append(
-            await _group(broker, group.group_id, group.topics, request.require_stable, context.api_version)
-        )
+        response.groups.append(await _group(broker, group, request.require_stable, context.api_version))
     return response
 
 
@@ -68,12 +64,9 @@ async def _one_group(broker: GroupBroker, request: OffsetFetchRequest, context: 
 
 
 async def _group(
-    broker: GroupBroker,
-    group_id: str,
-    requested: Sequence[OffsetFetchRequestTopics] | None,
-    require_stable: bool,
-    version: int,
+    broker: GroupBroker, group: OffsetFetchRequestGroup, require_stable: bool, version: int
 ) -> OffsetFetchResponseGroup:
+    group_id, requested = group.group_id, group.topics
     by_id = version >= _BY_TOPIC_ID
     partitions: list[TopicPartition] | None = None
     topic_ids: dict[str, bytes] = {}
@@ -90,7 +83,14 @@ async def _group(
                 topic_ids[name] = topic.topic_id
             partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
     error_code, found = await wait_for(
-        broker.group_coordinator.fetch_offsets(group_id, partitions, require_stable=require_stable, topic_ids=topic_ids)
+        broker.group_coordinator.fetch_offsets(
+            group_id,
+            partitions,
+            require_stable=require_stable,
+            topic_ids=topic_ids,
+            member_id=group.member_id,
+            member_epoch=group.member_epoch,
+        )
     )
     if error_code != Errors.NONE:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error_code)

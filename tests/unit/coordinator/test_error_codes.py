@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyconsumer import errors
-from pyconsumer.broker.group.group_metadata import GroupState
+from pyconsumer.broker.group.classic.group_metadata import GroupState
 from pyconsumer.consumer.coordinator.group_state import (
     NO_GENERATION,
     FindCoordinator,

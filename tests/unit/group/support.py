@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from pyconsumer.broker.context import RequestContext, run_handler
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
+from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
-from pyconsumer.broker.group.join import JoinRequest
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.results import FetchedOffset, JoinResult, LeavingMember, SyncResult
 from pyconsumer.broker.group.storage import KeyValue, StoreResult

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.structs import TopicPartition
@@ -27,7 +27,7 @@ from tests.unit.group.support import GROUP, TP0, TP1, Client, World, client_of, 
 )
 def test_a_commit_to_a_group_that_does_not_exist(spec_id: str, generation: int, knows: bool, error_code: int) -> None:
     world = World()
-    answer = world.commit({TP0: 1}, generation_id=generation, member_id="x", knows_missing_groups=knows)
+    answer = world.commit({TP0: 1}, generation_id=generation, member_id="x", version=9 if knows else 8)
     assert value_of(answer) == {TP0: error_code}
     assert (world.manager.get_group(GROUP) is not None) == (error_code == 0)
 
@@ -498,7 +498,7 @@ def test_listing_groups() -> None:
     world.stable(group="a")
     value_of(world.commit({TP0: 1}, group="b"))
     listed = world.coordinator.list_groups
-    assert listed() == (0, [("a", "consumer", "Stable"), ("b", "", "Empty")])
+    assert listed() == (0, [("a", "consumer", "Stable", "classic"), ("b", "", "Empty", "classic")])
     assert [one.group_id for one in listed(["EMPTY"])[1]] == ["b"]
     assert [one.group_id for one in listed(["stable", "Empty"])[1]] == ["a", "b"]
     assert listed(["no such state"]) == (0, [])

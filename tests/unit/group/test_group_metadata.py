@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, Protocols
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, Protocols
 from pyconsumer.broker.group.results import JoinResult
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
@@ -318,7 +318,7 @@ def test_the_leader_is_told_everybodys_subscription_for_the_chosen_strategy() ->
 @pytest.mark.spec("broker:GSM-01", "broker:GSM-02", "broker:GSM-03", "broker:GSM-04")
 def test_overview_and_summary() -> None:
     empty = group_of()
-    assert empty.overview() == ("g1", "", "Empty")
+    assert empty.overview() == ("g1", "", "Empty", "classic")
     assert empty.summary() == ("Empty", "", "", ())
     group = group_of(names("range"))
     group.get("m0").assignment = b"a"

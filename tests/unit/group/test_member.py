@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.group_metadata import MemberSummary, plain_protocol_set
+from pyconsumer.broker.group.classic.group_metadata import MemberSummary, plain_protocol_set
 from tests.unit.group.support import member
 
 PROTOCOLS = (("range", b"r"), ("roundrobin", b"rr"))

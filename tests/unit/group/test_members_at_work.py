@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pyconsumer.broker.group.group_metadata import GroupState
+from pyconsumer.broker.group.classic.group_metadata import GroupState
 from pyconsumer.broker.group.results import LeavingMember, SyncResult
 from pyconsumer.errors import Errors
 from tests.unit.group.support import GROUP, TP0, Client, World, client_of, value_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.records import (
     committed_offset,

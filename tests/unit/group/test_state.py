@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from pyconsumer.broker.group.group_metadata import PREDECESSORS, GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.group_metadata import PREDECESSORS, GroupMetadata, GroupState
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import IllegalStateError
 

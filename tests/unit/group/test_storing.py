@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.offsets import CommitRecord, CommittedOffset
 from pyconsumer.broker.group.records import group_record, group_tombstone, offset_record, offset_tombstone
 from pyconsumer.broker.log.cleaner import clean_log
@@ -486,7 +486,7 @@ def test_a_load_ends_with_the_log_or_the_leadership() -> None:
 def test_what_is_not_known_is_passed_over() -> None:
     world = World(start=False)
     here = world.partition()
-    world.storage.write(here, [(b"\0\x03\0\x01a", b"\0\0whatever"), *COMMIT, (b"\0\x0f\0\x01a", None)])
+    world.storage.write(here, [(b"\0\x11\0\x01a", b"\0\0whatever"), *COMMIT, (b"\0\x0f\0\x01a", None)])
     world.storage.write_marker(here, 99, commit=True)
     world.coordinator.start()
     world.lead()

@@ -7,8 +7,8 @@ import importlib
 import pytest
 
 from pyconsumer.broker.config import BrokerConfig
+from pyconsumer.broker.group.classic.group_metadata import GroupState
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupState
 from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.errors import BY_CODE, Errors, error_name

@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from pyconsumer.broker.deferred import PendingReplies
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata
 from pyconsumer.broker.group.manager import GroupMetadataManager
 from pyconsumer.broker.group.results import JoinMember, JoinResult, SyncResult
 from pyconsumer.broker.timer import Timer, TimerHandle
@@ -300,9 +300,15 @@ class GroupRebalancer:
 
     def abandon(self, group: GroupMetadata) -> None:
         """This broker is no longer the group's coordinator: send everybody who waits to look for the new one."""
+        self._end(group, Errors.NOT_COORDINATOR)
+
+    def convert(self, group: GroupMetadata) -> None:
+        """The group has become one of the consumer protocol: send everybody who waits to join that."""
+        self._end(group, Errors.REBALANCE_IN_PROGRESS)
+
+    def _end(self, group: GroupMetadata, error_code: int) -> None:
         group.transition_to(GroupState.DEAD)
         for member in group.members.values():
-            join = JoinResult(Errors.NOT_COORDINATOR, member.member_id)
-            self._answers.put(group.take_join_waiter(member), join)
-            self._answers.put(member.take_sync_waiter(), SyncResult(Errors.NOT_COORDINATOR))
+            self._answers.put(group.take_join_waiter(member), JoinResult(error_code, member.member_id))
+            self._answers.put(member.take_sync_waiter(), SyncResult(error_code))
         group.stop_timers()

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from pyconsumer.broker.deferred import Deferred, PendingReplies
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
+from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
 from pyconsumer.broker.group.config import GroupConfig
-from pyconsumer.broker.group.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
 from pyconsumer.broker.group.manager import GroupMetadataManager
-from pyconsumer.broker.group.rebalance import GroupRebalancer
 from pyconsumer.broker.group.results import JoinResult, SyncResult
 from pyconsumer.errors import Errors, IllegalStateError
 

@@ -27,12 +27,13 @@ Groups
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import Enum
 
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.offsets import GroupOffsets
 from pyconsumer.broker.group.results import (
+    CLASSIC_TYPE,
     GroupOverview,
     GroupSummary,
     JoinMember,
@@ -255,12 +256,14 @@ def require_unique(protocols: Iterable[tuple[str, bytes]]) -> None:
 
 
 class GroupMetadata:
-    """A consumer group as its coordinator knows it.
+    """A group of the classic protocol as its coordinator knows it.
 
     Args:
         group_id: may be empty for groups that only store offsets.
         initial_state: Empty, or Stable for one that was loaded with members.
     """
+
+    group_type = CLASSIC_TYPE
 
     def __init__(self, group_id: str, initial_state: GroupState, clock: Clock) -> None:
         self.group_id = group_id
@@ -319,6 +322,35 @@ class GroupMetadata:
         group._restore(generation_id, protocol_type, protocol_name, leader_id, state_timestamp, members)
         return group
 
+    @classmethod
+    def converted(
+        cls,
+        group_id: str,
+        clock: Clock,
+        *,
+        generation_id: int,
+        members: Iterable[MemberMetadata],
+        offsets: GroupOffsets,
+    ) -> GroupMetadata:
+        """A Stable group whose members were in a group of the consumer protocol until now; it keeps the offsets."""
+        group = cls.loaded(
+            group_id,
+            clock,
+            generation_id=generation_id,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=None,
+            leader_id=None,
+            state_timestamp=clock.wall_ms(),
+            members=members,
+        )
+        group.adopt(offsets)
+        group._choose_protocol()
+        return group
+
+    def _choose_protocol(self) -> None:
+        self.protocol_name = self.select_protocol()
+        self.subscribed_topics = self.compute_subscribed_topics()
+
     def _restore(
         self,
         generation_id: int,
@@ -346,6 +378,14 @@ class GroupMetadata:
         return self.state in states
 
     @property
+    def is_dead(self) -> bool:
+        return self.state is GroupState.DEAD
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY
+
+    @property
     def can_rebalance(self) -> bool:
         """Return whether a rebalance can begin now; not if one is being prepared already."""
         return self.state in PREDECESSORS[GroupState.PREPARING_REBALANCE]
@@ -356,6 +396,20 @@ class GroupMetadata:
             raise IllegalStateError(f"group {self.group_id} cannot move from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.current_state_timestamp = self._clock.wall_ms()
+
+    def set_assignments(self, assignments: Mapping[str, bytes]) -> None:
+        """Give each member what it had in the group of the other protocol."""
+        for member in self.members.values():
+            member.assign(assignments[member.member_id])
+
+    def adopt(self, offsets: GroupOffsets) -> None:
+        """Take over the offsets of the group of the other protocol that this one replaces."""
+        self.offsets = offsets
+
+    def end(self) -> None:
+        """Give the group up: it was deleted or has expired."""
+        self.transition_to(GroupState.DEAD)
+        self.stop_timers()
 
     # Members
 

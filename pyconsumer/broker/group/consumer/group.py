@@ -1,0 +1,407 @@
+"""A consumer group as its coordinator knows it (KIP-848): members, epochs, target assignment.
+
+It changes only by :meth:`ConsumerGroup.replay` of records, the same when they are written and when a partition of
+``__consumer_offsets`` is loaded. Nothing here waits, writes or answers.
+
+Epochs
+------
+1. The *group epoch* rises whenever subscriptions, members or topics change.
+2. The *assignment epoch* is the group epoch for which the target assignment was computed. While it is behind, the group
+   is Assigning.
+3. A *member epoch* follows the assignment epoch, member by member. While one is behind or holds less than its target,
+   the group is Reconciling; otherwise it is Stable. Without members it is Empty.
+
+One owner for each partition
+----------------------------
+``_owners`` has the member epoch in which each partition is held, assigned or pending revocation. A member only gets
+partitions that are not in there; :meth:`replay` of a record that would break this raises ``IllegalStateError``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import cast
+
+from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.consumer import records
+from pyconsumer.broker.group.consumer.member import (
+    LEAVE_EPOCH,
+    NO_ASSIGNMENT,
+    NO_TARGET,
+    Assignment,
+    ConsumerGroupMember,
+    MemberState,
+    Target,
+)
+from pyconsumer.broker.group.consumer.records import GroupRecord, ResolvedRegex
+from pyconsumer.broker.group.offsets import GroupOffsets
+from pyconsumer.broker.group.results import CONSUMER_TYPE, GroupOverview
+from pyconsumer.errors import IllegalStateError
+from pyconsumer.protocol import consumer_group_records as wire
+from pyconsumer.protocol.consumer_group_records import Kind
+
+__all__ = ["ConsumerGroup", "ConsumerGroupState", "TopicCounts"]
+
+_NEVER = -1
+
+
+class ConsumerGroupState(Enum):
+    """State of a group; the value is its name on the wire."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class TopicCounts:
+    """Counts of subscriptions by topic: by members that name it, and by regular expressions that match it."""
+
+    __slots__ = ("names", "regexes")
+
+    def __init__(self, names: Mapping[str, int] = {}, regexes: Mapping[str, int] = {}) -> None:
+        self.names: Counter[str] = Counter(names)
+        self.regexes: Counter[str] = Counter(regexes)
+
+    def copy(self) -> TopicCounts:
+        return TopicCounts(self.names, self.regexes)
+
+    def change(self, counter: Counter[str], removed: Iterable[str], added: Iterable[str]) -> None:
+        for topic in removed:
+            counter[topic] -= 1
+            if counter[topic] <= 0:
+                del counter[topic]
+        counter.update(added)
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self.names or topic in self.regexes
+
+    def topics(self) -> set[str]:
+        return self.names.keys() | self.regexes.keys()
+
+    def is_homogeneous(self, regexes: Mapping[str, int], member_count: int) -> bool:
+        """Return whether all members subscribe to the same topics, all by name or all by one regular expression."""
+        if not regexes:
+            return all(count == member_count for count in self.names.values()) and not self.regexes
+        if next(iter(regexes.values())) != member_count:
+            return False
+        return not self.names and all(count == 1 for count in self.regexes.values())
+
+
+class ConsumerGroup:
+    """One group.
+
+    Args:
+        offsets: those of the group so far, if it was a classic one or only stored offsets.
+
+    Attributes:
+        members: by member id; static ones also by instance id in ``static_members``.
+        targets: the target assignment of each member.
+        subscribed: the topics of all subscriptions; ``regexes`` how many members use each regular expression, and
+            ``resolved`` which topics it matched.
+        metadata_expired: topics have changed, so that the metadata hash has to be computed again.
+        has_partition_metadata: there is a record of kind 4 in the log, written before Kafka 4.1.
+        last_write: the last append that may not have ended.
+    """
+
+    group_type = CONSUMER_TYPE
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str, offsets: GroupOffsets | None = None) -> None:
+        self.group_id = group_id
+        self.offsets = offsets if offsets is not None else GroupOffsets()
+        self.group_epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.assignment_timestamp = 0
+        self.members: dict[str, ConsumerGroupMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.targets: dict[str, Target] = {}
+        self.subscribed = TopicCounts()
+        self.regexes: Counter[str] = Counter()
+        self.resolved: dict[str, ResolvedRegex] = {}
+        self.assignors: Counter[str] = Counter()
+        self.classic_count = 0
+        self._owners: dict[bytes, dict[int, int]] = {}
+        self.metadata_expired = True
+        self.has_partition_metadata = False
+        self.received_transactional_commits = False
+        self.received_consumer_commits = False
+        self.last_write: Deferred[int] | None = None
+        self._dead = False
+
+    def __repr__(self) -> str:
+        return f"<ConsumerGroup {self.group_id!r} {self.state} epoch {self.group_epoch} of {len(self.members)}>"
+
+    # State
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if self._dead:
+            return ConsumerGroupState.DEAD
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.group_epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
+
+    @property
+    def is_dead(self) -> bool:
+        return self._dead
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._dead and not self.members
+
+    def note_commits(self, *, transactional: bool) -> None:
+        """Record that offsets were committed, in a transaction or by a member."""
+        if transactional:
+            self.received_transactional_commits = True
+        else:
+            self.received_consumer_commits = True
+
+    def note_write(self, write: Deferred[int]) -> None:
+        """An append of the group has begun."""
+        self.last_write = write
+
+    def expire_metadata(self) -> None:
+        """A topic of the group has changed: the metadata hash has to be computed again."""
+        self.metadata_expired = True
+
+    def note_fresh_metadata(self) -> None:
+        """The metadata hash was computed from the topics as they are."""
+        self.metadata_expired = False
+
+    def end(self) -> None:
+        """Give the group up: it was deleted or converted, or another broker has it."""
+        self._dead = True
+
+    @property
+    def generation_id(self) -> int:
+        """Its group epoch: another name for what both protocols count."""
+        return self.group_epoch
+
+    def uses_consumer_protocol(self) -> bool:
+        return True
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self.subscribed
+
+    def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
+        """The member with this instance id, None if there is none."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def target_of(self, member_id: str, instance_id: str | None = None) -> Target:
+        """The target of a member, or of the one before it with the same instance id."""
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, "")
+        return self.targets.get(member_id, NO_TARGET)
+
+    def is_free(self, topic_id: bytes, partition: int) -> bool:
+        """Return whether no member holds the partition."""
+        return partition not in self._owners.get(topic_id, ())
+
+    def waits_for_others(self, member: ConsumerGroupMember) -> bool:
+        """Return whether a partition of the member's target that it has not got is still held by somebody."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            partition not in member.assigned.get(topic_id, ()) and not self.is_free(topic_id, partition)
+            for topic_id, partitions in self.targets.get(member.member_id, NO_TARGET).items()
+            for partition in partitions
+        )
+
+    def subscribed_topics_of(self, member: ConsumerGroupMember) -> frozenset[str]:
+        """The names of the topics of a member's subscription, as far as its regular expression is resolved."""
+        resolved = self.resolved.get(member.topic_regex) if member.topic_regex else None
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    @property
+    def classic_protocols(self) -> Counter[str]:
+        """Counts of the members of the classic protocol that support each strategy."""
+        return Counter(
+            name
+            for member in self.members.values()
+            if member.classic is not None
+            for name in dict(member.classic.protocols)
+        )
+
+    def preferred_assignor(
+        self, old: ConsumerGroupMember | None = None, new: ConsumerGroupMember | None = None
+    ) -> str | None:
+        """The assignor that most members ask for, with ``new`` in the place of ``old``; None if nobody does."""
+        counts = self.assignors.copy()
+        if old is not None and old.server_assignor is not None:
+            counts[old.server_assignor] -= 1
+        if new is not None and new.server_assignor is not None:
+            counts[new.server_assignor] += 1
+        wanted = +counts
+        return max(wanted, key=wanted.__getitem__) if wanted else None
+
+    def overview(self) -> GroupOverview:
+        return GroupOverview(self.group_id, self.protocol_type, self.state.value, self.group_type)
+
+    def tombstones(self) -> list[GroupRecord]:
+        """The records that remove the group with all its members, without its offsets."""
+        return [
+            *(records.tombstone(Kind.CURRENT_MEMBER_ASSIGNMENT, member_id) for member_id in self.members),
+            *(records.tombstone(Kind.TARGET_ASSIGNMENT_MEMBER, member_id) for member_id in self.members),
+            records.tombstone(Kind.TARGET_ASSIGNMENT_METADATA),
+            *(records.tombstone(Kind.MEMBER_METADATA, member_id) for member_id in self.members),
+            *(records.tombstone(Kind.REGULAR_EXPRESSION, regex) for regex in self.resolved),
+            records.tombstone(Kind.PARTITION_METADATA),
+            records.tombstone(Kind.GROUP_METADATA),
+        ]
+
+    # Records
+
+    def replay(self, record: GroupRecord) -> None:
+        """Apply one record.
+
+        Raises:
+            IllegalStateError: it contradicts what came before it.
+        """
+        value, name = record.value, record.name or ""
+        if record.kind is Kind.GROUP_METADATA:
+            self._replay_group(cast("wire.ConsumerGroupMetadataValue | None", value))
+        elif record.kind is Kind.PARTITION_METADATA:
+            self.has_partition_metadata = value is not None
+        elif record.kind is Kind.MEMBER_METADATA:
+            self._replay_member(name, cast("wire.ConsumerGroupMemberMetadataValue | None", value))
+        elif record.kind is Kind.TARGET_ASSIGNMENT_METADATA:
+            self._replay_target_metadata(cast("wire.ConsumerGroupTargetAssignmentMetadataValue | None", value))
+        elif record.kind is Kind.TARGET_ASSIGNMENT_MEMBER:
+            if value is None:
+                self.targets.pop(name, None)
+            else:
+                self.targets[name] = records.target_of(cast("wire.ConsumerGroupTargetAssignmentMemberValue", value))
+        elif record.kind is Kind.CURRENT_MEMBER_ASSIGNMENT:
+            self._replay_assignment(name, cast("wire.ConsumerGroupCurrentMemberAssignmentValue | None", value))
+        else:
+            self._replay_regex(name, cast("wire.ConsumerGroupRegularExpressionValue | None", value))
+
+    def _replay_group(self, value: wire.ConsumerGroupMetadataValue | None) -> None:
+        if value is not None:
+            self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            return
+        self.end()
+
+    def _replay_target_metadata(self, value: wire.ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
+        if value is not None:
+            self.assignment_epoch, self.assignment_timestamp = value.assignment_epoch, value.assignment_timestamp
+            return
+        self.assignment_epoch, self.assignment_timestamp = _NEVER, 0
+
+    def _replay_member(self, member_id: str, value: wire.ConsumerGroupMemberMetadataValue | None) -> None:
+        present = self.members.get(member_id)
+        if value is not None:
+            self._update(records.member_from(present or ConsumerGroupMember(member_id), value))
+        elif present is not None:
+            self._remove(present)
+
+    def _replay_assignment(self, member_id: str, value: wire.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
+        present = self.members.get(member_id)
+        if value is not None:
+            self._update(records.assignment_of(present or ConsumerGroupMember(member_id), value))
+        elif present is not None:
+            self._update(
+                present.replace(
+                    member_epoch=LEAVE_EPOCH,
+                    previous_member_epoch=LEAVE_EPOCH,
+                    assigned=NO_ASSIGNMENT,
+                    pending_revocation=NO_ASSIGNMENT,
+                )
+            )
+
+    def _replay_regex(self, regex: str, value: wire.ConsumerGroupRegularExpressionValue | None) -> None:
+        before = self.resolved.pop(regex, ResolvedRegex(frozenset()))
+        now = ResolvedRegex(frozenset())
+        if value is not None:
+            now = self.resolved[regex] = ResolvedRegex(frozenset(value.topics), value.version, value.timestamp)
+        self.subscribed.change(self.subscribed.regexes, before.topics, now.topics)
+
+    # Members
+
+    def _update(self, member: ConsumerGroupMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None and (old.assigned or old.pending_revocation):
+            self._release(old)
+        self._hold(member)
+        self.members[member.member_id] = member
+        self._recount(old, member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def _remove(self, member: ConsumerGroupMember) -> None:
+        self._release(member)
+        del self.members[member.member_id]
+        self._recount(member, None)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
+
+    def _recount(self, old: ConsumerGroupMember | None, new: ConsumerGroupMember | None) -> None:
+        old_names = frozenset() if old is None else old.topic_names
+        new_names = frozenset() if new is None else new.topic_names
+        if old_names is not new_names and old_names != new_names:
+            self.subscribed.change(self.subscribed.names, old_names, new_names)
+        _swap(self.regexes, old.topic_regex if old else None, new.topic_regex if new else None)
+        _swap(self.assignors, old.server_assignor if old else None, new.server_assignor if new else None)
+        self.classic_count += (new is not None and new.uses_classic_protocol) - (
+            old is not None and old.uses_classic_protocol
+        )
+
+    def _release(self, member: ConsumerGroupMember) -> None:
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in assignment.items():
+                owners = self._owners.get(topic_id)
+                if owners is None:
+                    continue
+                for partition in partitions:
+                    # Another member may have taken it over in an epoch of its own.
+                    if owners.get(partition) == member.member_epoch:
+                        del owners[partition]
+                if not owners:
+                    del self._owners[topic_id]
+
+    def _hold(self, member: ConsumerGroupMember) -> None:
+        for assignment in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in assignment.items():
+                self._hold_topic(topic_id, partitions, member)
+
+    def _hold_topic(self, topic_id: bytes, partitions: Iterable[int], member: ConsumerGroupMember) -> None:
+        owners = self._owners.setdefault(topic_id, {})
+        for partition in partitions:
+            epoch = owners.get(partition)
+            if epoch is not None and epoch >= member.member_epoch:
+                raise IllegalStateError(
+                    f"group {self.group_id}: member {member.member_id} cannot have partition {partition} of a topic in "
+                    f"epoch {member.member_epoch}, because it is held in epoch {epoch}"
+                )
+            owners[partition] = member.member_epoch
+
+    def assignment_with_pending(self, member: ConsumerGroupMember) -> Assignment:
+        """All that a member holds: what it may use, and what it is giving up."""
+        found: dict[bytes, Mapping[int, int]] = dict(member.assigned)
+        for topic_id, partitions in member.pending_revocation.items():
+            found[topic_id] = {**found.get(topic_id, {}), **partitions}
+        return found
+
+
+def _swap(counter: Counter[str], old: str | None, new: str | None) -> None:
+    if old == new:
+        return
+    if old:
+        counter[old] -= 1
+        if counter[old] <= 0:
+            del counter[old]
+    if new:
+        counter[new] += 1

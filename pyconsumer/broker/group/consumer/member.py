@@ -1,0 +1,142 @@
+"""A member of a consumer group: what it said about itself, its epochs, and the partitions that it may use.
+
+States
+------
+1. *STABLE*: it has what the target assignment of its epoch gives it.
+2. *UNREVOKED_PARTITIONS*: it was asked to give up partitions and has not confirmed that it has.
+3. *UNRELEASED_PARTITIONS*: it has its new epoch, but other members still hold partitions of its target.
+4. *UNKNOWN*: a state of a later version of the protocol, read from the log; the member has to join again.
+
+A member is a value: every change makes a new one, so that the rules can compare what was with what will be.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+from pyconsumer.broker.group.classic.group_metadata import Protocols
+
+__all__ = [
+    "LEAVE_EPOCH",
+    "NO_ASSIGNMENT",
+    "NO_TARGET",
+    "STATIC_LEAVE_EPOCH",
+    "Assignment",
+    "ClassicMember",
+    "ConsumerGroupMember",
+    "MemberState",
+    "Target",
+    "with_epoch",
+]
+
+#: Member epochs with a meaning of their own.
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+
+#: Partitions of each topic id, each with the epoch in which it was assigned to the member (KIP-1251).
+Assignment = Mapping[bytes, Mapping[int, int]]
+#: Partitions of each topic id that a member is meant to have.
+Target = Mapping[bytes, frozenset[int]]
+
+NO_ASSIGNMENT: Final[Assignment] = MappingProxyType({})
+NO_TARGET: Final[Target] = MappingProxyType({})
+
+
+class MemberState(IntEnum):
+    """State of a member; the value is the one in its record."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+    @classmethod
+    def of(cls, value: int) -> MemberState:
+        """Return the state with this number, UNKNOWN for any other."""
+        return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMember:
+    """Facts of a member that uses the classic protocol inside a consumer group.
+
+    Args:
+        session_timeout_ms: from its JoinGroup.
+        protocols: its strategies, the preferred one first, each with its subscription.
+    """
+
+    session_timeout_ms: int
+    protocols: Protocols
+
+    @property
+    def protocol_name(self) -> str:
+        """Return the strategy that the group pretends to have chosen: the member's first."""
+        return self.protocols[0][0]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMember:
+    """One member.
+
+    Attributes:
+        member_epoch: expected in its heartbeats; 0 before it has one, -1 removed, -2 a static member that is away.
+        previous_member_epoch: accepted as well, in case the answer with the last one was lost.
+        assigned: partitions that it may use now.
+        pending_revocation: partitions that it was asked to give up.
+        classic: set for a member of the classic protocol.
+    """
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str = ""
+    server_assignor: str | None = None
+    assigned: Assignment = field(default_factory=lambda: NO_ASSIGNMENT)
+    pending_revocation: Assignment = field(default_factory=lambda: NO_ASSIGNMENT)
+    classic: ClassicMember | None = None
+
+    def replace(self, **changes: object) -> ConsumerGroupMember:
+        """Return a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
+
+    def with_member_epoch(self, epoch: int, **changes: object) -> ConsumerGroupMember:
+        """Return a copy in another epoch; the present one becomes the previous one."""
+        return self.replace(member_epoch=epoch, previous_member_epoch=self.member_epoch, **changes)
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        return self.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Return whether it has all of the target assignment of this epoch."""
+        return self.state is MemberState.STABLE and self.member_epoch == epoch
+
+    def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
+        """Return since which epoch it has a partition, also one that it is giving up; None if it has not."""
+        epoch = self.assigned.get(topic_id, {}).get(partition)
+        return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
+
+    def owns_all(self, owned: Iterable[tuple[bytes, Iterable[int]]]) -> bool:
+        """Return whether these partitions are all among its assigned ones."""
+        for topic_id, partitions in owned:
+            have = self.assigned.get(topic_id)
+            if have is None or not all(partition in have for partition in partitions):
+                return False
+        return True
+
+
+def with_epoch(target: Target, epoch: int) -> Assignment:
+    """Return a target as partitions that are assigned since ``epoch``."""
+    return {topic_id: dict.fromkeys(sorted(partitions), epoch) for topic_id, partitions in target.items()}

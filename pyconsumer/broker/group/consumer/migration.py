@@ -1,0 +1,258 @@
+"""Groups that move between the protocols while their members stay (``group.consumer.migration.policy``).
+
+* An empty group of the other protocol is always replaced, and keeps its offsets.
+* *Upgrade*: a member of the consumer protocol joins a classic group of consumers. All classic members become members of
+  a consumer group, with their assignments as they are, and continue by JoinGroup and SyncGroup.
+* *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left.
+
+User data of a custom assignor in an assignment would be lost: such a group is not upgraded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from functools import partial
+
+from pyconsumer.broker.group.classic.group_metadata import (
+    CONSUMER_PROTOCOL_TYPE,
+    GroupMetadata,
+    GroupState,
+    MemberMetadata,
+)
+from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
+from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.consumer import records
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.consumer.member import ClassicMember, ConsumerGroupMember, Target, with_epoch
+from pyconsumer.broker.group.consumer.metadata_hash import MetadataHasher
+from pyconsumer.broker.group.consumer.timers import MemberTimers
+from pyconsumer.broker.group.consumer.topics import TopicImage, from_names, to_names
+from pyconsumer.broker.group.consumer.writer import Change
+from pyconsumer.broker.group.manager import GroupMetadataManager
+from pyconsumer.broker.group.records import group_record, group_tombstone
+from pyconsumer.clock import Clock
+from pyconsumer.errors import GroupIdNotFoundError, ProtocolError
+from pyconsumer.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+
+__all__ = ["Migration", "encode_target", "read_subscription"]
+
+_log = logging.getLogger(__name__)
+
+
+class _CustomAssignor(Exception):
+    """An assignment has user data."""
+
+
+class Migration:
+    """Converts groups. Call inside ``with answers``."""
+
+    def __init__(
+        self,
+        config: GroupConfig,
+        manager: GroupMetadataManager,
+        rebalancer: GroupRebalancer,
+        timers: MemberTimers,
+        clock: Clock,
+        image: TopicImage,
+        hasher: MetadataHasher,
+    ) -> None:
+        self._config = config
+        self._manager = manager
+        self._rebalancer = rebalancer
+        self._timers = timers
+        self._clock = clock
+        self._image = image
+        self._hasher = hasher
+
+    # Upgrade
+
+    def to_consumer(self, group: GroupMetadata) -> Change:
+        """Return the consumer group that a classic one becomes, as the beginning of a change.
+
+        Raises:
+            GroupIdNotFoundError: it cannot become one.
+        """
+        group_id = group.group_id
+        if group.is_empty:
+            new = ConsumerGroup(group_id, group.offsets)
+            change = Change(new, first=[group_tombstone(group_id)])
+            change.on_accepted.append(partial(self._replace_classic, group, new))
+            return change
+        problem = None
+        if not self._config.migration_policy.allows_upgrade:
+            problem = "online upgrade is disabled"
+        elif not group.uses_consumer_protocol():
+            problem = "the group does not use the consumer embedded protocol"
+        elif group.size > self._config.group_consumer_max_size:
+            problem = "the group size exceeds the consumer group maximum size"
+        else:
+            try:
+                members = [self._to_member(group, member) for member in group.members.values()]
+            except (ProtocolError, ValueError):
+                problem = "the embedded consumer protocol is malformed"
+            except _CustomAssignor:
+                problem = (
+                    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
+                    "default assignor before re-attempting the upgrade"
+                )
+        if problem is not None:
+            text = f"Cannot upgrade classic group {group_id} to consumer group because {problem}."
+            _log.info("%s", text)
+            raise GroupIdNotFoundError(text)
+        return self._upgraded(group, members)
+
+    def _upgraded(self, group: GroupMetadata, members: list[tuple[ConsumerGroupMember, Target]]) -> Change:
+        new = ConsumerGroup(group.group_id, group.offsets)
+        epoch = group.generation_id
+        created = [records.member_metadata(member) for member, _ in members]
+        topics = frozenset[str]().union(*(member.topic_names for member, _ in members))
+        created.append(records.group_epoch(epoch, self._hasher.of_topics(topics)))
+        created += [records.target_assignment(member.member_id, target) for member, target in members]
+        created.append(records.target_metadata(epoch, 0))
+        created += [records.current_assignment(member) for member, _ in members]
+        for record in created:
+            new.replay(record)
+        change = Change(new, first=[group_tombstone(group.group_id)], records=created)
+        change.on_accepted.append(partial(self._replace_classic, group, new))
+        _log.info("Group %s: the classic group becomes a consumer group", group.group_id)
+        return change
+
+    def _to_member(self, group: GroupMetadata, member: MemberMetadata) -> tuple[ConsumerGroupMember, Target]:
+        target: Target = {}
+        if member.assignment:
+            assignment, _ = ConsumerProtocolAssignment.decode_with_version(member.assignment)
+            if assignment.user_data:
+                raise _CustomAssignor
+            named = ((one.topic, one.partitions) for one in assignment.assigned_partitions)
+            target = from_names(named, self._image)
+        subscription = read_subscription(member.metadata(group.protocol_name or ""))
+        epoch = group.generation_id
+        made = ConsumerGroupMember(
+            member.member_id,
+            epoch,
+            epoch,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topic_names=frozenset(subscription.topics),
+            assigned=with_epoch(target, epoch),
+            classic=ClassicMember(member.session_timeout_ms, tuple(member.supported_protocols)),
+        )
+        return made, target
+
+    def _replace_classic(self, group: GroupMetadata, new: ConsumerGroup) -> None:
+        self._rebalancer.convert(group)
+        self._manager.replace_group(new)
+
+    # Downgrade
+
+    def may_downgrade(self, group: ConsumerGroup, leaving: Collection[str]) -> bool:
+        """Return whether the group becomes a classic one when these members are gone."""
+        remaining = [member for member_id, member in group.members.items() if member_id not in leaving]
+        if not remaining or not all(member.uses_classic_protocol for member in remaining):
+            return False
+        return self._may_be_classic(group, len(remaining))
+
+    def may_downgrade_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember | None) -> bool:
+        """Return whether the group becomes a classic one when a classic member takes the place of this one."""
+        if replaced is None or replaced.uses_classic_protocol or group.classic_count != len(group.members) - 1:
+            return False
+        return self._may_be_classic(group, len(group.members))
+
+    def _may_be_classic(self, group: ConsumerGroup, size: int) -> bool:
+        if not self._config.migration_policy.allows_downgrade:
+            _log.info("Group %s cannot become a classic group: online downgrade is disabled", group.group_id)
+            return False
+        if size > self._config.group_max_size:
+            _log.info("Group %s cannot become a classic group: it is larger than group.max.size", group.group_id)
+            return False
+        return True
+
+    def to_classic(
+        self,
+        group: ConsumerGroup,
+        leaving: Collection[str] = (),
+        *,
+        joining: ConsumerGroupMember | None = None,
+        rebalance: str | None,
+        change: Change | None = None,
+    ) -> Change:
+        """Return the change that makes the group a classic one.
+
+        Args:
+            leaving: ids of members that are gone.
+            joining: a static member that takes the place of the one with its instance id.
+            rebalance: why a rebalance is to begin; None if the members can continue with what they have.
+            change: the beginning of the change: what has been recorded of ``joining``.
+        """
+        change = change or Change(group)
+        replaced = None if joining is None else group.static_member(joining.instance_id)
+        for record in group.tombstones():
+            if replaced is not None and joining is not None and record.name == replaced.member_id:
+                record = record._replace(name=joining.member_id)
+            change.records.append(record)
+        members, targets = [], {}
+        for member_id, member in group.members.items():
+            if member_id not in leaving and (replaced is None or member_id != replaced.member_id):
+                members.append(_to_classic_member(group, member))
+                targets[member_id] = group.targets.get(member_id, {})
+        if joining is not None and replaced is not None:
+            members.append(_to_classic_member(group, joining))
+            targets[joining.member_id] = group.targets.get(replaced.member_id, {})
+        classic = GroupMetadata.converted(
+            group.group_id, self._clock, generation_id=group.group_epoch, members=members, offsets=group.offsets
+        )
+        assignments = {
+            one.member_id: encode_target(
+                to_names(targets[one.member_id], self._image), one.metadata(classic.protocol_name or "")
+            )
+            for one in classic.members.values()
+        }
+        classic.set_assignments(assignments)
+        change.last.append(group_record(classic, assignments))
+        change.on_accepted.append(partial(self._replace_consumer, group, classic, rebalance))
+        return change
+
+    def _replace_consumer(self, group: ConsumerGroup, classic: GroupMetadata, rebalance: str | None) -> None:
+        self._timers.cancel_group(group.group_id)
+        group.end()
+        self._manager.replace_group(classic)
+        self._rebalancer.start_sessions(classic)
+        _log.info("Group %s: the consumer group becomes a classic group", group.group_id)
+        if rebalance is not None and classic.is_(GroupState.STABLE):
+            self._rebalancer.prepare(classic, rebalance)
+
+
+def _to_classic_member(group: ConsumerGroup, member: ConsumerGroupMember) -> MemberMetadata:
+    assert member.classic is not None
+    return MemberMetadata(
+        member.member_id,
+        group.group_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=member.classic.session_timeout_ms,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        supported_protocols=member.classic.protocols,
+    )
+
+
+def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
+    """Return the subscription in a classic member's protocol; ``ProtocolError`` if there is none."""
+    return ConsumerProtocolSubscription.decode_with_version(metadata)[0]
+
+
+def encode_target(assigned: list[tuple[str, list[int]]], subscription: bytes) -> bytes:
+    """Return partitions as an assignment of the classic protocol, in the version of a member's subscription."""
+    version = int.from_bytes(subscription[:2], "big", signed=True)
+    parts = [ConsumerProtocolAssignmentTopicPartition(topic=name, partitions=list(ids)) for name, ids in assigned]
+    message = ConsumerProtocolAssignment(assigned_partitions=parts)
+    return message.encode_with_version(min(max(version, 0), ConsumerProtocolAssignment.MAX_VERSION))

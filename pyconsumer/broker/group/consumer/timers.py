@@ -1,0 +1,85 @@
+"""Deadlines of the members of consumer groups: session, rebalance, and for classic members join and sync."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+from pyconsumer.broker.deferred import PendingReplies
+from pyconsumer.broker.timer import Timer, TimerHandle
+from pyconsumer.clock import Clock
+
+__all__ = ["Deadline", "MemberTimers"]
+
+_log = logging.getLogger(__name__)
+
+#: How long a deadline waits that could not be kept because the log refused the change.
+_RETRY_S: Final = 0.5
+
+
+class Deadline(Enum):
+    """Kinds of deadlines of a member."""
+
+    SESSION = auto()
+    REBALANCE = auto()
+    JOIN = auto()
+    SYNC = auto()
+
+
+class MemberTimers:
+    """The deadlines that are set, by group and member."""
+
+    def __init__(self, timer: Timer, clock: Clock, answers: PendingReplies) -> None:
+        self._timer = timer
+        self._clock = clock
+        self._answers = answers
+        self._handles: dict[str, dict[tuple[Deadline, str], TimerHandle]] = {}
+
+    def set(
+        self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
+    ) -> None:
+        """Set a deadline in the place of the present one; ``action`` returns False to be called again soon."""
+        self.cancel(group_id, member_id, kind)
+
+        def run() -> None:
+            try:
+                with self._answers:
+                    again = action() is False
+            except Exception:
+                _log.exception("A deadline of member %s of group %s failed", member_id, group_id)
+                return
+            if again:
+                self._schedule(group_id, member_id, kind, _RETRY_S, run)
+
+        self._schedule(group_id, member_id, kind, timeout_ms / 1000, run)
+
+    def _schedule(self, group_id: str, member_id: str, kind: Deadline, delay_s: float, run: Callable[[], None]) -> None:
+        handle = self._timer.schedule(self._clock.now() + delay_s, run)
+        self._handles.setdefault(group_id, {})[kind, member_id] = handle
+
+    def set_if_absent(
+        self, group_id: str, member_id: str, kind: Deadline, timeout_ms: int, action: Callable[[], bool | None]
+    ) -> None:
+        """Set a deadline unless it is set."""
+        handle = self._handles.get(group_id, {}).get((kind, member_id))
+        if handle is None or not handle.active:
+            self.set(group_id, member_id, kind, timeout_ms, action)
+
+    def cancel(self, group_id: str, member_id: str, *kinds: Deadline) -> None:
+        """Cancel deadlines of a member: these kinds, or all."""
+        handles = self._handles.get(group_id)
+        if handles is None:
+            return
+        for kind in kinds or Deadline:
+            handle = handles.pop((kind, member_id), None)
+            if handle is not None:
+                handle.cancel()
+        if not handles:
+            del self._handles[group_id]
+
+    def cancel_group(self, group_id: str) -> None:
+        """Cancel all deadlines of a group."""
+        for handle in self._handles.pop(group_id, {}).values():
+            handle.cancel()

@@ -1,0 +1,68 @@
+"""The topics of the cluster as the coordinator of consumer groups sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pyconsumer.broker.group.consumer.member import Target
+
+__all__ = ["NoTopics", "TopicImage", "from_names", "to_names"]
+
+
+class TopicImage(Protocol):
+    """Topics by name and id."""
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The id of a topic, 16 bytes; None if there is no such topic."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic with this id."""
+
+    def partition_count(self, topic: str) -> int | None:
+        """The number of partitions of a topic; None if there is no such topic."""
+
+    def topic_names(self) -> Iterable[str]:
+        """The names of all topics."""
+
+    def partition_racks(self, topic: str, partition: int) -> Sequence[str]:
+        """The racks of the brokers with a replica of a partition, as far as they are known."""
+
+
+class NoTopics:
+    """A cluster without topics, for coordinators that have no consumer groups."""
+
+    def topic_id(self, name: str) -> bytes | None:
+        return None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return None
+
+    def partition_count(self, topic: str) -> int | None:
+        return None
+
+    def topic_names(self) -> Iterable[str]:
+        return ()
+
+    def partition_racks(self, topic: str, partition: int) -> Sequence[str]:
+        return ()
+
+
+def from_names(assigned: Iterable[tuple[str, Iterable[int]]], image: TopicImage) -> dict[bytes, frozenset[int]]:
+    """Return partitions by topic id instead of by name; topics that do not exist are left out."""
+    found: dict[bytes, frozenset[int]] = {}
+    for name, partitions in assigned:
+        topic_id = image.topic_id(name)
+        if topic_id is not None:
+            found[topic_id] = frozenset(partitions)
+    return found
+
+
+def to_names(target: Target | Mapping[bytes, Mapping[int, int]], image: TopicImage) -> list[tuple[str, list[int]]]:
+    """Return partitions by topic name instead of by id; topics that do not exist are left out."""
+    found = []
+    for topic_id, partitions in target.items():
+        name = image.topic_name(topic_id)
+        if name is not None:
+            found.append((name, sorted(partitions)))
+    return found

@@ -1,0 +1,75 @@
+"""Dynamic settings of single groups: ``GROUP`` resources (KIP-848, KIP-1263).
+
+Those of groups of the consumer protocol are known; Apache Kafka has more, of share groups and of streams groups. A
+group need not exist to have settings. Where it has none of its own, the broker's ``group.consumer.*`` hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyconsumer.broker.config import BrokerConfig, Resolved
+from pyconsumer.broker.settings import (
+    BrokerSetting,
+    ConfigSource,
+    ConfigType,
+    between,
+    parse_value,
+)
+from pyconsumer.errors import InvalidConfigError, InvalidRequestError
+
+__all__ = ["GROUP_SETTINGS", "check_group_config", "resolve_group"]
+
+#: By Kafka's names, in the order in which Kafka describes them.
+GROUP_SETTINGS: dict[str, BrokerSetting] = {
+    setting.name: setting
+    for setting in (
+        BrokerSetting(
+            "consumer.assignment.interval.ms",
+            ConfigType.INT,
+            1_000,
+            "Shortest time between two target assignments.",
+            between(0),
+        ),
+        BrokerSetting(
+            "consumer.heartbeat.interval.ms", ConfigType.INT, 5_000, "How often members send heartbeats.", between(1)
+        ),
+        BrokerSetting(
+            "consumer.session.timeout.ms", ConfigType.INT, 45_000, "How long a member may be silent.", between(1)
+        ),
+    )
+}
+
+
+def resolve_group(name: str, own: Mapping[str, str], broker: BrokerConfig) -> Resolved:
+    """Return the value of a group's setting, with the layers that it comes from."""
+    setting = GROUP_SETTINGS[name]
+    resolved = broker.resolve(f"group.{name}")
+    layers = list(resolved.synonyms)
+    if name in own:
+        value = parse_value(setting, own[name])
+        return Resolved(value, ConfigSource.DYNAMIC_GROUP, [(name, value, ConfigSource.DYNAMIC_GROUP), *layers])
+    return Resolved(resolved.value, resolved.source, layers)
+
+
+def check_group_config(group_id: str, own: Mapping[str, str], broker: BrokerConfig) -> None:
+    """Check all settings of a group together.
+
+    Raises:
+        InvalidRequestError: the group has no name.
+        InvalidConfigError, ConfigurationError: a setting is not known, cannot be read, or is out of bounds.
+    """
+    if not group_id:
+        raise InvalidRequestError("Default group resources are not allowed.")
+    for name in own:
+        if name not in GROUP_SETTINGS:
+            raise InvalidConfigError(f"Unknown group config name: {name}")
+    values = {name: resolve_group(name, own, broker).value for name in GROUP_SETTINGS}
+    for name in ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms", "consumer.assignment.interval.ms"):
+        kind, _, rest = name.partition(".")
+        for bound, word, wrong in (("min", "greater", int.__lt__), ("max", "less", int.__gt__)):
+            limit = f"group.{kind}.{bound}.{rest}"
+            if wrong(int(str(values[name])), broker.integer(limit)):
+                raise InvalidConfigError(f"{name} must be {word} than or equal to {limit}")
+    if int(str(values["consumer.session.timeout.ms"])) <= int(str(values["consumer.heartbeat.interval.ms"])):
+        raise InvalidConfigError("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")

@@ -1,0 +1,44 @@
+"""ConsumerGroupHeartbeat: a member of the consumer protocol joins, stays, or leaves (KIP-848)."""
+
+from __future__ import annotations
+
+from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+__all__ = ["handle"]
+
+
+async def handle(
+    broker: GroupBroker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
+    """Answer when what the heartbeat changes is in the log."""
+    result = await wait_for(
+        broker.group_coordinator.consumer_group_heartbeat(
+            request,
+            version=context.api_version,
+            client_id=context.client_id,
+            client_host=context.client_host,
+        )
+    )
+    assignment = None
+    if result.assignment is not None:
+        assignment = Assignment(
+            topic_partitions=[
+                TopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+                for topic_id, partitions in result.assignment.items()
+            ]
+        )
+    return ConsumerGroupHeartbeatResponse(
+        error_code=result.error_code,
+        error_message=result.error_message,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+        assignment=assignment,
+    )
