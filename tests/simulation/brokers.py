@@ -9,6 +9,7 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
 from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.storage import KeyValue, StoreResult
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
@@ -95,9 +96,16 @@ class Broker:
         self.up = True
         self.life += 1
         self.under_way = []
-        config = GroupConfig(group_initial_rebalance_delay_ms=500)
-        self.coordinator = GroupCoordinator(config, Storage(self), world.timer, world.clock)
+        config = GroupConfig(
+            group_initial_rebalance_delay_ms=500,
+            group_consumer_session_timeout_ms=10_000,
+            group_consumer_min_session_timeout_ms=10_000,
+            group_consumer_heartbeat_interval_ms=3000,
+            group_consumer_min_heartbeat_interval_ms=3000,
+        )
+        self.coordinator = GroupCoordinator(config, Storage(self), world.timer, world.clock, self)
         self.coordinator._joins._new_uuid = world.new_id
+        self.coordinator.consumer_groups._new_uuid = world.new_id
         broken.break_coordinator(self.coordinator, world.broken)
         self.coordinator.start()
 
@@ -155,6 +163,12 @@ class Broker:
     def partition_count(self, topic: str) -> int | None:
         return len(self.world.partitions) if topic == TOPIC else None
 
+    def topic_names(self) -> list[str]:
+        return [TOPIC]
+
+    def partition_racks(self, topic: str, partition: int) -> list[str]:
+        return []
+
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         known = self.brokers.known_leader(self)
         return None if known is None else known.metadata
@@ -194,7 +208,7 @@ class Brokers:
         known = self.by_id[self._told[asked.node_id]]
         return known if known.up else None
 
-    def group(self) -> GroupMetadata | None:
+    def group(self) -> GroupMetadata | ConsumerGroup | None:
         """The group in the memory of its coordinator; None while that has none."""
         manager = self.leader.coordinator.manager
         if not self.leader.up or manager.is_loading(GROUP):

@@ -199,8 +199,7 @@ def start_cluster(
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
         brief: it will not live for long, so a fast start counts more than speed later.
     """
-    common = COMMON_CONFIG if kind == "embedded" else COMMON_CONFIG | CONSUMER_GROUPS
-    settings = common | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
+    settings = COMMON_CONFIG | CONSUMER_GROUPS | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
     user = Credentials()
     server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
     if kind == "embedded":
