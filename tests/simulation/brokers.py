@@ -12,7 +12,8 @@ from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.storage import KeyValue, StoreResult
-from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
+from pyconsumer.errors import Errors
+from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse
 from pyconsumer.protocol.offsets_topic import GroupMetadataKey, decode_group_value, decode_key
 from pyconsumer.protocol.schema import Message
@@ -132,6 +133,9 @@ class Broker:
         def reply(response: Message) -> None:
             if isinstance(response, OffsetFetchResponse):
                 self._note_offsets(response)
+            elif isinstance(response, OffsetCommitResponse):
+                codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
+                self.brokers.stale_commits += Errors.STALE_MEMBER_EPOCH in codes
             if self.life == life:
                 answer(response)
 
@@ -181,13 +185,14 @@ class Brokers:
         leader: of the partition that holds the group; it coordinates.
         append_delay: longest time that an append waits for the replicas, seconds.
         writes: batches written.
+        stale_commits: commits whose member got another epoch while they were under way, and that were refused.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.log = MemoryStorage(world.clock, partitions=1)
         self.append_delay = 0.0
-        self.writes = 0
+        self.writes = self.stale_commits = 0
         self._epoch = 0
         self._pending = 0
         self.by_id: dict[int, Broker] = {}
