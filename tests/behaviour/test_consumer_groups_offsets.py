@@ -32,6 +32,7 @@ from pyconsumer.protocol.messages.offset_fetch import (
 )
 from tests.behaviour.raw_consumer_members import ConsumerMember, settle
 from tests.behaviour.raw_members import Connect, topic_id_of
+from tests.support.cluster import CONSUMER_GROUPS
 from tests.support.raw_client import RawClient
 
 GROUP = 32
@@ -158,7 +159,10 @@ def test_settings_of_a_group(connect: Connect, group_id: str) -> None:
         return {one.name.removeprefix("consumer."): (one.value, one.config_source) for one in result.configs}
 
     both = ("heartbeat.interval.ms", "session.timeout.ms")
-    default = {"heartbeat.interval.ms": ("5000", 5), "session.timeout.ms": ("45000", 5)}
+    default = {
+        name: (str(CONSUMER_GROUPS[f"group.consumer.{name}"]), 5)
+        for name in ("heartbeat.interval.ms", "session.timeout.ms")
+    }
     assert settings(*both) == default
     assert alter(client, group_id, consumer_heartbeat_interval_ms="6000", consumer_session_timeout_ms="50000") == (
         0,

@@ -17,7 +17,7 @@ from tests.support.java import OLD_VERSION, VERSION
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
-__all__ = ["COMMON_CONFIG", "KINDS", "Cluster", "start_cluster"]
+__all__ = ["COMMON_CONFIG", "CONSUMER_GROUPS", "KINDS", "Cluster", "start_cluster"]
 
 KINDS = ("embedded", "apache", "apache_old")
 
