@@ -160,7 +160,7 @@ def test_settings_of_a_group(connect: Connect, group_id: str) -> None:
 
     both = ("heartbeat.interval.ms", "session.timeout.ms")
     default = {
-        name: (str(CONSUMER_GROUPS[f"group.consumer.{name}"]), 5)
+        name: (str(CONSUMER_GROUPS[f"group.consumer.{name}"]), 4)
         for name in ("heartbeat.interval.ms", "session.timeout.ms")
     }
     assert settings(*both) == default
