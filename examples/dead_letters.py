@@ -6,6 +6,7 @@ Run it as it stands (it starts an embedded broker), or with ``-b HOST:PORT`` on 
 import argparse
 import json
 from contextlib import ExitStack
+from itertools import islice
 
 from pyconsumer import KafkaConsumer, KafkaProducer
 from pyconsumer.admin import KafkaAdminClient, NewTopic
@@ -41,7 +42,7 @@ def main(servers: str) -> None:
             producer.send(TOPIC, text)
         producer.flush()
 
-        options = {"bootstrap_servers": servers, "auto_offset_reset": "earliest", "consumer_timeout_ms": 1000}
+        options = {"bootstrap_servers": servers, "auto_offset_reset": "earliest"}
         with KafkaConsumer(
             TOPIC,
             group_id="thermometer",
@@ -49,10 +50,10 @@ def main(servers: str) -> None:
             on_record_error=DeadLetters(producer, DEAD),
             **options,
         ) as consumer:
-            print("read", [record.value["celsius"] for record in consumer])
+            print("read", [record.value["celsius"] for record in islice(consumer, 3)])
 
         with KafkaConsumer(DEAD, group_id="repair", **options) as consumer:
-            for record in consumer:
+            for record in islice(consumer, 2):
                 reasons = {name: (value or b"").decode() for name, value in record.headers}
                 print(f"{record.value} of {reasons['dead-letter.source']}: {reasons['dead-letter.error']}")
 

@@ -16,6 +16,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
+from itertools import islice
 
 from pyconsumer import KafkaConsumer, KafkaProducer
 
@@ -62,10 +63,8 @@ def main(servers: str, provider: ClientCredentials, cafile: str | None) -> None:
         for number in range(RECORDS):
             producer.send(TOPIC, f"order {number}")
         producer.flush()
-    with KafkaConsumer(
-        TOPIC, group_id="token-readers", auto_offset_reset="earliest", consumer_timeout_ms=3000, **options
-    ) as consumer:
-        print(f"{sum(1 for _ in consumer)} records read with a token")
+    with KafkaConsumer(TOPIC, group_id="token-readers", auto_offset_reset="earliest", **options) as consumer:
+        print(f"{sum(1 for _ in islice(consumer, RECORDS))} records read with a token")
 
 
 if __name__ == "__main__":

@@ -536,16 +536,10 @@ class Settings(Generic[ConfigT]):
         for name, value in options.items():
             setting = self._by_any_name.get(name)
             if setting is None:
-                raise ConfigurationError(self._unknown(name))
+                raise ConfigurationError(self.unknown(name))
             if setting.blanks and (value is None or isinstance(value, float)) and value in setting.blanks:
                 continue
-            try:
-                checked = setting.kind(value, text="." in name)
-            except (TypeError, ValueError) as error:
-                reason = str(error)
-                if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
-                    reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
-                raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+            checked = self.check(name, value, text="." in name)
             if setting.name in values and values[setting.name] != checked:
                 raise ConfigurationError(
                     f"{self.component} settings {came_as[setting.name]} and {name} are one setting with two values"
@@ -561,7 +555,27 @@ class Settings(Generic[ConfigT]):
         self.config_class.finish(values, given)
         return self.config_class(self, values, given)
 
-    def _unknown(self, name: object) -> str:
+    def find(self, name: str) -> Setting | None:
+        """Return the setting that has a name, by any of its names; None if there is none."""
+        return self._by_any_name.get(name)
+
+    def check(self, name: str, value: Any, *, text: bool) -> Any:
+        """Return the checked value of a known setting; with ``text``, a string is parsed first.
+
+        Raises:
+            ConfigurationError: the value is illegal. The message shows no secret.
+        """
+        setting = self._by_any_name[name]
+        try:
+            return setting.kind(value, text=text)
+        except (TypeError, ValueError) as error:
+            reason = str(error)
+            if setting.secret and not isinstance(setting.kind, Secret):  # other kinds show the value
+                reason = f"a value of type {type(value).__name__} is not legal there (it is not shown)"
+            raise ConfigurationError(f"{self.component} setting {name}: {reason}") from None
+
+    def unknown(self, name: object) -> str:
+        """Return the message for a name that is no setting: what to write instead, if that is known."""
         text = f"unknown {self.component} setting {name!r}"
         if not isinstance(name, str):
             return text
@@ -587,6 +601,7 @@ class ClientConfig(Config):
     bootstrap_servers: tuple[Address, ...]
     client_id: str
     client_dns_lookup: str
+    bootstrap_timeout_ms: int | None
     request_timeout_ms: int
     default_api_timeout_ms: int
     retry_backoff_ms: int
@@ -691,6 +706,14 @@ CLIENT_SETTINGS: Final = (
         Choice("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "`use_all_dns_ips`: try all addresses of a host name in turn. `resolve_canonical_bootstrap_servers_only`: "
         "replace each bootstrap host name by the canonical names of its addresses (KIP-235).",
+    ),
+    Setting(
+        "bootstrap_timeout_ms",
+        None,
+        Duration(1, nullable=True),
+        "Raise `NoBrokersAvailableError` when no broker has answered for this long since the client began to connect."
+        " None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that"
+        " nobody answers.",
     ),
     Setting(
         "request_timeout_ms",

@@ -31,6 +31,12 @@ class ClientSettings(TypedDict, total=False):
     replace each bootstrap host name by the canonical names of its addresses (KIP-235).
     """
 
+    bootstrap_timeout_ms: int | None
+    """Raise ``NoBrokersAvailableError`` when no broker has answered for this long since the client began to connect.
+    None: wait as long as each call allows, for a cluster that starts later; the log says once in a while that nobody
+    answers.
+    """
+
     request_timeout_ms: int
     """Longest time to wait for a response; after that the request fails and the connection is closed."""
 

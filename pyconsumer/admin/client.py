@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pyconsumer.admin import configs, groups, topics, transactions
 from pyconsumer.admin.config import ADMIN_SETTINGS, AdminConfig
@@ -61,6 +61,16 @@ class KafkaAdminClient:
     """
 
     _closed = True  # until the sockets are there
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make an admin client with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(ADMIN_SETTINGS, path, overrides))
 
     def __init__(
         self,
@@ -126,12 +136,12 @@ class KafkaAdminClient:
         raise_errors: bool = True,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Make topics.
+        """Create topics.
 
         Args:
             new_topics: descriptions, or names for topics with the broker's defaults.
-            validate_only: check, make nothing.
-            raise_errors: raise the first error; otherwise errors are in the result.
+            validate_only: check the request without creating anything.
+            raise_errors: True raises the first error; False returns errors in the result.
 
         Returns:
             The error of each topic, None for success.
@@ -147,7 +157,7 @@ class KafkaAdminClient:
     def delete_topics(
         self, names: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
-        """Remove topics with their data. Result as :meth:`create_topics`."""
+        """Delete topics with their data. Return the error of each topic, None for success."""
         wanted = _names(names)
         return self._run(lambda until: _raising(topics.delete(self._calls, wanted, until), raise_errors), timeout_ms)
 
@@ -159,7 +169,7 @@ class KafkaAdminClient:
         raise_errors: bool = True,
         timeout_ms: int | None = None,
     ) -> dict[str, KafkaError | None]:
-        """Raise the number of partitions: topic to the total number. Result as :meth:`create_topics`."""
+        """Raise the numbers of partitions to the totals given. Return the error of each topic, None for success."""
         return self._run(
             lambda until: _raising(
                 topics.raise_partitions(self._calls, topic_partitions, until, validate_only=validate_only),
@@ -171,7 +181,7 @@ class KafkaAdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """Delete what stands before an offset (-1: everything); return the first offset that is left of each."""
+        """Delete the records before an offset of each partition (-1: all); return the first offset that is left."""
         return self._run(lambda until: topics.delete_before(self._calls, offsets, until), timeout_ms)
 
     def list_offsets(
@@ -181,10 +191,10 @@ class KafkaAdminClient:
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offsets of the start, the end, or the first record at or after a time in ms; None where there is none.
+        """Return the offset of the start, the end, or the first record at or after a time in ms; None if there is none.
 
         Args:
-            isolation_level: with ``read_committed`` the end is the last stable offset.
+            isolation_level: under ``read_committed`` the end is the last stable offset.
         """
         level = _ISOLATION_LEVELS.get(isolation_level)
         if level is None:
@@ -207,7 +217,7 @@ class KafkaAdminClient:
         validate_only: bool = False,
         timeout_ms: int | None = None,
     ) -> None:
-        """Change the settings named and no others; None gives one back its default (KIP-339)."""
+        """Change only the settings that are named; None resets one to its default (KIP-339)."""
         return self._run(
             lambda until: configs.alter(self._calls, changes, until, validate_only=validate_only), timeout_ms
         )
@@ -229,7 +239,7 @@ class KafkaAdminClient:
         """Return state, assignor and members of groups, of the classic and the newer consumer protocol (KIP-848).
 
         Raises:
-            GroupIdNotFoundError: one does not exist, or is a share or streams group.
+            GroupIdNotFoundError: a group does not exist, or is a share or streams group.
         """
         wanted = _names(group_ids)
 
@@ -244,7 +254,7 @@ class KafkaAdminClient:
     def delete_groups(
         self, group_ids: Iterable[str], *, raise_errors: bool = True, timeout_ms: int | None = None
     ) -> dict[str, KafkaError | None]:
-        """Remove empty groups with their offsets. Result as :meth:`create_topics`.
+        """Delete empty groups with their offsets. Return the error of each group, None for success.
 
         Raises:
             NonEmptyGroupError: a group has members; the message names them.
@@ -266,7 +276,7 @@ class KafkaAdminClient:
     def list_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what a group has committed, for some partitions or all; empty for a group that does not exist."""
+        """Return the committed offsets of a group, for some partitions or all; empty if there is no such group."""
         wanted = None if partitions is None else list(partitions)
 
         def steps(until: float) -> Steps[dict[TopicPartition, OffsetAndMetadata]]:
@@ -280,7 +290,7 @@ class KafkaAdminClient:
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], *, timeout_ms: int | None = None
     ) -> None:
-        """Set what a group without members has committed; a group that does not exist is made.
+        """Set the committed offsets of a group that has no members; create the group if it does not exist.
 
         Raises:
             UnknownMemberIdError: the group has members; the message names them.
@@ -294,7 +304,7 @@ class KafkaAdminClient:
 
         Raises:
             GroupSubscribedToTopicError: members of the group read such a topic; the message names them.
-            GroupIdNotFoundError: no such group.
+            GroupIdNotFoundError: there is no such group.
         """
         wanted = list(partitions)
         return self._run(lambda until: groups.delete_offsets(self._calls, group_id, wanted, until), timeout_ms)
@@ -313,8 +323,9 @@ class KafkaAdminClient:
         """Return the transactional ids that brokers know (KIP-664).
 
         Args:
-            states: only those, such as ``Ongoing``. producer_ids: only of these producers.
-            min_duration_ms: only transactions that have been open for longer (KIP-994).
+            states: return only transactions in these states, such as ``Ongoing``.
+            producer_ids: return only those of these producers.
+            min_duration_ms: return only transactions that have been open for longer (KIP-994).
             pattern: a regular expression for whole ids (KIP-1152).
         """
         wanted_states, wanted_producers = list(states), list(producer_ids)
@@ -336,7 +347,7 @@ class KafkaAdminClient:
         """Return state, producer and partitions of transactions.
 
         Raises:
-            TransactionalIdNotFoundError: no producer has used such an id lately.
+            TransactionalIdNotFoundError: no producer has used one of the ids lately.
         """
         wanted = _names(transactional_ids)
 
@@ -380,7 +391,7 @@ class KafkaAdminClient:
         )
 
     def abort_transaction(self, partition: TopicPartition, start_offset: int, *, timeout_ms: int | None = None) -> None:
-        """Abort a hanging transaction in one partition. A transaction that has a coordinator ends by its timeout.
+        """Abort a hanging transaction in one partition. (Transactions that have a coordinator end by their timeout.)
 
         Args:
             start_offset: of the transaction, as :meth:`describe_producers` names it.
@@ -393,7 +404,7 @@ class KafkaAdminClient:
     def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> dict[str, tuple[int, int]]:
-        """Fence the producers that use these ids now: their open transactions are aborted (KIP-588).
+        """Fence the producers that use these transactional ids, and abort their open transactions (KIP-588).
 
         Returns:
             Producer id and new epoch of each.
@@ -425,7 +436,7 @@ class KafkaAdminClient:
             self._lock.release()
 
     def close(self) -> None:
-        """Close the connections, after the call that another thread may be making. A second call changes nothing."""
+        """Wait for a call that another thread is making, then close all connections. A second call does nothing."""
         if self._pid != os.getpid():
             return
         with self._lock:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.aio.driver import LoopDriver
 from pyconsumer.clock import Clock
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
@@ -102,6 +104,16 @@ class AsyncKafkaAdminClient:
     Those of several tasks take turns. It belongs to the loop of its first call; use it in ``async with``, or await
     :meth:`close`.
     """
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make an admin client with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(ADMIN_SETTINGS, path, overrides))
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
 from pyconsumer.producer.changes import BREATHER, Pause
+from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.loop_calls import called, settled
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.producer import KafkaProducer, log
@@ -65,6 +67,16 @@ class AsyncKafkaProducer(Generic[KeyIn, ValueIn]):
     """
 
     _open = False
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make a producer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class Assignor(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name on the wire, by which members vote. It must be unique: range, roundrobin, sticky, ... are taken."""
+        """Name on the wire, by which members vote; it must differ from Kafka's own (range, roundrobin, sticky, ...)."""
 
     @abstractmethod
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
@@ -141,9 +141,8 @@ class Assignor(ABC):
         """Learn that the member is about to leave permanently (True), or that it no longer is (False).
 
         Returns:
-            Whether the leader is to be informed. Then the member, which has given up its partitions, joins once more
-            before
-            it leaves: what :meth:`subscription_user_data` returns then is the message.
+            True if the leader must be informed. The member, which has revoked its partitions, then joins once more
+            before it leaves, and :meth:`subscription_user_data` returns the message to the leader.
         """
         return False
 

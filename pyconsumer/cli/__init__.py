@@ -22,14 +22,15 @@ __all__ = ["cli", "main"]
 _COMMANDS = {
     "archive": ("pyconsumer.cli.archive", "Write a topic's records to Parquet files, with Spark."),
     "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
+    "completion": ("pyconsumer.cli.completion", "Print what makes a shell complete commands."),
     "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
     "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
-    "groups": ("pyconsumer.cli.groups", "List, describe, reset and delete consumer groups."),
+    "groups": ("pyconsumer.cli.groups", "List, describe, watch, reset and delete consumer groups."),
     "offsets": ("pyconsumer.cli.offsets", "Look into the topic of committed offsets."),
     "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
     "transactions": ("pyconsumer.cli.transactions", "List, describe and end transactions; find hanging ones."),
-    "topics": ("pyconsumer.cli.topics", "List, create, describe and delete topics."),
+    "topics": ("pyconsumer.cli.topics", "List, create, describe, alter and delete topics."),
 }
 
 
@@ -53,7 +54,7 @@ class _Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 
             near = difflib.get_close_matches(args[0], _COMMANDS, 1)
@@ -65,9 +66,12 @@ class _Lazy(click.Group):
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from pyconsumer import __version__
+        from pyconsumer.protocol.compiled import source_tree
         from pyconsumer.protocol.records import describe
 
-        click.echo(f"pyconsumer {__version__}, record decoder: {describe()}")
+        tree = source_tree()
+        where = "" if tree is None else f" (source tree {tree})"
+        click.echo(f"pyconsumer {__version__}{where}, record decoder: {describe()}")
         ctx.exit()
 
 

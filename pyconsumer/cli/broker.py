@@ -6,7 +6,7 @@ import ipaddress
 
 import click
 
-from pyconsumer.cli.options import key_values
+from pyconsumer.cli.options import files_and_pairs
 
 __all__ = ["command"]
 
@@ -35,21 +35,20 @@ def _only_this_machine(host: str) -> bool:
 @click.option(
     "--config",
     "settings",
-    metavar="KEY=VALUE",
+    metavar="FILE|KEY=VALUE",
     multiple=True,
-    callback=key_values,
-    help="A broker setting by Kafka's name, such as num.partitions=4; may be repeated.",
+    callback=files_and_pairs,
+    help="A properties file with broker settings, or one of them by Kafka's name, such as num.partitions=4, which "
+    "replaces that of the file; may be repeated.",
 )
-@click.option(
-    "--config-file", metavar="FILE", help="A properties file with broker settings; those of --config replace its own."
-)
+@click.option("--config-file", metavar="FILE", help="The same as --config FILE.")
 def command(
     port: int,
     host: str,
     advertised_host: str | None,
     data_dir: str | None,
     brokers: int,
-    settings: dict[str, str],
+    settings: tuple[list[str], dict[str, str]],
     config_file: str | None,
 ) -> int:
     from pyconsumer.broker import run_broker
@@ -60,16 +59,17 @@ def command(
             "can read and change everything. Use --host 127.0.0.1 unless the network is trusted.",
             err=True,
         )
-    if config_file is not None:
-        from pyconsumer.cli.properties import read_properties
+    files, config = settings
+    for path in reversed([*files, *([] if config_file is None else [config_file])]):
+        from pyconsumer.network.properties import read_properties
 
-        settings = {name: value for name, (value, _) in read_properties(config_file).items()} | settings
+        config = {name: value for name, (value, _) in read_properties(path).items()} | config
 
     return run_broker(
         host=host,
         port=port,
         data_dir=data_dir,
         brokers=brokers,
-        config=settings,
+        config=config,
         advertised_host=advertised_host,
     )

@@ -5,17 +5,58 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import click
 
 from pyconsumer import ConsumerRecord, KafkaConsumer, OffsetAndMetadata, TopicPartition, stop_on_signals
 from pyconsumer.cli.options import as_json, client_options, connected, json_option
+from pyconsumer.cli.record_lines import TOKENS, Write, as_document, compile_format, plain_format
+from pyconsumer.cli.reset import datetime_argument
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.errors import WakeupError
 
 __all__ = ["command"]
 
 
-@click.command(help="Print the values of records: new ones, or with --from-beginning all.")
+def _format_argument(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> Write | None:
+    """Click callback: the function that writes records in a format."""
+    try:
+        return None if text is None else compile_format(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Click callback: milliseconds since the epoch, or an ISO 8601 time."""
+    if text is not None and text.isascii() and text.isdigit():
+        if len(text) > 18:
+            raise click.BadParameter(f"{text} ms since 1970 are too many")
+        return int(text)
+    return datetime_argument(ctx, parameter, text)
+
+
+class Start(NamedTuple):
+    """The place where reading begins, if neither the group nor ``auto_offset_reset`` decides."""
+
+    offset: int | None = None  #: negative: so many records before the end
+    timestamp_ms: int | None = None
+
+
+class Ends(NamedTuple):
+    """When reading ends by itself."""
+
+    max_messages: int | None
+    idle_ms: int | None
+    timeout_ms: int
+
+
+@click.command(
+    help="Print the values of records: new ones, or with --from-beginning all.\n\n"
+    "Tokens of --format: " + "; ".join(f"%{name} {what}" for name, (what, _) in TOKENS.items()) + "; %% a percent "
+    "sign. Escapes are \\n, \\t, \\r, \\0, \\\\ and \\xHH. Between records stands only what the format says."
+)
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @connected
 @json_option
@@ -24,84 +65,194 @@ __all__ = ["command"]
 )
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest record where nothing is committed.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Read only this partition (of one topic).")
-@click.option("-o", "--offset", type=click.IntRange(0), help="Start there; needs --partition.")
+@click.option(
+    "-o",
+    "--offset",
+    type=int,
+    help="Start there; needs --partition. -5: at the last five offsets of each partition.",
+)
+@click.option(
+    "--from-timestamp",
+    "timestamp_ms",
+    metavar="TIME",
+    callback=_time_argument,
+    help="Start with the first record of that time or later: 2026-01-31T18:00:00 (UTC, or with a zone), or ms since "
+    "1970.",
+)
 @click.option("-n", "--max-messages", type=click.IntRange(1), help="End after this many records.")
 @click.option(
     "--idle-ms",
     type=click.IntRange(1),
     help="End when no record came for this time. The time until a group has given partitions does not count.",
 )
+@click.option("--key", "wanted_key", metavar="TEXT", help="Print only records with this key.")
 @click.option("--keys", is_flag=True, help="Print key, a tab, then the value.")
+@click.option("--headers", is_flag=True, help="Print name=value,... of the headers and a tab before that.")
+@click.option(
+    "-f", "--format", "form", metavar="TEXT", callback=_format_argument, help="Print records like this, see above."
+)
+@click.option(
+    "--binary",
+    type=click.Choice(["base64", "hex"]),
+    default="base64",
+    show_default=True,
+    help="How --json shows bytes that are not UTF-8 text: as an object with this one field.",
+)
 def command(
     topics: tuple[str, ...],
     servers: str,
-    settings: dict[str, str],
+    settings: Any,
     timeout_ms: int,
     json_output: bool,
     group: str | None,
     from_beginning: bool,
     partition: int | None,
     offset: int | None,
+    timestamp_ms: int | None,
     max_messages: int | None,
     idle_ms: int | None,
+    wanted_key: str | None,
     keys: bool,
+    headers: bool,
+    form: Write | None,
+    binary: str,
 ) -> None:
-    if partition is not None and (len(topics) > 1 or group):
-        raise click.UsageError("--partition needs exactly one topic and no --group")
-    if offset is not None and partition is None:
-        raise click.UsageError("--offset needs --partition")
-    options = client_options(servers, settings) | {
+    options = client_options(servers, settings, CONSUMER_SETTINGS)
+    group = group or options.get("group_id")
+    start = Start(offset, timestamp_ms)
+    _check(topics, group, partition, start)
+    if (form is not None) + json_output + (keys or headers) > 1:
+        raise click.UsageError("--format, --json and --keys or --headers exclude each other")
+    options |= {
         "group_id": group,
-        "auto_offset_reset": "earliest" if from_beginning else "latest",
+        "auto_offset_reset": "earliest" if from_beginning else options.get("auto_offset_reset", "latest"),
         "allow_auto_create_topics": False,  # a name typed wrongly should not make a topic
         "enable_auto_commit": False,  # committed below, after the records were written
+        "enable_auto_offset_store": True,
         "default_api_timeout_ms": timeout_ms,
     }
-    out = sys.stdout.buffer
-    count = 0
+    write = form or plain_format(keys=keys, headers=headers)
+    if json_output:
+        write = _json_writer(binary)
     with KafkaConsumer(options) as consumer, stop_on_signals(consumer, signals=(signal.SIGTERM,)) as stopped:
-        wanted = []
-        for topic in topics:
-            numbers = consumer.partitions_for_topic(topic)
-            if not numbers:
-                raise click.ClickException(f"topic {topic!r} does not exist")
-            if partition is not None and partition not in numbers:
-                raise click.ClickException(f"topic {topic!r} has no partition {partition}, only 0 to {max(numbers)}")
-            wanted += [TopicPartition(topic, n) for n in sorted(numbers) if partition is None or n == partition]
+        partitions = _partitions(consumer, topics, partition)
         if group:
             consumer.subscribe(topics)
         else:
-            consumer.assign(wanted)
-            if offset is not None:
-                consumer.seek(wanted[0], offset)
-        last = assigned = time.monotonic()
-        while True:
-            wait = 500 if idle_ms is None else max(1, min(500, round((last - time.monotonic()) * 1000) + idle_ms))
-            joins = not consumer.assignment()
-            batch = consumer.poll(timeout_ms=wait)
-            done: dict[TopicPartition, OffsetAndMetadata] = {}
-            for record in batch.records():
-                out.write(_line(record, json_output, keys))
-                done[TopicPartition(record.topic, record.partition)] = OffsetAndMetadata(
-                    record.offset + 1, "", record.leader_epoch
-                )
-                count += 1
-                if count == max_messages:
-                    break
-            out.flush()
-            if done and group:
-                _commit(consumer, done)
-            if count == max_messages:
-                return
-            now = time.monotonic()
-            if consumer.assignment():
-                assigned = now
-            if done or (joins and (now - assigned) * 1000 < timeout_ms):
-                last = now
-            elif idle_ms is not None and (now - last) * 1000 >= idle_ms:
-                return
+            _place(consumer, partitions, start)
+        _read(consumer, _Printer(write, wanted_key), Ends(max_messages, idle_ms, timeout_ms), commits=bool(group))
     if stopped.signal is not None:
         raise SystemExit(128 + stopped.signal)  # as shells count it
+
+
+def _check(topics: tuple[str, ...], group: str | None, partition: int | None, start: Start) -> None:
+    if partition is not None and (len(topics) > 1 or group):
+        raise click.UsageError("--partition needs exactly one topic and no --group")
+    if start.offset is not None and start.offset >= 0 and partition is None:
+        raise click.UsageError("--offset needs --partition")
+    if start.offset is not None and start.timestamp_ms is not None:
+        raise click.UsageError("--offset and --from-timestamp exclude each other")
+    if group and start != Start():
+        raise click.UsageError(
+            "a group begins where it has committed: use groups reset-offsets, or leave --group (group.id) out"
+        )
+
+
+def _partitions(consumer: KafkaConsumer, topics: Iterable[str], partition: int | None) -> list[TopicPartition]:
+    """Return the partitions to read.
+
+    Raises:
+        click.ClickException: a topic, or the partition, does not exist.
+    """
+    found = []
+    for topic in topics:
+        numbers = consumer.partitions_for_topic(topic)
+        if not numbers:
+            raise click.ClickException(f"topic {topic!r} does not exist")
+        if partition is not None and partition not in numbers:
+            raise click.ClickException(f"topic {topic!r} has no partition {partition}, only 0 to {max(numbers)}")
+        found += [TopicPartition(topic, n) for n in sorted(numbers) if partition is None or n == partition]
+    return found
+
+
+def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Start) -> None:
+    """Assign the partitions and set where reading begins.
+
+    Raises:
+        click.ClickException: the offset is beyond the end of the log.
+    """
+    consumer.assign(partitions)
+    if start == Start():
+        return
+    first, end = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+    if start.timestamp_ms is not None:
+        at = consumer.offsets_for_times(dict.fromkeys(partitions, start.timestamp_ms))
+        for tp, found in at.items():
+            consumer.seek(tp, end[tp] if found is None else found.offset)
+        if not any(at.values()):
+            click.echo("no record is that young: waiting for new ones", err=True)
+        return
+    assert start.offset is not None
+    for tp in partitions:
+        offset = start.offset if start.offset >= 0 else max(first[tp], end[tp] + start.offset)
+        if offset > end[tp]:
+            raise click.ClickException(f"offset {offset} is beyond the end of {tp}, which is {end[tp]}")
+        if offset < first[tp]:
+            click.echo(f"offset {offset} of {tp} has been deleted: beginning at {first[tp]}, the oldest", err=True)
+            offset = first[tp]
+        consumer.seek(tp, offset)
+
+
+class _Printer:
+    """Writes the records that are wanted to standard output."""
+
+    def __init__(self, write: Write, wanted_key: str | None) -> None:
+        self.count = 0
+        self._write = write
+        self._key = None if wanted_key is None else wanted_key.encode("utf-8", "surrogateescape")
+        self._out = sys.stdout.buffer
+
+    def print(self, record: ConsumerRecord) -> None:
+        if self._key is None or record.key == self._key:
+            self._out.write(self._write(record))
+            self.count += 1
+
+    def flush(self) -> None:
+        self._out.flush()
+
+
+def _json_writer(binary: str) -> Callable[[ConsumerRecord], bytes]:
+    return lambda record: as_json(as_document(record, binary)).encode() + b"\n"
+
+
+def _read(consumer: KafkaConsumer, printer: _Printer, ends: Ends, *, commits: bool) -> None:
+    """Print records, and commit what was printed, until the end."""
+    idle_ms = ends.idle_ms
+    last = assigned = time.monotonic()
+    while True:
+        wait = 500 if idle_ms is None else max(1, min(500, round((last - time.monotonic()) * 1000) + idle_ms))
+        joins = not consumer.assignment()
+        batch = consumer.poll(timeout_ms=wait)
+        done: dict[TopicPartition, OffsetAndMetadata] = {}
+        for record in batch.records():
+            printer.print(record)
+            done[TopicPartition(record.topic, record.partition)] = OffsetAndMetadata(
+                record.offset + 1, "", record.leader_epoch
+            )
+            if printer.count == ends.max_messages:
+                break
+        printer.flush()
+        if done and commits:
+            _commit(consumer, done)
+        if printer.count == ends.max_messages:
+            return
+        now = time.monotonic()
+        if consumer.assignment():
+            assigned = now
+        if done or (joins and (now - assigned) * 1000 < ends.timeout_ms):
+            last = now
+        elif idle_ms is not None and (now - last) * 1000 >= idle_ms:
+            return
 
 
 def _commit(consumer: KafkaConsumer, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -111,24 +262,3 @@ def _commit(consumer: KafkaConsumer, offsets: dict[TopicPartition, OffsetAndMeta
     except WakeupError:
         consumer.commit(offsets)
         raise
-
-
-def _line(record: ConsumerRecord, json_output: bool, keys: bool) -> bytes:
-    if json_output:
-        document = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": _text(record.key),
-            "value": _text(record.value),
-            "headers": [[name, _text(data)] for name, data in record.headers],
-        }
-        return as_json(document).encode() + b"\n"
-    value: bytes = b"" if record.value is None else record.value
-    return (record.key or b"") + b"\t" + value + b"\n" if keys else value + b"\n"
-
-
-def _text(data: bytes | None) -> str | None:
-    """Bytes as text; what is not UTF-8 is shown escaped."""
-    return None if data is None else data.decode("utf-8", "backslashreplace")

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import click
 from rich.console import Console
-from rich.table import Table
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
+from pyconsumer.admin import GroupDescription, KafkaAdminClient
+from pyconsumer.cli.options import (
+    Listing,
+    as_json,
+    client_options,
+    connected,
+    console,
+    json_option,
+    print_table,
+    printable,
+    table,
+)
+from pyconsumer.cli.positions import Row, positions_of
 from pyconsumer.cli.reset import reset_offsets
-from pyconsumer.errors import KafkaError
+from pyconsumer.cli.watch import watch
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["command"]
 
 
-@click.group(help="List, describe, reset and delete consumer groups.")
+@click.group(help="List, describe, watch, reset and delete consumer groups.")
 def command() -> None:
     pass
 
 
 command.add_command(reset_offsets)
+command.add_command(watch)
 
 
 @command.command("list")
@@ -57,7 +66,7 @@ def list_groups(
     listing = table("group", "state", "type", "coordinator")
     for group in groups:
         listing.add_row(group.group_id, group.state, group.group_type, str(group.coordinator_id))
-    console(markup=False).print(listing)
+    print_table(console(markup=False), listing)
 
 
 @command.command("describe")
@@ -72,7 +81,7 @@ def describe(
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name in names:
             group = admin.describe_groups([name], timeout_ms=timeout_ms)[name]
-            rows = _positions(admin, group, timeout_ms)
+            rows = positions_of(admin, group, timeout_ms)
             if json_output:
                 click.echo(as_json(_document(group, rows)))
             else:
@@ -90,45 +99,6 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
         click.echo(f"deleted {name}" if error is None else f"Error: {name}: {error}", err=error is not None)
     if any(result.values()):
         raise click.exceptions.Exit(1)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A partition that the group has committed for, or that a member owns; None: nothing committed, end unknown."""
-
-    partition: TopicPartition
-    committed: int | None
-    end: int | None
-    owner: MemberDescription | None
-
-    @property
-    def lag(self) -> int | None:
-        """Return how many offsets are left to read."""
-        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
-
-
-def _positions(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
-    """For each partition: committed offset, end of the log, and the member that owns it."""
-    committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
-    owners = {tp: member for member in group.members for tp in member.assignment}
-    partitions = sorted(set(committed) | set(owners))
-    ends = _ends(admin, partitions, timeout_ms)
-    return [
-        Row(tp, committed[tp].offset if tp in committed else None, ends.get(tp), owners.get(tp)) for tp in partitions
-    ]
-
-
-def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-    """The ends of the logs that can be asked for."""
-    try:
-        found = admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), timeout_ms=timeout_ms)
-    except KafkaError:
-        # A topic of the group may be gone: its lag is unknown, the rest still counts.
-        found = {}
-        for tp in partitions:
-            with contextlib.suppress(KafkaError):
-                found |= admin.list_offsets({tp: OffsetSpec.LATEST}, timeout_ms=min(timeout_ms, 2000))
-    return {tp: end.offset for tp, end in found.items() if end is not None}
 
 
 def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
@@ -185,7 +155,7 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
         )
     )
     if group.members:
-        out.print(_members(group))
+        print_table(out, _members(group))
     if rows:
         numbers = ("partition", "committed", "end", "lag")
         positions = table("topic", *numbers, "client", right=numbers)
@@ -193,16 +163,16 @@ def _print(out: Console, group: GroupDescription, rows: list[Row]) -> None:
             positions.add_row(
                 row.partition.topic,
                 str(row.partition.partition),
-                *("-" if number is None else f"{number:,}" for number in (row.committed, row.end, row.lag)),
+                *(row.committed, row.end, row.lag),
                 row.owner.client_id if row.owner else "-",
             )
         known = [row.lag for row in rows if row.lag is not None]
-        out.print(positions)
+        print_table(out, positions)
         if known:
             out.print(f"lag of {len(known)} of {len(rows)} partitions: {sum(known):,}")
 
 
-def _members(group: GroupDescription) -> Table:
+def _members(group: GroupDescription) -> Listing:
     """The members by client; with their epochs, and what is still to come, if the group has epochs."""
     headings = ["client", "host", "instance", "member", "partitions"]
     has_epochs = group.epoch is not None

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+import re
 import sys
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar, cast
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 
-__all__ = ["as_json", "client_options", "connected", "console", "json_option", "key_values", "printable", "table"]
+from pyconsumer.admin.config import ADMIN_SETTINGS
+from pyconsumer.config import CLIENT_SETTINGS, Settings
+from pyconsumer.network.properties import (
+    OTHERS,
+    PREFIX,
+    Entry,
+    configured_file,
+    environment_entries,
+    file_entries,
+    resolve,
+)
+
+__all__ = [
+    "DEFAULT_SERVERS",
+    "Given",
+    "Listing",
+    "as_json",
+    "client_options",
+    "connected",
+    "console",
+    "files_and_pairs",
+    "json_option",
+    "key_values",
+    "print_table",
+    "printable",
+    "table",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,64 +56,107 @@ def key_values(_ctx: click.Context, _parameter: click.Parameter, pairs: tuple[st
     return found
 
 
-def _settings(ctx: click.Context, parameter: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    """Click callback: the settings of ``--command-config``, then those of ``--config``."""
-    from pyconsumer.config import CLIENT_SETTINGS
+class Given(dict[str, str]):
+    """The client settings of a command, as text by dotted name: of all clients, from all sources.
 
-    given = key_values(ctx, parameter, pairs)
+    Attributes:
+        sources: file, environment and command line, in order of precedence, the last one first to count.
+        servers: the address of the cluster that they name, if they do.
+    """
+
+    def __init__(self, *sources: Mapping[str, Entry]) -> None:
+        self.sources = tuple({name: entry for name, entry in source.items() if name != _SERVERS} for source in sources)
+        named = [source[_SERVERS].text for source in sources if _SERVERS in source]
+        self.servers = named[-1] if named else None
+        super().__init__({name: entry.text for source in self.sources for name, entry in source.items()})
+
+    def common(self) -> dict[str, str]:
+        """Return what every client may be given: without what a file or the environment says for some of them."""
+        found: dict[str, str] = {}
+        for source in self.sources:
+            found |= {name: one.text for name, one in source.items() if not (one.shared and name in OTHERS)}
+        return found
+
+    def without(self, *names: str) -> Given:
+        """Return the settings but for some, by dotted name: the command decides these."""
+        return Given(*({name: one for name, one in source.items() if name not in names} for source in self.sources))
+
+
+_SERVERS: Final = "bootstrap.servers"
+_PAIR: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9_.]*)\s*=(.*)", re.DOTALL)
+
+
+def files_and_pairs(
+    _ctx: click.Context, _parameter: click.Parameter, arguments: tuple[str, ...]
+) -> tuple[list[str], dict[str, str]]:
+    """Click callback: ``--config FILE`` and ``--config KEY=VALUE``, distinguished by the equals sign after a name."""
+    files, pairs = [], {}
+    for argument in arguments:
+        match = _PAIR.fullmatch(argument)
+        if match is not None:
+            pairs[match[1]] = match[2]
+        elif os.path.isfile(argument) or os.sep in argument:
+            files.append(argument)
+        else:
+            raise click.BadParameter(f"there is no file {argument!r}, and it is not of the form KEY=VALUE")
+    return files, pairs
+
+
+def _given(files: Iterable[str], pairs: Mapping[str, str]) -> Given:
+    """Return the settings of a command: those of the files, of the environment, of the command line."""
     secret = {name for setting in CLIENT_SETTINGS if setting.secret for name in setting.names} | {"sasl.jaas.config"}
-    for name in sorted(secret & given.keys()):
-        click.echo(
-            f"Warning: every user of this machine can read {name} in the list of processes; use --command-config FILE",
-            err=True,
+    for name in sorted(secret & pairs.keys()):
+        variable = PREFIX + name.replace(".", "_").upper()
+        _warn(
+            f"every user of this machine can read {name} in the list of processes; give it in a file, --config FILE,"
+            f" or in the variable {variable}"
         )
-    named = {name.replace("_", "."): value for name, value in given.items()}
-    from_file: dict[str, str] = ctx.meta.get(_FILE_SETTINGS, {})
-    return from_file | named
+    from_files: dict[str, Entry] = {}
+    for path in files:
+        from_files |= file_entries(path)
+    argued = {name.replace("_", "."): Entry(text, "--config", shared=False) for name, text in pairs.items()}
+    return Given(from_files if files else configured_file(None), environment_entries(warn=_warn), argued)
 
 
-_FILE_SETTINGS: Final = "pyconsumer.command_config"
-
-
-def _command_config(ctx: click.Context, _parameter: click.Parameter, path: str | None) -> None:
-    if path is not None:
-        from pyconsumer.cli.properties import client_properties
-
-        ctx.meta[_FILE_SETTINGS] = {name.replace("_", "."): text for name, text in client_properties(path).items()}
+def _warn(text: str) -> None:
+    click.echo(f"Warning: {text}", err=True)
 
 
 def connected(function: F) -> F:
-    """Adds ``-b/--bootstrap-servers``, ``--command-config``, ``--config`` and ``--timeout-ms`` to a command."""
-    function = click.option(
+    """Adds ``-b/--bootstrap-servers``, ``--config`` and ``--timeout-ms`` to a command, and reads the settings."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any, servers: str | None, settings: tuple[list[str], dict[str, str]], **options: Any) -> Any:
+        given = _given(*settings)
+        return function(*arguments, servers=servers or given.servers or DEFAULT_SERVERS, settings=given, **options)
+
+    decorated: Any = click.option(
         "--timeout-ms", type=click.IntRange(1), default=30_000, show_default=True, help="Give up after this time."
-    )(function)
-    function = click.option(
+    )(run)
+    decorated = click.option(
         "--config",
-        "settings",
-        metavar="KEY=VALUE",
-        multiple=True,
-        callback=_settings,
-        help="A client setting, such as security.protocol=SSL; may be repeated.",
-    )(function)
-    function = click.option(
         "--command-config",
-        metavar="FILE",
-        is_eager=True,
-        expose_value=False,
-        callback=_command_config,
-        help="A properties file with client settings, as for Kafka's own tools; passwords belong there.",
-    )(function)
-    return click.option(
+        "settings",
+        metavar="FILE|KEY=VALUE",
+        multiple=True,
+        callback=files_and_pairs,
+        help="A properties file with client settings, as for Kafka's own tools, or one setting, such as "
+        "security.protocol=SSL; may be repeated. Passwords belong in a file or in the environment: PYCONSUMER_ and a "
+        "setting's name in capitals.",
+    )(decorated)
+    decorated = click.option(
         "-b",
         "--bootstrap-servers",
         "servers",
         metavar="HOST:PORT[,...]",
-        default="localhost:9092",
-        show_default=True,
         envvar="PYCONSUMER_BOOTSTRAP_SERVERS",
         show_envvar=True,
-        help="Where the cluster is.",
-    )(function)
+        help=f"Where the cluster is.  [default: that of --config, or {DEFAULT_SERVERS}]",
+    )(decorated)
+    return cast(F, decorated)
+
+
+DEFAULT_SERVERS: Final = "localhost:9092"
 
 
 def json_option(function: F) -> F:
@@ -92,10 +164,19 @@ def json_option(function: F) -> F:
     return click.option("--json", "json_output", is_flag=True, help="Print JSON, one object per line.")(function)
 
 
-def client_options(servers: str, settings: Mapping[str, str]) -> dict[str, Any]:
-    """Options for a client's constructor. Dotted names, so that values are read as in a properties file."""
+def client_options(servers: str, settings: Mapping[str, str], table: Settings[Any] = ADMIN_SETTINGS) -> dict[str, Any]:
+    """Return the options for a client's constructor.
+
+    Args:
+        table: the client's settings. Of a file and of the environment those of other clients are left out.
+
+    Raises:
+        ConfigurationError: a setting is unknown or has a wrong value; names file and line, or the variable.
+    """
     options: dict[str, Any] = {"bootstrap_servers": servers}
-    for name, value in settings.items():
+    if isinstance(settings, Given):
+        return options | resolve(table, *settings.sources)
+    for name, value in settings.items():  # dotted names, so that values are read as in a properties file
         options[name.replace("_", ".") if "." not in name else name] = value
     return options
 
@@ -120,14 +201,40 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
-class _PrintableTable(Table):
-    """A table whose rows are made printable."""
-
-    def add_row(self, *renderables: RenderableType | None, **options: Any) -> None:
-        super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in renderables), **options)
+Cell = str | int | None
+"""Text, a number, or None for unknown."""
 
 
-def table(*headings: str, right: Collection[str] = (), title: str | None = None) -> Table:
+class Listing(Table):
+    """A table that is also plain text: cells are made printable, and kept as they are."""
+
+    def __init__(self, headings: Sequence[str], title: str | None = None) -> None:
+        super().__init__(title=title, title_justify="left")
+        self._lines: list[Sequence[Cell]] = [headings]
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        """Add a row of text, numbers (shown to people with commas) and None, which is a hyphen."""
+        self._lines.append(cells)
+        super().add_row(*(f"{cell:,}" if isinstance(cell, int) else _text(cell) for cell in cells), **options)
+
+    def plain(self) -> str:
+        """Return the headings and rows as lines of cells with tabs between them, whole."""
+        return "".join("\t".join(map(_text, line)) + "\n" for line in self._lines)
+
+
+def _text(cell: Cell) -> str:
+    return "-" if cell is None else printable(cell) if isinstance(cell, str) else str(cell)
+
+
+def print_table(out: Console, listing: Listing) -> None:
+    """Print a table: with lines on a terminal, elsewhere as plain lines with tabs, for ``cut``, ``awk`` and others."""
+    if out.is_terminal:
+        out.print(listing)
+    else:
+        out.file.write(listing.plain())
+
+
+def table(*headings: str, right: Collection[str] = (), title: str | None = None) -> Listing:
     """An empty table. What is too long for a column continues in its next line, and control characters are escaped.
 
     Args:
@@ -135,7 +242,7 @@ def table(*headings: str, right: Collection[str] = (), title: str | None = None)
         right: those of them whose values are numbers, which are set to the right.
         title: a line above it.
     """
-    empty = _PrintableTable(title=title, title_justify="left")
+    empty = Listing(headings, title)
     for heading in headings:
         empty.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     return empty

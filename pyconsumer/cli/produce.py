@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import sys
+from collections.abc import Callable, Iterator
 from typing import IO, Any, NoReturn
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
 from pyconsumer.cli.options import client_options, connected
+from pyconsumer.cli.record_lines import JsonRecord, from_document
 from pyconsumer.errors import KafkaError
 from pyconsumer.producer import FutureRecordMetadata, KafkaProducer
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 
 __all__ = ["command"]
 
+_EVERY = 1024  #: records from one update of the progress bar to the next
 
-@click.command(help="Send each line of standard input, or of a file, as a record.")
+
+@click.command(
+    help="Send each line of standard input, or of a file, as a record.\n\n"
+    "With --json a line is an object as `consume --json` prints it: a value, and if wanted key, headers and timestamp; "
+    'null as the value is a tombstone, {"base64": "..."} or {"hex": "..."} are bytes.'
+)
 @click.argument("topic")
 @connected
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read from here.  [default: stdin]")
+@click.option("--json", "json_input", is_flag=True, help="Lines are JSON objects.")
+@click.option(
+    "--keep-partitions", is_flag=True, help="With --json: send to the partition in each line, not to that of its key."
+)
 @click.option("-k", "--key-separator", metavar="TEXT", help="What stands before it in a line is the key.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Send to this partition.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
@@ -27,23 +42,60 @@ __all__ = ["command"]
     "-c",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Of batches.",
+    help="Of batches.  [default: compression.type of --config, or none]",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Do not say how many records were sent.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress, and do not say how many records were sent.")
 def command(
     topic: str,
     servers: str,
-    settings: dict[str, str],
+    settings: Any,
     timeout_ms: int,
     source: IO[bytes],
+    json_input: bool,
+    keep_partitions: bool,
     key_separator: str | None,
     partition: int | None,
     headers: tuple[str, ...],
-    compression: str,
+    compression: str | None,
     quiet: bool,
 ) -> None:
+    parsed = _parsed_headers(headers)
+    separator = None if key_separator is None else os.fsencode(key_separator)
+    if separator == b"":
+        raise click.BadParameter("it must not be empty", param_hint="--key-separator")
+    if json_input and separator is not None:
+        raise click.UsageError("--json and --key-separator exclude each other")
+    if keep_partitions and (not json_input or partition is not None):
+        raise click.UsageError("--keep-partitions needs --json and no --partition")
+
+    def read(line: bytes) -> JsonRecord:
+        if json_input:
+            found = from_document(line)
+            chosen = found.partition if keep_partitions else partition
+            return found._replace(headers=[*found.headers, *parsed], partition=chosen)
+        value = line.rstrip(b"\r\n")
+        key = None
+        if separator is not None:
+            key, present, value = value.partition(separator)
+            if not present:
+                raise ValueError(f"it has no key separator {key_separator!r}")
+        return JsonRecord(key, value, parsed, partition, None)
+
+    options = client_options(servers, settings, PRODUCER_SETTINGS)
+    if compression is not None:
+        options["compression_type"] = compression
+    try:
+        with raise_on_sigterm(), _progress(source, quiet=quiet) as show:
+            sent, status = _send(topic, in_time(options, timeout_ms), source, read, show)
+    except Terminated:
+        raise SystemExit(SIGTERM_STATUS) from None
+    if not quiet:
+        click.echo(f"{sent:,} record{'s' * (sent != 1)} sent to {topic}", err=True)
+    if status:
+        raise SystemExit(status)
+
+
+def _parsed_headers(headers: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
     parsed: list[tuple[str, bytes | None]] = []
     for header in headers:
         name, equals, text = header.partition("=")
@@ -54,11 +106,27 @@ def command(
         except UnicodeEncodeError:
             raise click.BadParameter(f"the name in {header!r} is not UTF-8", param_hint="--header") from None
         parsed.append((name, os.fsencode(text)))
-    separator = None if key_separator is None else os.fsencode(key_separator)
-    if separator == b"":
-        raise click.BadParameter("it must not be empty", param_hint="--key-separator")
-    options = in_time(client_options(servers, settings) | {"compression_type": compression}, timeout_ms)
-    sent = 0
+    return parsed
+
+
+def _send(
+    topic: str,
+    options: dict[str, Any],
+    source: IO[bytes],
+    read: Callable[[bytes], JsonRecord],
+    show: Callable[[int, int], object],
+) -> tuple[int, int]:
+    """Send all lines; return how many, and the exit status: that of a signal that came before the last line.
+
+    Args:
+        read: makes a record of a line; ValueError says what is wrong with that.
+        show: is called now and then, with the numbers of records and of bytes of the source.
+
+    Raises:
+        click.ClickException: a line was refused; those before it were sent.
+        KafkaError: a record could not be delivered.
+    """
+    sent = size = 0
     failures: list[KafkaError] = []
     with KafkaProducer(options) as producer:
         future: FutureRecordMetadata
@@ -70,27 +138,50 @@ def command(
                 raise failures[0]
             raise click.ClickException(f"{line}; the {sent:,} before it were sent")
 
-        for number, line in enumerate(source, 1):
-            value = line.rstrip(b"\r\n")
-            key = None
-            if separator is not None:
-                key, found, value = value.partition(separator)
-                if not found:
-                    refuse(f"line {number} has no key separator {key_separator!r}")
-            try:
-                future = producer.send(topic, value, key, parsed or None, partition)
-            except (ValueError, KafkaError) as error:
-                refuse(f"line {number}: {error}")
-            future.add_errback(failures.append)
-            sent += 1
-            if failures:
-                break
-        producer.flush()
+        status = 0
+        try:
+            for number, line in enumerate(source, 1):
+                size += len(line)
+                try:
+                    record = read(line)
+                    more: dict[str, Any] = {} if record.timestamp_ms is None else {"timestamp_ms": record.timestamp_ms}
+                    future = producer.send(
+                        topic, record.value, record.key, record.headers or None, record.partition, **more
+                    )
+                except (ValueError, KafkaError) as error:
+                    refuse(f"line {number}: {error}")
+                future.add_errback(failures.append)
+                sent += 1
+                if sent % _EVERY == 0:
+                    show(sent, size)
+                if failures:
+                    break
+        except Terminated:
+            status = SIGTERM_STATUS
+        except KeyboardInterrupt:
+            status = 130
+        show(sent, size)
+        producer.flush()  # also after a signal: what was read is sent; another signal ends that
     if failures:
         raise failures[0]
-    if not quiet:
-        click.echo(f"{sent:,} records sent to {topic}", err=True)
-    sys.stdout.flush()
+    return sent, status
+
+
+@contextlib.contextmanager
+def _progress(source: IO[bytes], *, quiet: bool) -> Iterator[Callable[[int, int], object]]:
+    """A bar on standard error, if that is a terminal and the lines are not typed there."""
+    console = Console(stderr=True, highlight=False, markup=False)
+    if quiet or not console.is_terminal or source.isatty():
+        yield lambda records, size: None
+        return
+    try:
+        total = os.fstat(source.fileno()).st_size or None  # of a pipe nobody knows it
+    except (OSError, ValueError):
+        total = None
+    columns = (BarColumn(), TextColumn("{task.fields[records]} records"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total, records="0")
+        yield lambda records, size: bar.update(task, completed=size, records=f"{records:,}")
 
 
 def in_time(options: dict[str, Any], timeout_ms: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import click
 
 from pyconsumer.admin import KafkaAdminClient, OffsetSpec
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, table
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, print_table, table
 from pyconsumer.errors import GroupIdNotFoundError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
@@ -267,9 +267,8 @@ def _show(group: str, moves: list[Move], *, executed: bool, json_output: bool) -
     changes = table("topic", "partition", "old", "new", "note", right=("partition", "old", "new"))
     for move in moves:
         tp = move.partition
-        old = "-" if move.old is None else f"{move.old:,}"
-        changes.add_row(tp.topic, str(tp.partition), old, f"{move.new:,}", move.note or "")
-    console(markup=False).print(changes)
+        changes.add_row(tp.topic, str(tp.partition), move.old, move.new, move.note or "")
+    print_table(console(markup=False), changes)
     if executed:
         click.echo(f"the offsets of group {group} were reset")
     else:

@@ -14,7 +14,7 @@ import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pyconsumer.cli.java import JavaOfBlock, java_of_block
-from pyconsumer.cli.options import console, key_values
+from pyconsumer.cli.options import Given, console, key_values
 
 __all__ = ["kafka_options", "on_spark", "progress_bar", "spark_session"]
 
@@ -48,6 +48,8 @@ def on_spark(function: F) -> F:
 def kafka_options(settings: Mapping[str, str], options: Mapping[str, str], timeout_ms: int) -> dict[str, str]:
     """Options of the Spark source or sink from a command's client settings."""
     found = {"kafka.default.api.timeout.ms": str(timeout_ms)}
+    if isinstance(settings, Given):
+        settings = settings.common()
     found |= {f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()}
     return found | dict(options)
 

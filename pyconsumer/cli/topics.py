@@ -5,12 +5,22 @@ from __future__ import annotations
 import click
 
 from pyconsumer.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, key_values, table
+from pyconsumer.cli.options import (
+    as_json,
+    client_options,
+    connected,
+    console,
+    json_option,
+    key_values,
+    print_table,
+    table,
+)
+from pyconsumer.errors import KafkaError
 
 __all__ = ["command"]
 
 
-@click.group(help="List, create, describe and delete topics.")
+@click.group(help="List, create, describe, alter and delete topics.")
 def command() -> None:
     pass
 
@@ -134,8 +144,8 @@ def describe(
             continue
         set_here = ", ".join(f"{name}={value}" for name, value in changed.items())
         headings = ("partition", "leader", "epoch", "replicas", "in sync")
-        title = f"{topic.name}  (id {topic.topic_id}{'; ' + set_here if set_here else ''})"
-        partitions = table(*headings, right=headings, title=title)
+        partitions = table(*headings, right=headings)
+        out.print(f"{topic.name}  (id {topic.topic_id}{'; ' + set_here if set_here else ''})")
         for item in topic.partitions:
             partitions.add_row(
                 str(item.partition),
@@ -144,4 +154,55 @@ def describe(
                 ",".join(map(str, item.replicas)),
                 ",".join(map(str, item.isr)),
             )
-        out.print(partitions)
+        print_table(out, partitions)
+
+
+@command.command("alter")
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@connected
+@click.option("-p", "--partitions", type=click.IntRange(1), help="Raise their number to this; it cannot be lowered.")
+@click.option(
+    "-t",
+    "--topic-config",
+    metavar="KEY=VALUE",
+    multiple=True,
+    callback=key_values,
+    help="Set a setting of the topic, such as retention.ms=86400000; may be repeated.",
+)
+@click.option("--unset", metavar="KEY", multiple=True, help="Give a setting back its default; may be repeated.")
+def alter(
+    names: tuple[str, ...],
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    partitions: int | None,
+    topic_config: dict[str, str],
+    unset: tuple[str, ...],
+) -> None:
+    """Change settings of topics, or add partitions.
+
+    Other settings stay as they are. With more partitions, a key may go to another partition than before.
+    """
+    changes: dict[str, str | None] = {**topic_config, **dict.fromkeys(unset)}
+    if partitions is None and not changes:
+        raise click.UsageError("nothing to change: --partitions, --topic-config or --unset is needed")
+    both = sorted(topic_config.keys() & set(unset))
+    if both:
+        raise click.UsageError(f"{both[0]} is both set and unset")
+    failed = False
+    with KafkaAdminClient(client_options(servers, settings)) as admin:
+        for name in names:
+            try:
+                if changes:
+                    admin.alter_configs(
+                        {ConfigResource(ConfigResourceType.TOPIC, name): changes}, timeout_ms=timeout_ms
+                    )
+                if partitions is not None:
+                    admin.create_partitions({name: partitions}, timeout_ms=timeout_ms)
+            except KafkaError as error:
+                failed = True
+                click.echo(f"Error: {name}: {error}", err=True)
+            else:
+                click.echo(f"altered {name}")
+    if failed:
+        raise click.exceptions.Exit(1)

@@ -10,7 +10,16 @@ import click
 from pyconsumer import TopicPartition
 from pyconsumer.admin import KafkaAdminClient, TransactionDescription
 from pyconsumer.cli.internal_topics import data_dir_option, files_of, of_cluster
-from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
+from pyconsumer.cli.options import (
+    as_json,
+    client_options,
+    connected,
+    console,
+    json_option,
+    print_table,
+    printable,
+    table,
+)
 from pyconsumer.errors import ProtocolError
 from pyconsumer.protocol.transaction_topic import TransactionLogValue, decode_key, decode_value
 
@@ -72,8 +81,8 @@ def list_transactions(
         return
     listing = table("transactional id", "state", "producer id", "coordinator")
     for one in found:
-        listing.add_row(printable(one.transactional_id), one.state, str(one.producer_id), str(one.coordinator_id))
-    console(markup=False).print(listing)
+        listing.add_row(one.transactional_id, one.state, str(one.producer_id), str(one.coordinator_id))
+    print_table(console(markup=False), listing)
 
 
 @command.command("describe")

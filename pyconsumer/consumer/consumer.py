@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
 import sys
 import warnings
@@ -25,6 +26,7 @@ from pyconsumer.consumer.arguments import (
     is_partition,
     split_topics,
 )
+from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
 from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerRebalanceListener, Metrics
@@ -105,6 +107,27 @@ class KafkaConsumer(Consumer[K, V]):
             except BaseException:
                 KafkaConsumer.close(self, 0)
                 raise
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, *topics: str, **overrides: Any) -> Self:
+        """Make a consumer with settings from a properties file and from the environment.
+
+        Args:
+            path: a file with Kafka's names (``bootstrap.servers=...``), as Java clients and Kafka's tools read it; by
+                default the one that the variable ``PYCONSUMER_CONFIG`` names, or none.
+            topics: names of topics to subscribe to.
+            overrides: settings that take the place of those of the environment (``PYCONSUMER_BOOTSTRAP_SERVERS``, a
+                setting's name in capitals), which take the place of those of the file.
+
+        A setting that another client has is left out, so that one file serves all of them.
+
+        Raises:
+            ConfigurationError: the file cannot be read, or a setting is unknown or has a wrong value; names file and
+                line, or the variable.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(*topics, **from_file(CONSUMER_SETTINGS, path, overrides))
 
     def _open(self, options: Mapping[str, Any], clock: Clock) -> None:
         self._clock = clock

@@ -44,6 +44,7 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.futures import RequestFuture, ResumableCall, Steps, Wait
 from pyconsumer.network.metadata import Metadata
+from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
@@ -103,6 +104,7 @@ class ConsumerDelegate:
         self._committed_not_before = 0.0
         self._check_response_at = 0.0
         self._interrupted = False
+        self._unconfirmed: dict[TopicPartition, int] = {}  # assigned by hand; metadata's count of updates then
 
     @classmethod
     def open(cls, options: Mapping[str, Any], clock: Clock, *, on_news: Callable[[], object]) -> Self:
@@ -117,6 +119,7 @@ class ConsumerDelegate:
             ConfigurationError: a setting is unknown, has a wrong value, or contradicts another one.
         """
         config = CONSUMER_SETTINGS.build(options)
+        report_missing()
         interceptors = Interceptors(config.interceptors)
         subscriptions = SubscriptionState(config.auto_offset_reset, store_positions=config.enable_auto_offset_store)
         metadata = Metadata.from_config(
@@ -294,6 +297,8 @@ class ConsumerDelegate:
         """Send everything that is needed to get records, and return how long to wait for it."""
         self._update_positions(now)
         self.fetcher.send_fetches()
+        if self._unconfirmed:
+            self._confirm_partitions()
         until = min(deadline, self.subscriptions.next_retry_at(), self.fetcher.planner.next_due_at())
         if self.coordinator is not None:
             until = min(until, self.coordinator.next_due_at)
@@ -302,6 +307,16 @@ class ConsumerDelegate:
         elif self._committed_not_before > now:
             until = min(until, self._committed_not_before)
         return Wait(None, until)
+
+    def _confirm_partitions(self) -> None:
+        """Warn of partitions assigned by hand that do not exist. They are read as soon as they do, as in Java."""
+        for tp, since in list(self._unconfirmed.items()):
+            absence = self.metadata.absence(tp, since)
+            if absence is None and self.metadata.partition(tp) is None:
+                continue
+            del self._unconfirmed[tp]
+            if absence is not None and self.subscriptions.get(tp) is not None:
+                _log.warning("%s is assigned and does not exist; waiting for it: %s", tp, absence)
 
     def _check_subscribed(self) -> None:
         if self.subscriptions.has_none:
@@ -386,6 +401,7 @@ class ConsumerDelegate:
 
     def position(self, tp: TopicPartition, deadline: float) -> Steps[int]:
         """Return the offset of the next record of an assigned partition; wait until there is one."""
+        since = self.metadata.update_count
         try:
             while True:
                 state = self.subscriptions.state(tp)
@@ -395,6 +411,9 @@ class ConsumerDelegate:
                 self.fetcher.raise_error()
                 if state.has_valid_position:
                     continue
+                absence = self.metadata.absence(tp, since)
+                if absence is not None:
+                    raise absence
                 yield self._wait(self.clock.now(), deadline)
         except KafkaTimeoutError as error:
             cause = f"it is {self.subscriptions.state(tp).state.name}; connections: {self.client.failures()}"
@@ -533,6 +552,7 @@ class ConsumerDelegate:
         if self.coordinator is not None:
             self.coordinator.maybe_auto_commit_async(self.clock.now())
         _log.info("assigned %s", ", ".join(map(str, wanted)))
+        self._unconfirmed = dict.fromkeys(wanted, self.metadata.update_count)
         if self.subscriptions.assign_from_user(wanted):
             self.metadata.set_topics(self.subscriptions.metadata_topics())
         self.fetcher.apply_changes(self.clock.now())

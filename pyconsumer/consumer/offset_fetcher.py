@@ -126,8 +126,10 @@ class OffsetFetcher:
 
         Raises:
             TopicAuthorizationFailedError: the broker denied access to a topic.
+            UnknownTopicOrPartitionError: a topic or partition does not exist.
             KafkaTimeoutError: not all leaders answered by the deadline (monotonic seconds).
         """
+        since = self._metadata.update_count
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         causes: list[KafkaError] = []
         missing = dict(timestamps)
@@ -136,6 +138,10 @@ class OffsetFetcher:
             while missing:
                 yield from self._fetch_offsets_once(missing, found, deadline, causes)
                 missing = {tp: at for tp, at in missing.items() if tp not in found}
+                for tp in missing:
+                    absence = self._metadata.absence(tp, since)
+                    if absence is not None:
+                        raise absence
         except KafkaTimeoutError as error:
             names = ", ".join(map(str, sorted(missing)))
             reason = f"; the last error was: {causes[-1]}" if causes else f"; connections: {self._client.failures()}"

@@ -181,6 +181,7 @@ class Calls:
                     if error is None:
                         return message
                 assert error is not None
+                self._raise_refusal()
                 if not error.retriable or attempts >= self.retries:
                     raise error
                 last = error
@@ -337,13 +338,17 @@ class Calls:
         Raises:
             AuthenticationError: the cluster refuses us. KafkaTimeoutError: the deadline has passed.
         """
-        refused = self.metadata.take_fatal_error()
-        if refused is not None:
-            raise refused
+        self._raise_refusal()
         if self.clock.now() >= deadline:
             raise KafkaTimeoutError(f"{what} in time: {self.client.failures()}")
         self.metadata.request_update()
         yield Wait(None, min(until, deadline))
+
+    def _raise_refusal(self) -> None:
+        """Raise what makes further attempts pointless: a refused login, or that no broker has answered in time."""
+        refused = self.metadata.take_fatal_error()
+        if refused is not None:
+            raise refused
 
     def controller(self, deadline: float) -> Steps[int | None]:
         """Return the controller, or any broker if none is known (KRaft brokers forward requests to the controller)."""
@@ -384,6 +389,9 @@ class Calls:
                     raise error
                 if must_exist and self.metadata.update_count > seen and self.metadata.topic(tp.topic) is None:
                     raise error or UnknownTopicOrPartitionError(tp.topic)
+                absence = self.metadata.absence(tp, seen)
+                if absence is not None:
+                    raise absence
                 if self.clock.now() >= deadline and self.metadata.update_count > seen:
                     raise error or LeaderNotAvailableError(f"{tp} has no leader")
                 until = self.clock.now() + self._backoff.delay(0)

@@ -38,6 +38,7 @@ from pyconsumer.errors import (
     RequestCancelledError,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.bootstrap import BootstrapWatch
 from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
 from pyconsumer.network.completed import CompletedRequests
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES
@@ -148,6 +149,11 @@ class NetworkClient:
             random=random,
             request_timeout=self._request_timeout,
             rebootstraps=config.metadata_recovery_strategy == "rebootstrap",
+            watch=BootstrapWatch(
+                config.client_id,
+                ", ".join(map(str, config.bootstrap_servers)),
+                None if config.bootstrap_timeout_ms is None else config.bootstrap_timeout_ms / 1000,
+            ),
         )
         self._pool = self._nodes.pool
         self._interrupted = False

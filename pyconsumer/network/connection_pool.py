@@ -341,6 +341,8 @@ class ConnectionPool:
         # Each cause is logged once until the node answers: a broker that is down for an hour takes one line.
         repeated = str(node.health.last_error) == str(cause)
         level = logging.DEBUG if repeated else logging.INFO if was_up and not node.health.failures else logging.WARNING
+        if node.node_id < 0 and not isinstance(error, AuthenticationError):
+            level = min(level, logging.INFO)  # any other address is as good; BootstrapWatch reports if there is none
         log.log(level, "node %s: %s", node.node_id, cause)
         node.health.failed(now, cause, self._reconnect, setup_failed=not was_up)
         self.last_error = cause
@@ -352,6 +354,10 @@ class ConnectionPool:
         self.fail_all(node, cause)
         self._on_lost(node, error, now)
         self.mark(node)
+
+    def note(self) -> None:
+        """Let a poll return, as after an answer: there is something that its owner has to see."""
+        self._completed.note()
 
     def take_in(self, ahead: bool) -> None:
         """Call :meth:`Channel.take_in` on all :attr:`bulk` channels; it must be False before anybody waits."""

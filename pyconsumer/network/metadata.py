@@ -43,6 +43,7 @@ __all__ = ["Metadata", "MetadataQuery", "TopicMetadata"]
 # Before this version epochs in a response may be older than they should be (KAFKA-8206), so they are left out.
 _RELIABLE_EPOCHS_VERSION = 9
 _REBOOTSTRAP_REQUIRED = 129
+_ANSWERS_TO_BELIEVE = 3
 
 
 @dataclass(slots=True)
@@ -277,6 +278,10 @@ class Metadata:
         self._failures += 1
         if fatal and error is not None:
             self.fatal_error = error
+
+    def give_up(self, error: KafkaError) -> None:
+        """Keep an error for the owner to raise; requests continue."""
+        self.fatal_error = error
 
     def must_rebootstrap(self, now: float) -> bool:
         """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
@@ -544,6 +549,29 @@ class Metadata:
     def topic_name(self, topic_id: bytes) -> str | None:
         """Name of the topic that has an id; None if it is not known."""
         return self._names.get(topic_id)
+
+    def absence(self, tp: TopicPartition, since: int) -> KafkaError | None:
+        """Return an error if a partition does not exist; None while that is not certain.
+
+        A broker may be behind the others for a moment after a topic or partition was made, so only the third answer
+        counts. (Java's clients ask until their time is over.)
+
+        Args:
+            since: :attr:`update_count` when somebody began to ask.
+        """
+        if self.update_count - since < _ANSWERS_TO_BELIEVE:
+            return None
+        known = self._topics.get(tp[0])
+        if known is None:
+            code = self.topic_errors.get(tp[0])
+            if code != errors.Errors.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            return errors.for_code(code, f"there is no topic {tp[0]!r}")
+        if not known.partitions or tp[1] in known.partitions:
+            return None
+        count = len(known.partitions)
+        has = f"partitions 0 to {count - 1}" if count > 1 else "partition 0 alone"
+        return errors.for_code(errors.Errors.UNKNOWN_TOPIC_OR_PARTITION, f"topic {tp[0]!r} has {has}, not {tp[1]}")
 
     def topic_error(self, topic: str) -> KafkaError | None:
         """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""

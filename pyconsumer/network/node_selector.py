@@ -25,6 +25,7 @@ from pyconsumer.errors import (
     NoBrokersAvailableError,
     UnsupportedVersionError,
 )
+from pyconsumer.network.bootstrap import BootstrapWatch
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata, MetadataQuery
@@ -53,6 +54,7 @@ class NodeSelector:
         random: returns numbers in [0, 1).
         request_timeout: timeout of metadata requests, in seconds.
         rebootstraps: True if rule 3 applies; ``metadata_recovery_strategy`` decides that.
+        watch: reports that no broker answers; None: nobody wants to know.
 
     Attributes:
         pool: the connections.
@@ -68,6 +70,7 @@ class NodeSelector:
         random: Callable[[], float],
         request_timeout: float,
         rebootstraps: bool,
+        watch: BootstrapWatch | None = None,
     ) -> None:
         self.pool = make_pool(where=self._where, on_lost=self._on_lost)
         self._unsent = unsent
@@ -76,14 +79,33 @@ class NodeSelector:
         self._random = random
         self._request_timeout = request_timeout
         self._rebootstraps = rebootstraps
+        self._watch = watch if metadata is not None else None
         self._given: dict[int, BrokerMetadata] = {}
         self._reported: Request | None = None
         self._query: RequestFuture[ClientResponse] | None = None
 
     def turn(self, now: float, *, served: bool = True) -> float:
         """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
-        metadata_at = self._refresh_metadata(now)
-        return min(metadata_at, self._place_any(now, served)) if self._unsent.count(None) else metadata_at
+        due = self._refresh_metadata(now)
+        if self._unsent.count(None):
+            due = min(due, self._place_any(now, served))
+        if self._watch is not None and self._metadata is not None and self._metadata.is_bootstrap:
+            due = min(due, self._report(self._watch, self._metadata, now, served=served))
+        return due
+
+    def _report(self, watch: BootstrapWatch, metadata: Metadata, now: float, *, served: bool) -> float:
+        """No broker has answered yet: report that when it is due; return when to look again."""
+        first = metadata.update_count == 0
+        nodes = self._main_nodes()
+        if not served or any(node.auth_error is not None for node in nodes):  # a refused login is raised to the user
+            return watch.due_at(first=first)
+        all_failed = all(node.health.last_error is not None for node in nodes)
+        error = watch.waiting(now, first=first, all_failed=all_failed, causes=self.failures)
+        if error is not None:
+            metadata.give_up(error)
+            self._unsent.fail(None, error)
+            self.pool.note()
+        return watch.due_at(first=first)
 
     def node(self, broker: int | BrokerMetadata, connection: str) -> Node:
         """Return the state of a connection to a broker, given by its id, or with its address, which is remembered."""
@@ -234,7 +256,10 @@ class NodeSelector:
         response = future.value
         if not self._metadata.update(response.message, response.api_version, now, query):
             self._rebootstrap("a broker asked for it")
-        elif node.node_id < 0 and not self._metadata.is_bootstrap:
+            return
+        if self._watch is not None:
+            self._watch.answered(now)
+        if node.node_id < 0 and not self._metadata.is_bootstrap:
             self._leave_bootstrap(node)
 
     def _leave_bootstrap(self, node: Node) -> None:

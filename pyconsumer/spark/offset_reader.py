@@ -51,34 +51,31 @@ class Lookups(Protocol):
     """The interface to a cluster that planning needs."""
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """The partitions to read, sorted."""
+        """Return the partitions to read, sorted."""
         ...
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """For each partition the first offset at or after a time in ms (-1: the end, -2: the start), None if none."""
+        """Return each partition's first offset at or after a time in ms (-1: the end, -2: the start); None if none."""
         ...
 
     def committed(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return what a consumer group has committed; partitions without are left out."""
+        """Return the offsets that a consumer group has committed; partitions without one are left out."""
         ...
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """About how many bytes each offset from there on takes in the log; partitions whose size is not known are left
-        out.
-        """
+        """Estimate the bytes per offset from each position on; partitions of unknown size are left out."""
         ...
 
 
 class OffsetReader:
-    """Asks a cluster.
+    """Asks the cluster for partitions, offsets and sizes.
 
     Args:
-        connection: to it.
-        attempts: how often to try what fails with an error that may pass.
-        retry_ms: pause between two attempts.
-        patient: whether a call that took too long is tried again, too: a stream outlives an outage, a batch reports it
-        soon.
-        sleep: waits for some seconds.
+        connection: to the cluster.
+        attempts: the most attempts of a call that fails with a retriable error.
+        retry_ms: the pause between two attempts.
+        patient: True retries calls that timed out, too: a stream survives an outage, a batch reports it soon.
+        sleep: waits for a number of seconds.
     """
 
     def __init__(
@@ -107,16 +104,16 @@ class OffsetReader:
         )
 
     def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """The partitions to read, sorted. A pattern may match none.
+        """Return the partitions to read, sorted. A pattern may match none.
 
         Raises:
-            UnknownTopicOrPartitionError: a topic or partition that was named does not exist.
-            KafkaError: the cluster cannot be reached, or does not let us see a topic.
+            UnknownTopicOrPartitionError: a topic or partition named in the options does not exist.
+            KafkaError: the cluster cannot be reached, or denies access to a topic.
         """
         return self._retried("finding the topics", lambda until: self._partitions(subscription))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """See :class:`Lookups`; with ``read_committed`` the end is the last stable offset.
+        """See :class:`Lookups`; under ``read_committed`` the end is the last stable offset.
 
         Raises:
             KafkaError: a leader cannot be reached in time, or refuses.
@@ -136,7 +133,7 @@ class OffsetReader:
         return {tp: committed.offset for tp, committed in found.items()}
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """See :class:`Lookups`. Looks at some of the batches there; what fails or takes long is left out."""
+        """See :class:`Lookups`. Samples some batches; partitions that fail or take long are left out."""
         deadline = self._client.clock.now() + min(self._config.request_timeout_ms / 1000, _LONGEST_SAMPLING_S)
         try:
             return self._client.run(sample(self._client, self._metadata, positions), deadline)
@@ -145,7 +142,7 @@ class OffsetReader:
             return {}
 
     def log_end(self, tp: TopicPartition) -> Steps[int]:
-        """The end of a log, open transactions included. A leader that does not know it yet is asked again (KIP-207)."""
+        """Return the end of a log, open transactions included; asked again while the leader is unsure (KIP-207)."""
         found = yield from self._calls.list_offsets({tp: LATEST}, math.inf, must_exist=True)
         end = found[tp]
         return end.offset if end is not None else 0
@@ -224,7 +221,7 @@ _BEFORE_LENGTH_COUNTS: Final = 12
 def sample(
     client: ConsumerNetworkClient, metadata: Metadata, positions: Mapping[TopicPartition, int]
 ) -> Steps[dict[TopicPartition, float]]:
-    """Bytes per offset at each position."""
+    """Return the bytes per offset at each position."""
     by_node: dict[int, dict[TopicPartition, int]] = {}
     for tp, position in positions.items():
         leader = metadata.leader(tp)
@@ -259,7 +256,7 @@ def _ask(
 
 
 def density(records: bytes | bytearray | memoryview) -> float | None:
-    """Bytes per offset of the batches in a fetch answer, whose last one, or only one, may be cut off."""
+    """Return the bytes per offset of the batches in a fetch response, the last of which may be cut off."""
     try:
         batches = scan(records)
     except CorruptRecordError:  # the task that reads it reports it

@@ -81,13 +81,13 @@ _TIMES_EXAMPLE: Final = '{"topicA":{"0":1735689600000,"1":1735689600000}}'
 
 @dataclass(frozen=True)
 class Bound:
-    """A bound of what is read: where to begin or to end.
+    """The start or the end of what is read.
 
     Attributes:
-        kind: ``earliest`` and ``latest`` need nothing more; ``offsets`` has an offset for each partition (-1 latest,
-            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all; ``group`` is
-            where a consumer group stands.
-        option: the option that says so, for messages.
+        kind: ``earliest`` and ``latest`` have no values; ``offsets`` has an offset for each partition (-1 latest,
+            -2 earliest); ``timestamps`` has a time in ms for each; ``timestamp`` has one time for all; ``group`` means
+            the offsets that a consumer group has committed.
+        option: the option that it comes from, for messages.
     """
 
     kind: Literal["earliest", "latest", "offsets", "timestamps", "timestamp", "group"]
@@ -98,7 +98,7 @@ class Bound:
 
     @property
     def moves(self) -> bool:
-        """Return whether a later look may find other offsets although no record was deleted."""
+        """Return whether its offsets may change later although no record is deleted."""
         return self.kind not in ("earliest", "offsets") or LATEST in self.numbers.values()
 
 
@@ -107,10 +107,10 @@ class SourceOptions:
     """Checked options.
 
     Attributes:
-        starting, ending: None where the options say nothing.
+        starting, ending: None if the options do not say.
         late_timestamps: what to do when there is no record at or after a starting timestamp: ``error``, or ``latest``:
             begin at the end.
-        max_offsets, min_offsets, max_bytes, max_delay_ms: of a micro-batch; None: no limit.
+        max_offsets, min_offsets, max_bytes, max_delay_ms: limits of a micro-batch; None for no limit.
         commit_to_group: the consumer group that a stream's progress is committed to, or None.
         client: ``kafka.*`` options by Kafka's names.
         given: our own options that were given, by name.
@@ -137,10 +137,10 @@ class SourceOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """Check options as a user gave them.
+        """Check the options that a user gave.
 
         Raises:
-            ConfigurationError: an unknown, illegal, missing or contradicting one.
+            ConfigurationError: an option is unknown, invalid or missing, or contradicts another one.
         """
         client, own = split_options(options, _KNOWN, _HINTS)
         subscription = parse_subscription(own)
@@ -169,10 +169,10 @@ class SourceOptions:
         )
 
     def batch_bounds(self) -> tuple[Bound, Bound]:
-        """Return where a batch read begins and ends: by default at the start and the end of the topic.
+        """Return the bounds of a batch read: by default the start and the end of the topic.
 
         Raises:
-            ConfigurationError: it is to begin at the end, or to end at the beginning.
+            ConfigurationError: the read would begin at the end, or end at the beginning.
         """
         starting = self.starting or Bound("earliest", "startingOffsets")
         ending = self.ending or Bound("latest", "endingOffsets")
@@ -187,10 +187,10 @@ class SourceOptions:
         return starting, ending
 
     def stream_start(self) -> Bound:
-        """Return where a new stream begins: by default with what arrives from now on.
+        """Return the start of a new stream: by default the end of the logs.
 
         Raises:
-            ConfigurationError: an end is given, or limits contradict each other.
+            ConfigurationError: an end is given, or the limits contradict each other.
         """
         for name in _BATCH_ONLY:
             if name in self.given:

@@ -85,17 +85,17 @@ class PartitionReader:
         self._at_end_since = math.inf  # since when the leader says that the log ends where we are
 
     def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
-        """The records in order of offset, block by block: columns, and how many of their rows belong to the range.
+        """Yield the records in offset order, block by block: columns, and how many of their rows belong to the range.
 
         Args:
-            max_records: most rows of a block.
-            max_bytes: bytes of the columns asked for at which a block ends.
-            names: columns to make: ``key``, ``value`` and ``headers`` are made only if they are among them.
+            max_records: the most rows of a block.
+            max_bytes: a block ends when its columns have this size.
+            names: of the columns; ``key``, ``value`` and ``headers`` are decoded only if they are among them.
 
         Raises:
-            DataLossError: records are gone and that is not allowed.
+            DataLossError: records are missing, and that is not allowed.
             CorruptRecordError: a batch is damaged.
-            ReadError: nothing could be read for too long, or the broker refuses.
+            ReadError: nothing could be read for too long, or the broker denied access.
         """
         self._metadata.set_topics([self._tp.topic])
         make = partial(
@@ -278,7 +278,7 @@ class PartitionReader:
 
 
 def record_batch(columns: Columns, count: int, names: tuple[str, ...]) -> pa.RecordBatch:
-    """A batch of the first ``count`` rows with some of the columns.
+    """Return a record batch of the first ``count`` rows, with some of the columns.
 
     Raises:
         ReadError: a timestamp is too far away for Spark, which counts microseconds in 64 bits.

@@ -51,7 +51,7 @@ class RangePartition(InputPartition):  # type: ignore[misc]
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]
-    """Reads fixed ranges. They are looked up once for each loaded DataFrame: "latest" is frozen then.
+    """Reads fixed ranges of offsets, looked up once per DataFrame: "latest" means the latest at that time.
 
     Args:
         options: checked ones; they travel to the tasks.
@@ -61,7 +61,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
-        """One or more tasks for each partition of a topic that has data; see :mod:`pyconsumer.spark.offset_ranges`."""
+        """Return one or more tasks per topic partition with data; see :mod:`pyconsumer.spark.offset_ranges`."""
         options = self.options
         with connect(options.client) as connection:
             lookups = OffsetReader(
@@ -76,14 +76,14 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         return [RangePartition(found) for found in cut]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task. Spark makes up a partition of None where there is none: it has no records."""
+        """Yield the records of a task. Spark passes None if there are no partitions; that task has no records."""
         if partition.value is None:
             return iter(())
         return read_range(self.options, OffsetRange(*partition.value))
 
 
 def read_range(options: SourceOptions, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The records of a range as Arrow record batches with the columns that the options name."""
+    """Yield the records of a range as Arrow record batches, with the columns that the options name."""
     with borrow(options.client) as connection:
         reader = PartitionReader(
             connection,
@@ -143,19 +143,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     # -- in the process of the offsets -------------------------------------------------------------------------------
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take the present ends as the target."""
+        """Take the current ends of the logs as the target."""
         self._driver.planner.prepare_available_now()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """Some limit, so that its absence marks ``Trigger.Once``; its value is in the options."""
+        """Return any limit: Spark passes none for ``Trigger.Once``. The actual limits are in the options."""
         return ReadMaxRows(self.options.max_offsets or _NO_LIMIT)
 
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802
-        """Return where a new query begins."""
+        """Return the offsets at which a new query begins."""
         return offsets_to_spark(self._driver.planner.initial())
 
     def latestOffset(self, start: Any, limit: Any) -> Any:  # noqa: N802
-        """The end of the next batch; ``start`` itself if there is none. Commits progress to the group."""
+        """Return the end of the next batch, or ``start`` if there is no data. Commits progress to the group."""
         planner, progress, _ = self._driver
         position = offsets_from_spark(start)
         if progress is not None and planner.is_progress(position):
@@ -164,12 +164,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return start if end == position else offsets_to_spark(end)
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """The ends of all partitions, from which the query's progress computes the lag."""
+        """Return the ends of all partitions, from which Spark computes the query's lag."""
         latest = self._driver.planner.latest_known
         return None if latest is None else offsets_to_spark(latest)
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        """The tasks of a batch."""
+        """Return the tasks of a batch."""
         ranges = self._driver.planner.ranges(offsets_from_spark(start), offsets_from_spark(end))
         cut = divide(
             ranges,
@@ -179,7 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return [RangePartition(found) for found in cut]
 
     def commit(self, end: Any) -> None:
-        """Nothing: Spark calls it late, and not for the last batch. See ``latestOffset``."""
+        """Do nothing: Spark calls this late, and not for the last batch. See ``latestOffset``."""
 
     def stop(self) -> None:
         """Close connections. Spark may not call it, so nothing else happens here."""
@@ -194,7 +194,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     # -- in the tasks ------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of a task."""
+        """Yield the records of a task."""
         if partition.value is None:
             return iter(())
         return read_range(self.options, OffsetRange(*partition.value))

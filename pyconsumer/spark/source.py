@@ -27,15 +27,15 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The name of the format."""
+        """Return the name of the format."""
         return FORMAT
 
     def schema(self) -> str:
-        """The columns as DDL. All options are checked here, so that ``load()`` reports what is wrong."""
+        """Return the columns as DDL. All options are checked here, so that ``load()`` reports an error in them."""
         return spark_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: Any) -> BatchReader:
-        """The reader of a batch query.
+        """Return the reader of a batch query.
 
         Raises:
             ConfigurationError: the options cannot be used for a batch, or a schema of the user's was given.
@@ -45,7 +45,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         return BatchReader(options)
 
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802
-        """The reader of a streaming query.
+        """Return the reader of a streaming query.
 
         Raises:
             ConfigurationError: the options cannot be used for a stream, a schema of the user's was given, or PySpark is
@@ -56,7 +56,7 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         return StreamReader(self._checked(schema))
 
     def writer(self, schema: Any, overwrite: bool) -> BatchWriter:
-        """The writer of a batch.
+        """Return the writer of a batch.
 
         Raises:
             ConfigurationError: the options or the columns cannot be used, or the mode is ``overwrite``.
@@ -67,7 +67,9 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         return BatchWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """The writer of a streaming query. ``complete`` output appends the whole result each time, as Spark's own does.
+        """Return the writer of a streaming query.
+
+        In ``complete`` mode it appends the whole result each time, as Spark's own Kafka sink does.
 
         Raises:
             ConfigurationError: the options or the columns cannot be used, or PySpark is too old.

@@ -44,7 +44,7 @@ class SubscribePattern:
         return f"subscribePattern[{self.pattern}]"
 
     def matcher(self) -> Callable[[str], bool]:
-        """Return a function that returns whether a topic matches."""
+        """Return a predicate that is True for the topics that match."""
         compiled = compile_java_pattern(self.pattern)
         return lambda topic: compiled.fullmatch(topic) is not None
 
@@ -53,10 +53,10 @@ Subscription = Assign | Subscribe | SubscribePattern
 
 
 def parse_subscription(options: Mapping[str, str]) -> Subscription:
-    """Read the one option of the three that is given.
+    """Read the subscription from ``assign``, ``subscribe`` or ``subscribePattern``.
 
     Raises:
-        ConfigurationError: none or several are given, or the one is empty or not legal.
+        ConfigurationError: none or several of the three are given, or the one that is given is empty or invalid.
     """
     given = [name for name in ("assign", "subscribe", "subscribePattern") if options.get(name) is not None]
     if not given:
@@ -107,11 +107,11 @@ _SPECIAL: Final = re.compile(
 def compile_java_pattern(text: str) -> re.Pattern[str]:
     r"""Compile a regular expression written for Java.
 
-    What both languages write alike is most of it. Rewritten are ``\Q...\E``, ``\p{Alpha}`` and its like, ``(?<name>``,
-    ``\k<name>`` and ``\z``.
+    Most of the syntax is the same in both languages. This translates ``\Q...\E``, ``\p{Alpha}`` and its like,
+    ``(?<name>``, ``\k<name>`` and ``\z``.
 
     Raises:
-        ConfigurationError: it cannot be used: not legal, or only Java knows it (sets with ``&&``, ``\X``).
+        ConfigurationError: the expression is invalid, or uses what only Java has (sets with ``&&``, ``\X``).
     """
 
     def rewrite(match: re.Match[str]) -> str:

@@ -123,7 +123,7 @@ def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
     )
     source.write_bytes(b"a:b\nc")
     status, _, err = here("produce", topic, "-f", str(source), "-k", ":", *servers)
-    assert (status, err) == (1, "Error: line 2 has no key separator ':'; the 1 before it were sent\n")
+    assert (status, err) == (1, "Error: line 2: it has no key separator ':'; the 1 before it were sent\n")
 
 
 def test_a_group_goes_on_where_it_ended(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
@@ -179,6 +179,123 @@ def test_ctrl_c_ends_a_reader(cluster: Cluster, topic: str) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
         assert process.stderr.read().strip() == b""
+
+
+@pytest.mark.parametrize("binary", ["base64", "hex"])
+def test_what_is_consumed_as_json_can_be_produced_again(
+    cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path, here: Here, binary: str
+) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    source, copy = make_topic(3), make_topic(3)
+    every_byte = bytes(range(256))
+    now = int(time.time() * 1000)
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for number in range(12):
+            key = (None, b"", b"k%d" % number, every_byte)[number % 4]
+            value = (b"text \xc3\xa9\n\t\x00\xe2\x80\xa8", None, every_byte, b"", b'{"base64": "a"}')[number % 5]
+            headers = [("h", b"1"), ("h", None), ("\u00fc", every_byte), ("", b"")] if number % 2 else None
+            producer.send(source, value, key, headers, number % 3, now - number)
+    status, out, err = here("consume", source, "--from-beginning", "-n", "12", "--json", "--binary", binary, *servers)
+    assert (status, err, out.count("\n")) == (0, "", 12)
+    lines = tmp_path / "lines"
+    lines.write_text(out, encoding="utf-8")
+    status, _, err = here("produce", copy, "--json", "--keep-partitions", "-f", str(lines), *servers)
+    assert (status, err) == (0, f"12 records sent to {copy}\n")
+    for partition in range(3):
+        first, second = (read_partition(cluster, topic, partition) for topic in (source, copy))
+        assert [(r.key, r.value, r.headers, r.timestamp) for r in first] == [
+            (r.key, r.value, r.headers, r.timestamp) for r in second
+        ]
+    lines.write_bytes(b'{"value": "a"}\n{"value": 5}\n')
+    status, _, err = here("produce", copy, "--json", "-f", str(lines), *servers)
+    assert status == 1
+    assert err.startswith("Error: line 2: the value must be a string, null,")
+
+
+def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: Callable[..., str], here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    topic = make_topic(1, config={"retention.ms": -1})
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        for n in range(10):
+            producer.send(topic, b"v%d" % n, b"k%d" % (n % 2), [("n", b"%d" % n)], timestamp_ms=1_700_000_000_000 + n)
+    read = ("consume", topic, *servers, "-f", "%o ")
+    assert here(*read, "-o", "-3", "-n", "3") == (0, "7 8 9 ", "")
+    assert here(*read, "-o", "-100", "-n", "10")[1] == "0 1 2 3 4 5 6 7 8 9 "
+    assert here(*read, "-p", "0", "-o", "11") == (
+        1,
+        "",
+        f"Error: offset 11 is beyond the end of {topic}-0, which is 10\n",
+    )
+    assert here(*read, "--from-timestamp", "1700000000007", "-n", "3")[1] == "7 8 9 "
+    assert here(*read, "--from-timestamp", "2023-11-14T22:13:20.005+00:00", "-n", "5")[1] == "5 6 7 8 9 "
+    late = here(*read, "--from-timestamp", "2100-01-01", "--idle-ms", "300")
+    assert late == (0, "", "no record is that young: waiting for new ones\n")
+    assert here(*read, "--from-beginning", "--key", "k1", "-n", "5")[1] == "1 3 5 7 9 "
+    shown = here("consume", topic, *servers, "--from-beginning", "--headers", "--keys", "-n", "2")
+    assert shown == (0, "n=0\tk0\tv0\nn=1\tk1\tv1\n", "")
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(topic, 0): 4})
+    status, out, err = here(*read, "-p", "0", "-o", "2", "-n", "1")
+    assert (status, out) == (0, "4 ")
+    assert err == f"offset 2 of {topic}-0 has been deleted: beginning at 4, the oldest\n"
+
+
+@pytest.mark.concurrent
+def test_sigterm_ends_a_writer_after_what_it_has_read_was_sent(cluster: Cluster, topic: str) -> None:
+    command = [*COMMAND, "produce", topic, "-b", cluster.bootstrap_servers]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\ntwo\n")
+        process.stdin.flush()
+        wait_until(lambda: len(read_partition(cluster, topic)) == 2, 60, "both lines, though the input goes on")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+        assert process.stderr.read() == b"2 records sent to " + topic.encode() + b"\n"
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_watch_shows_lag_until_a_signal_comes(
+    cluster: Cluster, topic: str, group_id: str, number: signal.Signals, status: int
+) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send_many(topic, [b"x"] * 5)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): OffsetAndMetadata(2)})
+        command = (*COMMAND, "groups", "watch", group_id, "-i", "0.1", "-b", cluster.bootstrap_servers)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline() == b"time\tgroup\ttopic\tpartition\tcommitted\tend\tlag\tclient\n"
+            line = process.stdout.readline().decode().rstrip("\n").split("\t")
+            assert line[1:] == [group_id, topic, "0", "2", "5", "3", "-"]
+            admin.alter_group_offsets(group_id, {TopicPartition(topic, 0): OffsetAndMetadata(4)})
+            while process.stdout.readline().decode().split("\t")[6] != "1":
+                pass
+            process.send_signal(number)
+            process.stdout.read()
+            assert process.wait(60) == status
+            assert process.stderr.read().strip() == b""
+
+
+def test_topics_are_altered(cluster: Cluster, topic: str, here: Here) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    altered = (0, f"altered {topic}\n", "")
+    assert here("topics", "alter", topic, "-p", "3", "-t", "retention.ms=5000", *servers) == altered
+
+    def described() -> tuple[object, int]:
+        found = json.loads(here("topics", "describe", topic, "--json", *servers)[1])
+        return found["config"], len(found["partitions"])
+
+    wait_until(lambda: described() == ({"retention.ms": "5000"}, 3), 60, "the change")
+    assert here("topics", "alter", topic, "--unset", "retention.ms", *servers) == altered
+    wait_until(lambda: described() == ({}, 3), 60, "the change")
+    status, out, err = here("topics", "alter", topic, "no-such-topic", "-p", "2", *servers)
+    assert (status, out, err.count("\n")) == (1, "", 2)
+    assert f"Error: {topic}: INVALID_PARTITIONS" in err
+    assert "Error: no-such-topic: UNKNOWN_TOPIC_OR_PARTITION" in err
 
 
 # ---------------------------------------------------------------- groups
@@ -245,6 +362,24 @@ def test_a_group_at_work_shows_its_members(cluster: Cluster, topic: str, group_i
         (["topics", "list", "--config", "request.timeout.ms=soon"], "whole number"),
         (["topics", "list", "-b", "host:port"], "'host:port'"),
         (["consume", "t", "-o", "5"], "--partition"),
+        (["consume", "t", "-o", "-5", "--from-timestamp", "5"], "exclude each other"),
+        (["consume", "t", "-g", "g", "--from-timestamp", "5"], "reset-offsets"),
+        (["consume", "t", "--from-timestamp", "yesterday"], "'yesterday'"),
+        (["consume", "t", "--from-timestamp", "9" * 30], "too many"),
+        (["consume", "t", "-f", "%q"], "no token %q"),
+        (["consume", "t", "-f", "\\q"], "no escape"),
+        (["consume", "t", "-f", "%v", "--json"], "exclude each other"),
+        (["consume", "t", "--binary", "octal"], "'octal'"),
+        (["produce", "t", "--json", "-k", ":"], "exclude each other"),
+        (["produce", "t", "--keep-partitions"], "--json"),
+        (["topics", "alter", "t"], "nothing to change"),
+        (["topics", "alter", "t", "-t", "a=1", "--unset", "a"], "both set and unset"),
+        (["groups", "watch"], "Missing argument"),
+        (["groups", "watch", "g", "-i", "0"], "--interval"),
+        (["completion", "csh"], "'csh'"),
+        (["topics", "list", "--config", "/no/such/file"], "cannot be read"),
+        (["topics", "list", "--config", "/"], "cannot be read"),
+        (["topics", "list", "--config", "no-such-file"], "there is no file"),
         (["consume", "t", "u", "-p", "5"], "exactly one topic"),
         (["produce", "t", "-H", "x"], "NAME=VALUE"),
         (["produce", "t", "-f", "/no/such/file"], "/no/such/file"),

@@ -32,7 +32,7 @@ def _run_python(page: str, folder: Path, servers: str) -> None:
             # A loop without end runs three times, and the address is that of the test's broker.
             script.append(text.replace("while True:\n        records", "for _ in range(3):\n        records"))
             wanted.append(None)
-        elif language == "text":
+        elif language == "text" and wanted:  # before the first program it is what a command prints
             wanted[-1] = text
     program = folder / "page.py"
     program.write_text(f"print({_MARK!r}, flush=True)\n".join(script).replace("localhost:9092", servers), "utf-8")
@@ -52,6 +52,12 @@ def test_the_code_of_the_guide_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_code_of_the_page_about_asyncio_runs(tmp_path: Path) -> None:
     _run_python("docs/asyncio.md", tmp_path, "not-used:1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["docs/operations.md", "docs/porting.md"])
+def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
+    _run_python(page, tmp_path, "not-used:1")
 
 
 @pytest.mark.slow

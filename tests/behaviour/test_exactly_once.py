@@ -87,12 +87,12 @@ def test_a_failure_in_the_middle_of_a_batch_has_no_effect(cluster: Cluster, make
 
 @pytest.mark.slow
 def test_the_time_until_the_group_forms_is_not_idle(new_cluster: Callable[..., Cluster], group_id: str) -> None:
-    cluster = new_cluster("embedded", config={"group.initial.rebalance.delay.ms": 1500})
+    cluster = new_cluster("embedded", config={"group.initial.rebalance.delay.ms": 2500})
     cluster.create_topic("source", 2)
     cluster.create_topic("sink", 1)
     fill(cluster, "source")
     with consumer_of(cluster, group_id, "source") as consumer, producer_of(cluster, group_id) as producer:
-        assert process_exactly_once(consumer, producer, copy_to("sink"), idle_ms=500, poll_timeout_ms=100) == COUNT
+        assert process_exactly_once(consumer, producer, copy_to("sink"), idle_ms=1500, poll_timeout_ms=100) == COUNT
 
 
 @pytest.mark.concurrent

@@ -28,7 +28,8 @@ This page is made of the tables in the code by `python -m tests.support.make_ref
 
 Clients take settings as keyword arguments, or in a mapping, where Kafka's dotted names (`group.id`) work too and
 strings are read as in a properties file. An unknown name is an error that names the nearest valid one. Names that end
-in `_ms` are whole milliseconds, those that end in `_bytes` bytes.
+in `_ms` are whole milliseconds, those that end in `_bytes` bytes. `from_file` takes them from a properties file and
+from variables such as `PYCONSUMER_GROUP_ID`: see [the guide](guide.md#from-a-file-and-the-environment).
 """
 
 _NOT_USED = """\

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -35,12 +37,48 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _build(what: str, tree: Path, into: Path) -> Path:
-    built = run([sys.executable, "-c", _BUILD.format(what=what), str(into)], cwd=tree, timeout_s=100).check()
-    return into / built.stdout.splitlines()[-1]
+    if importlib.util.find_spec("build") is None:
+        command = [sys.executable, "-c", _BUILD.format(what=what), str(into)]
+    else:  # as anybody would
+        command = [sys.executable, "-m", "build", "--no-isolation", f"--{what}", "--outdir", str(into), str(tree)]
+    run(command, cwd=tree, timeout_s=100).check()
+    (built,) = [path for path in into.iterdir() if path.is_file()]
+    return built
 
 
-def test_the_wheel_holds_every_module(tree: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(_build("wheel", tree, tmp_path)) as wheel:
+@pytest.fixture(scope="module")
+def wheel_file(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this machine."""
+    return _build("wheel", tree, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="wheels for Linux are looked at on Linux")
+def test_the_linux_wheel_runs_on_old_systems(wheel_file: Path) -> None:
+    pytest.importorskip("auditwheel")
+    if not _has_compiler():
+        pytest.skip("the wheel has nothing compiled in it")
+    shown = run([sys.executable, "-m", "auditwheel", "show", str(wheel_file)]).check().stdout
+    print(shown)
+    words = " ".join(shown.split())
+    assert re.search(r'consistent with the following platform tag: "manylinux_2_\d+_', words), words
+    assert "requires no external shared libraries" in words or "libc.so.6" in words
+
+
+@pytest.mark.parametrize("platform", ["linux", "macos"])
+def test_the_wheels_of_a_release(platform: str) -> None:
+    pytest.importorskip("cibuildwheel")
+    command = [sys.executable, "-m", "cibuildwheel", "--print-build-identifiers", "--platform", platform]
+    identifiers = run(command, cwd=ROOT, timeout_s=60).check().stdout.split()
+    print(*identifiers, sep="\n")
+    kinds = {"linux": ("manylinux", "musllinux"), "macos": ("macosx",)}[platform]
+    processors = {"linux": ("x86_64", "aarch64"), "macos": ("x86_64", "arm64")}[platform]
+    assert set(identifiers) == {
+        f"cp3{minor}-{kind}_{processor}" for minor in range(11, 15) for kind in kinds for processor in processors
+    }
+
+
+def test_the_wheel_holds_every_module(wheel_file: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel_file) as wheel:
         shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
         wheel.extractall(tmp_path / "installed")
     compiled = {name for name in shipped if name.endswith(".so")}
@@ -73,8 +111,39 @@ def test_a_build_without_a_compiler_gives_the_decoder_in_python(
     assert not [name for name in names if name.endswith(".so")]
     assert "pyconsumer/protocol/records/cursor.py" in names
     assert _version(tmp_path / "installed").endswith(
-        "pure Python (the compiled one was not built when pyconsumer was installed)"
+        "pure Python (the compiled one was not built when pyconsumer was installed: install a C compiler and Python's"
+        " headers, then pyconsumer again)"
     )
+    told = _first_use(tmp_path / "installed")
+    assert len(told) == 1, "once, however many clients there are"
+    assert "about eight times slower" in told[0]
+    assert "install a C compiler" in told[0]
+
+
+def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
+    assert f"(source tree {tree}), record decoder: pure Python (this is the source tree {tree}, in" in _version(tree)
+    (told,) = _first_use(tree)
+    assert f"this is the source tree {tree}, in which nothing is compiled" in told
+    assert "another folder" in told
+    installed = tmp_path / "installed"  # which the tree hides
+    (installed / "pyconsumer-0.1.0.dist-info").mkdir(parents=True)
+    (installed / "pyconsumer-0.1.0.dist-info" / "METADATA").write_text("Name: pyconsumer\nVersion: 0.1.0\n")
+    (installed / "pyconsumer" / "protocol" / "records").mkdir(parents=True)
+    (installed / "pyconsumer" / "protocol" / "records" / "_native.cpython-311.so").touch()
+    (told,) = _first_use(tree, installed)
+    assert told.endswith(f"start Python in another folder, which uses the installed package in {installed}")
+    assert _first_use(tree, pure=True) == [], "it was chosen"
+
+
+def _first_use(*folders: Path, pure: bool = False) -> list[str]:
+    """What a program says that makes several clients."""
+    program = (
+        "from pyconsumer import KafkaConsumer, KafkaProducer;"
+        "[kind(bootstrap_servers='a:1').close() for kind in (KafkaConsumer, KafkaConsumer, KafkaProducer)]"
+    )
+    path = os.pathsep.join(map(str, folders))
+    variables = {**os.environ, "PYTHONPATH": path, "PYCONSUMER_PURE": "1" if pure else "0"}
+    return run([sys.executable, "-c", program], cwd="/", env=variables, timeout_s=60).check().stderr.splitlines()
 
 
 def _version(installed: Path) -> str:

@@ -21,6 +21,13 @@ def test_the_navigation_has_every_page_once() -> None:
     assert sorted(named) == sorted([*_PAGES, *_MADE]), "add the page to nav in docs/site/mkdocs.yml"
 
 
+def test_every_page_with_code_is_run_by_a_test() -> None:
+    tests = "".join(path.read_text("utf-8") for path in (DOCS.parent / "tests" / "behaviour").glob("test_*.py"))
+    with_code = [page for page in _PAGES if "```python\n" in (DOCS / page).read_text("utf-8")]
+    assert len(with_code) > 5
+    assert [page for page in with_code if Path(page).name not in tests] == []
+
+
 @pytest.mark.parametrize("page", _PAGES)
 def test_the_diagrams_of_a_page_can_be_drawn(page: str) -> None:
     for source in re.findall(r"^```mermaid\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL):

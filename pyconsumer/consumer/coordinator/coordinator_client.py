@@ -1,8 +1,7 @@
-"""The user thread's way to the group's coordinator: finding it, sending to it, noticing that it is gone. A thin driver.
+"""The user thread's way to the group's coordinator: finds it, sends to it, notices its loss. A thin driver.
 
-Requests go over a connection kept for the coordinator, so that a pending JoinGroup holds up no fetch. When a
-coordinator
-is lost, that connection is dropped: a request may be pending on it, and what came after would wait for that one's end.
+Requests go over a connection kept for the coordinator, so that a pending JoinGroup holds up no fetch. When it is lost,
+that connection is dropped: a request may be pending on it, and the next ones would wait for its end.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_NAMES = {"asyncio": "asyncio", "fastapi": "FastAPI", "iam": "IAM", "msk": "Amazon MSK", "oauth": "OAuth"}
 _EXAMPLES = """\
 # Examples
 
@@ -66,9 +67,14 @@ def _examples() -> Iterator[tuple[str, str, list[Path]]]:
     """Yield the page, the title and the files of each example; a folder is one example."""
     for path in sorted((ROOT / "examples").iterdir()):
         if path.suffix == ".py":
-            yield f"examples/{path.stem}.md", path.stem.replace("_", " ").capitalize(), [path]
+            yield f"examples/{path.stem}.md", _title(path.stem), [path]
         elif path.is_dir() and (files := sorted(path.rglob("*.py"))):
-            yield f"examples/{path.name}.md", path.name.replace("_", " ").capitalize(), files
+            yield f"examples/{path.name}.md", _title(path.name), files
+
+
+def _title(name: str) -> str:
+    words = name.split("_")
+    return " ".join(_NAMES.get(word, word if at else word.capitalize()) for at, word in enumerate(words))
 
 
 def _example_pages() -> dict[str, str]:
@@ -100,7 +106,8 @@ def _example_pages() -> dict[str, str]:
 
 
 def _code(text: str) -> str:
-    return text.replace("``", "`")
+    """Return a docstring of an example as Markdown, which indented blocks are, too."""
+    return re.sub(r"^:$", "", re.sub(r"::$", ":", text.replace("``", "`"), flags=re.MULTILINE), flags=re.MULTILINE)
 
 
 def _without_docstring(path: Path, cut: bool) -> str:

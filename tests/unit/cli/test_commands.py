@@ -6,10 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import pyconsumer.broker
 from pyconsumer.cli import _run
-from pyconsumer.cli.options import console, table
+from pyconsumer.cli.options import console, print_table, table
 
 
 @pytest.mark.parametrize("width", [30, 200])
@@ -23,6 +24,35 @@ def test_tables_show_names_whole_and_as_they_are(capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     assert "".join(line.split("│")[1].strip() for line in lines if line.startswith("│")) == name
     assert max(map(len, lines)) <= width
+
+
+def test_tables_are_plain_lines_with_tabs_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+    listing = table("group", "lag", right=("lag",))
+    listing.add_row("svc\t" + "x" * 300, 1_234_567)
+    listing.add_row("b", None)
+    print_table(console(markup=False), listing)
+    assert capsys.readouterr().out == "group\tlag\nsvc\\t" + "x" * 300 + "\t1234567\nb\t-\n"
+    print_table(Console(force_terminal=True, color_system=None, width=80), listing)
+    shown = capsys.readouterr().out
+    assert "│ 1,234,567 │" in shown
+    assert "│         - │" in shown
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(
+    shell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _run(["completion", shell]) == 0
+    assert f"_PYCONSUMER_COMPLETE={shell}_complete" in capsys.readouterr().out
+    monkeypatch.setenv("_PYCONSUMER_COMPLETE", f"{shell}_complete")
+    for words, wanted in (("pyconsumer top", "topics"), ("pyconsumer topics al", "alter"), ("pyconsumer nosuch ", "")):
+        last = words.rpartition(" ")[2]
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", last if shell == "fish" else str(words.count(" ")))
+        with pytest.raises(SystemExit) as ended:
+            _run([])
+        assert ended.value.code == 0
+        assert wanted in capsys.readouterr().out
 
 
 def test_a_broker_is_told_what_to_advertise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyconsumer import OffsetAndMetadata, RecordProgress, TopicPartition
@@ -86,6 +86,7 @@ def test_waiting_ends_with_the_last_record() -> None:
     assert not waited.is_alive()
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 30), min_size=1), st.randoms(use_true_random=False))
 def test_nothing_unfinished_lies_before_what_may_be_committed(offsets: set[int], random: object) -> None:
     progress = RecordProgress()

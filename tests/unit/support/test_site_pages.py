@@ -162,6 +162,14 @@ def test_links_and_lists_of_a_page(page: str, text: str, wanted: str) -> None:
     assert render(text, page, lambda path: False) == wanted
 
 
+def test_an_example_has_title_text_and_listing() -> None:
+    page = generated_pages()["examples/fastapi_service.md"]
+    assert page.startswith("# FastAPI service\n")
+    assert "::" not in page
+    assert "in another shell:\n\n    curl" in page
+    assert '```python title="examples/fastapi_service.py"\nimport argparse' in page
+
+
 def test_the_readme_is_the_home_page() -> None:
     home = generated_pages()["index.md"]
     assert "](guide.md)" in home

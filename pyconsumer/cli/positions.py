@@ -1,0 +1,53 @@
+"""The progress of groups: for each partition the committed offset, the end of the log, and the member that owns it."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+from pyconsumer.admin import GroupDescription, KafkaAdminClient, MemberDescription, OffsetSpec
+from pyconsumer.errors import KafkaError
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["Row", "positions_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A partition that the group has committed for, or that a member owns; None: nothing committed, end unknown."""
+
+    partition: TopicPartition
+    committed: int | None
+    end: int | None
+    owner: MemberDescription | None
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many offsets are left to read."""
+        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
+
+
+def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: int) -> list[Row]:
+    """For each partition: committed offset, end of the log, and the member that owns it."""
+    committed = admin.list_group_offsets(group.group_id, timeout_ms=timeout_ms)
+    owners = {tp: member for member in group.members for tp in member.assignment}
+    partitions = sorted(set(committed) | set(owners))
+    ends = _ends(admin, partitions, timeout_ms)
+    return [
+        Row(tp, committed[tp].offset if tp in committed else None, ends.get(tp), owners.get(tp)) for tp in partitions
+    ]
+
+
+def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
+    """The ends of the logs that can be asked for."""
+    # The leader of a topic that is gone would be looked for until the time is up: its lag is unknown, the rest counts.
+    there = set(admin.list_topics(include_internal=True, timeout_ms=timeout_ms)) if partitions else set()
+    wanted = [tp for tp in partitions if tp.topic in there]
+    try:
+        found = admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST), timeout_ms=timeout_ms)
+    except KafkaError:
+        found = {}
+        for tp in wanted:  # one of the topics may have been deleted just now
+            with contextlib.suppress(KafkaError):
+                found |= admin.list_offsets({tp: OffsetSpec.LATEST}, timeout_ms=min(timeout_ms, 2000))
+    return {tp: end.offset for tp, end in found.items() if end is not None}

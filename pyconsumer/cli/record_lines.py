@@ -1,0 +1,229 @@
+"""Records as lines of text and back: ``consume --format``, ``consume --json`` and ``produce --json``.
+
+JSON. A record is an object with topic, partition, offset, timestamp (milliseconds), key, value and headers, which are
+pairs of a name and a value, in order. Bytes that are UTF-8 text are a string; others are ``{"base64": "..."}`` or
+``{"hex": "..."}``; null is null: a missing key, or the value of a tombstone. So nothing is lost: what
+:func:`as_document` writes, :func:`from_document` reads as it was.
+
+Formats are those of kcat: a text with the tokens of :data:`TOKENS`, and escapes.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pyconsumer import ConsumerRecord
+
+__all__ = ["TOKENS", "JsonRecord", "as_document", "compile_format", "from_document", "header_line", "plain_format"]
+
+_FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_NOTATIONS: Final[Mapping[str, Callable[[str], bytes]]] = {
+    "base64": lambda text: base64.b64decode(text, validate=True),
+    "hex": bytes.fromhex,
+}
+_MAX_INT64: Final = 0x7FFFFFFFFFFFFFFF
+
+
+class JsonRecord(NamedTuple):
+    """A record that ``produce --json`` sends; None for a partition or timestamp that the line does not give."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    partition: int | None
+    timestamp_ms: int | None
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def as_document(record: ConsumerRecord, binary: str) -> dict[str, Any]:
+    """Return a record as an object for JSON.
+
+    Args:
+        binary: the notation for bytes that are not UTF-8 text, ``base64`` or ``hex``.
+    """
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _as_json(record.key, binary),
+        "value": _as_json(record.value, binary),
+        "headers": [[name, _as_json(data, binary)] for name, data in record.headers],
+    }
+
+
+def _as_json(data: bytes | None, binary: str) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {binary: data.hex() if binary == "hex" else base64.b64encode(data).decode("ascii")}
+
+
+def from_document(line: bytes) -> JsonRecord:
+    """Read one line of ``produce --json``.
+
+    Raises:
+        ValueError: it is no such object; the message says what is wrong.
+    """
+    try:
+        found = json.loads(line)
+    except UnicodeDecodeError:
+        raise ValueError("it is not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f'it must be an object such as {{"key": "k", "value": "v"}}, not {_short(found)}')
+    unknown = found.keys() - set(_FIELDS)
+    if unknown:
+        raise ValueError(f"there is no field {min(unknown)!r}; fields are {', '.join(_FIELDS)}")
+    if "value" not in found:
+        raise ValueError('it has no "value"; null makes a tombstone')
+    timestamp = _whole(found, "timestamp", -1, _MAX_INT64)
+    return JsonRecord(
+        _bytes(found.get("key"), "the key"),
+        _bytes(found["value"], "the value"),
+        _headers(found.get("headers")),
+        _whole(found, "partition", 0, 0x7FFFFFFF),
+        None if timestamp == -1 else timestamp,  # it never had one
+    )
+
+
+def _whole(found: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
+    value = found.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ValueError(f"{name} must be a whole number from {low} on, not {_short(value)}")
+    return value
+
+
+def _headers(found: Any) -> list[tuple[str, bytes | None]]:
+    if found is None:
+        return []
+    pairs = list(found.items()) if isinstance(found, dict) else found
+    if not isinstance(pairs, list):
+        raise ValueError(f"headers must be a list of [name, value], not {_short(found)}")
+    headers = []
+    for pair in pairs:
+        if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(f"a header must be [name, value], not {_short(pair)}")
+        _text_bytes(pair[0], "the name of a header")
+        headers.append((pair[0], _bytes(pair[1], f"header {pair[0]!r}")))
+    return headers
+
+
+def _bytes(found: Any, what: str) -> bytes | None:
+    if found is None:
+        return None
+    if isinstance(found, str):
+        return _text_bytes(found, what)
+    if isinstance(found, dict) and len(found) == 1:
+        ((notation, text),) = found.items()
+        read = _NOTATIONS.get(notation)
+        if read is not None and isinstance(text, str):
+            try:
+                return read(text)
+            except (ValueError, binascii.Error) as error:
+                raise ValueError(f"{what} is no {notation}: {error}") from None
+    raise ValueError(
+        f'{what} must be a string, null, {{"base64": "..."}} or {{"hex": "..."}}, not {_short(found)};'
+        " JSON inside is a string, too"
+    )
+
+
+def _text_bytes(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} has half of a surrogate pair, which is no text") from None
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+# ---------------------------------------------------------------- formats
+
+Write = Callable[[ConsumerRecord], bytes]
+
+
+def header_line(record: ConsumerRecord) -> bytes:
+    """Return the headers as ``name=value,name=value``."""
+    return b",".join(b"%s=%s" % (name.encode(), data or b"") for name, data in record.headers)
+
+
+def _size(data: bytes | None) -> bytes:
+    return b"%d" % (-1 if data is None else len(data))
+
+
+TOKENS: Final[Mapping[str, tuple[str, Write]]] = {
+    "t": ("topic", lambda record: record.topic.encode()),
+    "p": ("partition", lambda record: b"%d" % record.partition),
+    "o": ("offset", lambda record: b"%d" % record.offset),
+    "k": ("key", lambda record: record.key or b""),
+    "v": ("value", lambda record: record.value or b""),
+    "s": ("value, as in kcat", lambda record: record.value or b""),
+    "h": ("headers: name=value,...", header_line),
+    "T": ("timestamp, ms", lambda record: b"%d" % record.timestamp),
+    "K": ("length of the key, -1 for none", lambda record: _size(record.key)),
+    "V": ("length of the value, -1 for a tombstone", lambda record: _size(record.value)),
+    "S": ("the same, as in kcat", lambda record: _size(record.value)),
+}
+"""The tokens of a format: what follows the ``%``, what it stands for, and how it is written."""
+
+_ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_PART: Final = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)", re.DOTALL)
+
+
+def compile_format(text: str) -> Write:
+    """Return a function that writes records in a format.
+
+    Raises:
+        ValueError: a token or an escape is unknown.
+    """
+    parts: list[bytes | Write] = []
+    at = 0
+    for match in _PART.finditer(text):
+        parts.append(_raw(text[at : match.start()]))
+        at = match.end()
+        if match[0].startswith("%"):
+            parts.append(b"%" if match[1] == "%" else _token(match[1]))
+        else:
+            parts.append(_escape(match[2]))
+    parts.append(_raw(text[at:]))
+    chosen = [part for part in parts if part]
+    return lambda record: b"".join([part if isinstance(part, bytes) else part(record) for part in chosen])
+
+
+def _raw(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")  # bytes of the command line that are not UTF-8
+
+
+def _token(letter: str) -> Write:
+    if letter not in TOKENS:
+        known = ", ".join(f"%{name}" for name in TOKENS)
+        raise ValueError(f"there is no token %{letter}; there are {known}, and %% for a percent sign (see --help)")
+    return TOKENS[letter][1]
+
+
+def _escape(code: str) -> bytes:
+    if len(code) == 3:
+        return bytes([int(code[1:], 16)])
+    if code not in _ESCAPES:
+        raise ValueError(f"there is no escape \\{code}; there are \\n, \\t, \\r, \\0, \\\\ and \\xHH")
+    return _ESCAPES[code]
+
+
+def plain_format(*, keys: bool, headers: bool) -> Write:
+    """Return the function for lines of headers, key and value, as far as wanted, with tabs between them."""
+    return compile_format(("%h\\t" if headers else "") + ("%k\\t" if keys else "") + "%v\\n")

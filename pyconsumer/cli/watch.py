@@ -1,0 +1,241 @@
+"""``pyconsumer groups watch``: the lag of groups, again and again.
+
+On a terminal the same table is drawn again; elsewhere each look adds plain lines, for a file or another program.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.cli.ending import SIGTERM_STATUS, Terminated, raise_on_sigterm
+from pyconsumer.cli.options import as_json, client_options, connected, console, json_option, printable, table
+from pyconsumer.cli.positions import Row, positions_of
+from pyconsumer.errors import GroupIdNotFoundError, KafkaError
+from pyconsumer.structs import TopicPartition
+
+__all__ = ["Look", "Watch", "watch"]
+
+_HEADINGS = ("time", "group", "topic", "partition", "committed", "end", "lag", "client")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The state of a group at one moment.
+
+    Attributes:
+        at_ms: milliseconds since 1970.
+        state: of the group, or what is wrong.
+        size: number of members, in words.
+        rates: records a second that were committed since the look before, by partition; None where that is not known.
+    """
+
+    group: str
+    at_ms: int
+    state: str
+    size: str = ""
+    rows: Sequence[Row] = ()
+    rates: dict[TopicPartition, float | None] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> int | None:
+        """Return the sum of what is known; None if nothing is."""
+        known = [row.lag for row in self.rows if row.lag is not None]
+        return sum(known) if known else None
+
+
+class Watch:
+    """Looks at groups and remembers the last look, for rates.
+
+    Args:
+        admin: asks the cluster.
+        groups: their ids.
+        timeout_ms: of each call.
+        clock, now_ms: monotonic seconds, and milliseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        admin: KafkaAdminClient,
+        groups: Sequence[str],
+        timeout_ms: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], float] = lambda: time.time() * 1000,
+    ) -> None:
+        self._admin = admin
+        self._groups = groups
+        self._timeout_ms = timeout_ms
+        self._clock = clock
+        self._now_ms = now_ms
+        self._before: dict[tuple[str, TopicPartition], tuple[float, int]] = {}
+        self._seen = False
+
+    def look(self) -> list[Look]:
+        """Look at each group.
+
+        Raises:
+            KafkaError: the first time, and none of the groups could be looked at. Later that is part of the result.
+        """
+        found = []
+        first: KafkaError | None = None
+        for group in self._groups:
+            try:
+                found.append(self._look(group))
+                self._seen = True
+            except KafkaError as error:
+                first = first or error
+                gone = isinstance(error, GroupIdNotFoundError)
+                found.append(Look(group, round(self._now_ms()), "does not exist" if gone else str(error)))
+        if first is not None and not self._seen:
+            raise first
+        return found
+
+    def _look(self, group: str) -> Look:
+        described = self._admin.describe_groups([group], timeout_ms=self._timeout_ms)[group]
+        rows = positions_of(self._admin, described, self._timeout_ms)
+        now = self._clock()
+        rates: dict[TopicPartition, float | None] = {}
+        for row in rows:
+            before = self._before.get((group, row.partition))
+            rates[row.partition] = None
+            if row.committed is None:
+                continue
+            if before is not None and now > before[0]:
+                rates[row.partition] = (row.committed - before[1]) / (now - before[0])
+            self._before[group, row.partition] = now, row.committed
+        return Look(group, round(self._now_ms()), described.state, described.size, rows, rates)
+
+
+def _picture(looks: Sequence[Look]) -> Group:
+    """Return the looks for people."""
+    parts: list[Any] = []
+    for one in looks:
+        members = f", {one.size}" if one.size else ""
+        lag = "unknown" if one.lag is None else f"{one.lag:,}"
+        parts.append(Text(printable(f"group {one.group}: {one.state}{members}, lag {lag}, {_moment(one.at_ms)}")))
+        if not one.rows:
+            continue
+        numbers = ("partition", "committed", "end", "lag", "per second")
+        listing = table("topic", *numbers, "client", right=numbers)
+        for row in one.rows:
+            rate = one.rates.get(row.partition)
+            listing.add_row(
+                row.partition.topic,
+                str(row.partition.partition),
+                *(row.committed, row.end, row.lag),
+                None if rate is None else f"{rate:,.1f}",
+                None if row.owner is None else row.owner.client_id,
+            )
+        parts.append(listing)
+    return Group(*parts)
+
+
+def _lines(looks: Sequence[Look], *, headings: bool) -> str:
+    """Return the looks as lines of cells with tabs between them; a group without partitions has one with its state."""
+    listing = table(*_HEADINGS)
+    for one in looks:
+        moment = _moment(one.at_ms)
+        if not one.rows:
+            listing.add_row(moment, one.group, *[None] * 5, one.state)
+        for row in one.rows:
+            numbers = row.partition.partition, row.committed, row.end, row.lag
+            owner = None if row.owner is None else row.owner.client_id
+            listing.add_row(moment, one.group, row.partition.topic, *numbers, owner)
+    text = listing.plain()
+    return text if headings else text.partition("\n")[2]
+
+
+def _document(one: Look) -> dict[str, object]:
+    return {
+        "time": one.at_ms,
+        "group": one.group,
+        "state": one.state,
+        "lag": one.lag,
+        "partitions": [
+            {
+                "topic": row.partition.topic,
+                "partition": row.partition.partition,
+                "committed": row.committed,
+                "end": row.end,
+                "lag": row.lag,
+                "per_second": one.rates.get(row.partition),
+                "client_id": None if row.owner is None else row.owner.client_id,
+            }
+            for row in one.rows
+        ],
+    }
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@click.command("watch")
+@click.argument("names", metavar="GROUP...", nargs=-1, required=True)
+@connected
+@json_option
+@click.option(
+    "-i", "--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks."
+)
+@click.option("-n", "--count", type=click.IntRange(1), help="End after this many looks; by default with Ctrl-C.")
+def watch(
+    names: tuple[str, ...],
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+    interval: float,
+    count: int | None,
+) -> None:
+    """Show the lag of groups, again and again.
+
+    On a terminal one table is drawn again, with the records a second that were committed since the look before. In a
+    pipe or a file each look adds lines of time, group, topic, partition, committed, end, lag and client, with tabs
+    between them.
+    """
+    out = console(markup=False)
+    try:
+        with raise_on_sigterm(), KafkaAdminClient(client_options(servers, settings)) as admin:
+            seen = Watch(admin, names, timeout_ms)
+            if out.is_terminal and not json_output:
+                _draw(out, seen, interval, count)
+            else:
+                _write(seen, interval, count, json_output=json_output)
+    except Terminated:
+        raise SystemExit(SIGTERM_STATUS) from None
+
+
+def _draw(out: Console, seen: Watch, interval: float, count: int | None) -> None:
+    looks = seen.look()
+    with Live(_picture(looks), console=out, auto_refresh=False, vertical_overflow="ellipsis") as live:
+        done = 1
+        while done != count:
+            time.sleep(interval)
+            live.update(_picture(seen.look()), refresh=True)
+            done += 1
+
+
+def _write(seen: Watch, interval: float, count: int | None, *, json_output: bool) -> None:
+    done = 0
+    while True:
+        looks = seen.look()
+        if json_output:
+            sys.stdout.write("".join(as_json(_document(one)) + "\n" for one in looks))
+        else:
+            sys.stdout.write(_lines(looks, headings=done == 0))
+        sys.stdout.flush()
+        done += 1
+        if done == count:
+            return
+        time.sleep(interval)

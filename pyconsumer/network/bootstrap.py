@@ -1,0 +1,94 @@
+"""Reports that no broker answers, and the limit of waiting for the first one. A core: no I/O, no clock.
+
+Rules
+1. A client waits as long as it takes for a cluster, which may start after it. That nobody answers is one line in the
+   log as soon as each address has failed once (or after 5 s), and again after 10 s, 20 s, 40 s and so on, at most 5
+   minutes apart. The line names the causes; the answer that ends the wait is a line, too.
+2. With ``bootstrap_timeout_ms`` the wait for the first answer ever is an error when that time is over, and again
+   whenever it is over once more. A cluster that is lost later is no such error: what is known of it may be right.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+
+from pyconsumer.errors import NoBrokersAvailableError
+
+__all__ = ["BootstrapWatch"]
+
+log = logging.getLogger("pyconsumer.network")
+
+_FIRST_REPORT_S = 5.0
+_FIRST_PAUSE_S = 10.0
+_LONGEST_PAUSE_S = 300.0
+
+
+class BootstrapWatch:
+    """See the rules above.
+
+    Args:
+        client_id: begins each line.
+        servers: the bootstrap addresses, as the user gave them.
+        timeout: ``bootstrap_timeout_ms`` in seconds; None for no limit.
+    """
+
+    def __init__(self, client_id: str, servers: str, timeout: float | None = None) -> None:
+        self._client_id = client_id
+        self._servers = servers
+        self._timeout = timeout
+        self._since: float | None = None
+        self._begun: float | None = None  # of the time that the timeout counts
+        self._report_at = math.inf
+        self._pause = 0.0
+
+    def waiting(
+        self, now: float, *, first: bool, all_failed: bool, causes: Callable[[], str]
+    ) -> NoBrokersAvailableError | None:
+        """No broker has answered so far.
+
+        Args:
+            now: monotonic seconds.
+            first: no broker has ever answered this client.
+            all_failed: an attempt to connect has failed for each address.
+            causes: describes the failures, for the message.
+
+        Returns:
+            An error to raise if the time is over (rule 2).
+        """
+        if self._since is None:
+            self._since = now
+            self._begun = now
+            self._pause = 0.0
+            self._report_at = now + _FIRST_REPORT_S
+        if now >= self._report_at or (all_failed and not self._pause):
+            waited = f"for {now - self._since:.0f} s" if self._pause else "yet"
+            log.warning(
+                "[%s] no broker at %s has answered %s, trying again: %s",
+                *(self._client_id, self._servers, waited, causes()),
+            )
+            self._pause = min(self._pause * 2 or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+            self._report_at = now + self._pause
+        if first and self._timeout is not None and self._begun is not None and now >= self._begun + self._timeout:
+            self._begun = now
+            return NoBrokersAvailableError(
+                f"no broker at {self._servers} has answered within {round(self._timeout, 3):g} s"
+                f" (bootstrap_timeout_ms): {causes()}",
+                stage="TCP",
+            )
+        return None
+
+    def due_at(self, *, first: bool) -> float:
+        """Return when to call :meth:`waiting` again, in monotonic seconds."""
+        if self._since is None or self._begun is None:
+            return math.inf
+        limit = self._begun + self._timeout if first and self._timeout is not None else math.inf
+        return min(self._report_at, limit)
+
+    def answered(self, now: float) -> None:
+        """A broker has answered."""
+        if self._since is not None and self._pause:
+            log.warning("[%s] a broker has answered after %.1f s", self._client_id, now - self._since)
+        self._since = self._begun = None
+        self._report_at = math.inf

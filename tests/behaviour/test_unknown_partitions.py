@@ -1,0 +1,84 @@
+"""Partitions and topics that do not exist: calls that need one say so at once, not when their time is over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyconsumer import KafkaAdminClient, KafkaProducer, TopicPartition
+from pyconsumer.admin import OffsetSpec
+from pyconsumer.errors import UnknownTopicOrPartitionError
+from tests.behaviour.consumer_support import consuming, fill, read
+from tests.support.cluster import Cluster
+
+pytestmark = pytest.mark.faces
+
+#: Nobody waits for this: a call that does has failed.
+LONG_MS = 600_000
+
+CALLS: dict[str, Callable[[Any, TopicPartition], object]] = {
+    "beginning_offsets": lambda consumer, tp: consumer.beginning_offsets([tp]),
+    "end_offsets": lambda consumer, tp: consumer.end_offsets([tp]),
+    "offsets_for_times": lambda consumer, tp: consumer.offsets_for_times({tp: 0}),
+    "position": lambda consumer, tp: (consumer.assign([tp]), consumer.position(tp)),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_looking_up_an_offset(cluster: Cluster, make_topic: Callable[..., str], topic_name: str, call: str) -> None:
+    topic = make_topic(2)
+    with consuming(cluster, default_api_timeout_ms=LONG_MS, allow_auto_create_topics=False) as consumer:
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"topic '{topic}' has partitions 0 to 1, not 7"):
+            CALLS[call](consumer, TopicPartition(topic, 7))
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"there is no topic '{topic_name}'"):
+            CALLS[call](consumer, TopicPartition(topic_name, 0))
+
+
+@pytest.mark.blocking_only("no consumer is used")
+def test_the_admin_client_and_the_producer(cluster: Cluster, topic: str) -> None:
+    tp = TopicPartition(topic, 7)
+    with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=LONG_MS) as admin:
+        with pytest.raises(UnknownTopicOrPartitionError, match=f"topic '{topic}' has partition 0 alone, not 7"):
+            admin.list_offsets({tp: OffsetSpec.LATEST})
+        with pytest.raises(UnknownTopicOrPartitionError, match="not 7"):
+            admin.delete_records({tp: 1})
+    with (
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, max_block_ms=LONG_MS) as producer,
+        pytest.raises(ValueError, match="not 7"),
+    ):
+        producer.send(topic, b"x", partition=7)
+
+
+def test_a_partition_that_is_assigned_before_it_exists_is_one_warning_and_read_when_it_does(
+    cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tp = TopicPartition(topic, 1)
+    with consuming(cluster, tp, metadata_max_age_ms=500) as consumer, caplog.at_level(logging.WARNING, "pyconsumer"):
+        while not caplog.records:
+            assert not consumer.poll(200)
+        assert not consumer.poll(1000)
+        (record,) = caplog.records
+        assert record.getMessage() == (
+            f"{tp} is assigned and does not exist; waiting for it: UNKNOWN_TOPIC_OR_PARTITION (error code 3): "
+            f"topic '{topic}' has partition 0 alone, not 1"
+        )
+        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.create_partitions({topic: 2})
+        fill(cluster, topic, 3, partition=1)
+        assert len(read(consumer, 3)) == 3
+
+
+@pytest.mark.blocking_only("no consumer is used")
+def test_what_was_made_a_moment_ago_counts(cluster: Cluster, topic: str) -> None:
+    """The producer and the admin client ask again before they believe that a partition does not exist."""
+    with (
+        KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
+        KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer,
+    ):
+        producer.send(topic, b"x", partition=0).get()
+        admin.create_partitions({topic: 3})
+        assert admin.list_offsets({TopicPartition(topic, 2): OffsetSpec.LATEST})[TopicPartition(topic, 2)]
+        producer.send(topic, b"x", partition=2).get()

@@ -1,0 +1,114 @@
+"""``groups watch``: what it sees, how it is shown, and that it goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from pyconsumer import OffsetAndMetadata, TopicPartition
+from pyconsumer.admin import GroupDescription, MemberDescription
+from pyconsumer.cli import _run, watch
+from pyconsumer.cli.watch import Watch, _picture
+from pyconsumer.clock import ManualClock
+from pyconsumer.errors import GroupIdNotFoundError, KafkaConnectionError, KafkaError
+from pyconsumer.structs import BrokerMetadata, OffsetAndTimestamp
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Admin:
+    """A cluster with one group, g, whose member owns both partitions and has committed for one."""
+
+    def __init__(self) -> None:
+        self.committed = 100
+        self.end = 1000
+        self.error: KafkaError | None = None
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def describe_groups(self, names: list[str], **_: Any) -> dict[str, GroupDescription]:
+        if self.error is not None:
+            raise self.error
+        if names != ["g"]:
+            raise GroupIdNotFoundError("no such group")
+        member = MemberDescription("m", None, "client\x1b", "/h", (T0, T1), ("t",))
+        node = BrokerMetadata(0, "h", 1)
+        return {"g": GroupDescription("g", "Stable", "consumer", "range", (member,), node)}
+
+    def list_group_offsets(self, group: str, **_: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {T0: OffsetAndMetadata(self.committed)}
+
+    def list_offsets(self, wanted: Any, **_: Any) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return {tp: OffsetAndTimestamp(self.end, -1, 0) for tp in wanted}
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> Admin:
+    made = Admin()
+    clock = ManualClock()
+
+    def sleep(seconds: float) -> None:
+        clock.advance(seconds)
+        made.committed += 50
+
+    monkeypatch.setattr(watch, "KafkaAdminClient", lambda options: made)
+    time = SimpleNamespace(sleep=sleep, monotonic=clock.now, time=lambda: 1e9)
+    monkeypatch.setattr(watch, "time", time)
+    monkeypatch.setattr(watch.Watch.__init__, "__kwdefaults__", {"clock": clock.now, "now_ms": lambda: 1e12})
+    return made
+
+
+def test_plain_lines_where_nobody_looks(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["groups", "watch", "g", "-n", "2", "-i", "5"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "time\tgroup\ttopic\tpartition\tcommitted\tend\tlag\tclient",
+        "2001-09-09T01:46:40Z\tg\tt\t0\t100\t1000\t900\tclient\\x1b",
+        "2001-09-09T01:46:40Z\tg\tt\t1\t-\t1000\t-\tclient\\x1b",
+        "2001-09-09T01:46:40Z\tg\tt\t0\t150\t1000\t850\tclient\\x1b",
+        "2001-09-09T01:46:40Z\tg\tt\t1\t-\t1000\t-\tclient\\x1b",
+    ]
+
+
+def test_json(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["groups", "watch", "g", "other", "-n", "2", "-i", "5", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["group"], line["state"], line["lag"]) for line in lines] == [
+        ("g", "Stable", 900),
+        ("other", "does not exist", None),
+        ("g", "Stable", 850),
+        ("other", "does not exist", None),
+    ]
+    assert [part["per_second"] for line in lines for part in line["partitions"]] == [None, None, 10.0, None]
+
+
+def test_a_table_for_people(admin: Admin) -> None:
+    out = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    admin.committed, admin.end = 2_000_000, 3_000_000
+    seen = Watch(admin, ["g"], 1000)  # type: ignore[arg-type]
+    seen.look()
+    out.print(_picture(seen.look()))
+    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.startswith("group g: Stable, 1 member, lag 1,000,000, 2001-09-09T01:46:40Z\n")
+    assert "\x1b[2J" not in shown
+    for text in ("2,000,000", "3,000,000", "client\\x1b", "per second"):
+        assert text in shown
+
+
+def test_the_first_look_may_fail_and_later_ones_go_on(admin: Admin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(["groups", "watch", "nobody", "-n", "1"]) == 1
+    assert capsys.readouterr().err.startswith("Error: GROUP_ID_NOT_FOUND")
+    seen = Watch(admin, ["g"], 1000)  # type: ignore[arg-type]
+    assert seen.look()[0].lag == 900
+    admin.error = KafkaConnectionError("the broker has gone")
+    (look,) = seen.look()
+    assert (look.state, look.rows, look.lag) == ("the broker has gone", (), None)
+    admin.error = None
+    assert seen.look()[0].lag == 900
