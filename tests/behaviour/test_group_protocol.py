@@ -349,6 +349,36 @@ def test_a_group_moves_to_the_other_protocol_while_it_runs(
         assert all(member.error is None for member in members)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_member_of_confluent_kafka_takes_its_share_and_gives_it_back(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    topic = make_topic(4)
+    fill(cluster, topic, 40, 4)
+    with running() as start:
+        ours = start(cluster, group_id, [topic])
+        join_all([ours], 4)
+        eventually(lambda: len(ours.read) == 40, "reading")
+        theirs = confluent_kafka.Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group_id, "group.protocol": "consumer"}
+        )
+        try:
+            theirs.subscribe([topic])
+
+            def shared() -> bool:
+                theirs.poll(0.05)
+                owned = {one.partition for one in theirs.assignment()}
+                return len(owned) == 2 and owned | {tp.partition for tp in ours.assignment} == {0, 1, 2, 3}
+
+            eventually(shared, "two partitions each")
+            assert len(ours.assignment) == 2
+        finally:
+            theirs.close()
+        join_all([ours], 4)
+        assert not ours.listener.of("lost")
+
+
 @pytest.mark.kafka
 def test_a_broker_without_the_protocol_says_what_to_set(apache_old: Cluster, group_id: str, topic_name: str) -> None:
     apache_old.create_topic(topic_name, 1)
