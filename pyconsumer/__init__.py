@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyconsumer.consumer.typed_settings import ConsumerSettings as ConsumerSettings
     from pyconsumer.exactly_once import process_exactly_once as process_exactly_once
     from pyconsumer.producer import KafkaProducer as KafkaProducer
+    from pyconsumer.producer.interface import Producer as Producer
     from pyconsumer.producer.typed_settings import ProducerSettings as ProducerSettings
     from pyconsumer.protocol.records import ConsumerRecord as ConsumerRecord
     from pyconsumer.signals import stop_on_signals as stop_on_signals
@@ -43,6 +44,7 @@ _HOMES = {
     "KafkaProducer": "pyconsumer.producer",
     "OffsetAndMetadata": "pyconsumer.structs",
     "OffsetAndTimestamp": "pyconsumer.structs",
+    "Producer": "pyconsumer.producer.interface",
     "ProducerSettings": "pyconsumer.producer.typed_settings",
     "RecordProgress": "pyconsumer.consumer.progress",
     "SubscriptionPattern": "pyconsumer.structs",
@@ -64,6 +66,7 @@ __all__ = [
     "KafkaProducer",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "Producer",
     "ProducerSettings",
     "RecordProgress",
     "SubscriptionPattern",

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     V_co = TypeVar("V_co", covariant=True, default=bytes)
     KeyIn = TypeVar("KeyIn", contravariant=True, default=RawInput)
     ValueIn = TypeVar("ValueIn", contravariant=True, default=RawInput)
+    SentK = TypeVar("SentK", default=RawInput)
+    SentV = TypeVar("SentV", default=RawInput)
 else:
     from typing import TypeVar
 
     K, V = TypeVar("K"), TypeVar("V")
     K_co, V_co = TypeVar("K_co", covariant=True), TypeVar("V_co", covariant=True)
     KeyIn, ValueIn = TypeVar("KeyIn", contravariant=True), TypeVar("ValueIn", contravariant=True)
+    SentK, SentV = TypeVar("SentK"), TypeVar("SentV")
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -45,6 +48,8 @@ __all__ = [
     "K_co",
     "KeyIn",
     "RawInput",
+    "SentK",
+    "SentV",
     "Serializer",
     "SerializerObject",
     "TokenProvider",

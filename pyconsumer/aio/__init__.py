@@ -11,20 +11,26 @@ if TYPE_CHECKING:
     from pyconsumer.aio.admin import AsyncKafkaAdminClient as AsyncKafkaAdminClient
     from pyconsumer.aio.consumer import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
     from pyconsumer.aio.consumer import AsyncKafkaConsumer as AsyncKafkaConsumer
+    from pyconsumer.aio.interface import AsyncConsumer as AsyncConsumer
+    from pyconsumer.aio.interface import AsyncProducer as AsyncProducer
     from pyconsumer.aio.producer import AsyncKafkaProducer as AsyncKafkaProducer
 
 _HOMES = {
+    "AsyncConsumer": "pyconsumer.aio.interface",
     "AsyncConsumerRebalanceListener": "pyconsumer.aio.consumer",
     "AsyncKafkaAdminClient": "pyconsumer.aio.admin",
     "AsyncKafkaConsumer": "pyconsumer.aio.consumer",
     "AsyncKafkaProducer": "pyconsumer.aio.producer",
+    "AsyncProducer": "pyconsumer.aio.interface",
 }
 
 __all__ = [
+    "AsyncConsumer",
     "AsyncConsumerRebalanceListener",
     "AsyncKafkaAdminClient",
     "AsyncKafkaConsumer",
     "AsyncKafkaProducer",
+    "AsyncProducer",
 ]
 
 

@@ -16,10 +16,11 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
 from pyconsumer.aio.guard import TaskGuard
+from pyconsumer.aio.interface import AsyncConsumer
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
     StorableOffsets,
@@ -37,7 +38,7 @@ from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListe
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
-from pyconsumer.generic import K, V, generic_alias
+from pyconsumer.generic import K, V
 from pyconsumer.network.futures import RequestFuture, Steps
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
@@ -84,7 +85,7 @@ class AsyncConsumerRebalanceListener(ConsumerRebalanceListener):
         await self.on_partitions_revoked(lost)
 
 
-class AsyncKafkaConsumer(Generic[K, V]):
+class AsyncKafkaConsumer(AsyncConsumer[K, V]):
     """Reads records from Kafka on an event loop (asyncio or uvloop).
 
     Args:
@@ -642,9 +643,6 @@ class AsyncKafkaConsumer(Generic[K, V]):
         group = f" group_id={self.config.group_id!r}" if self.config.group_id else ""
         state = "closed" if self._guard.closed else self._subscriptions.type.name
         return f"<{_NAME}{group} client_id={self.config.client_id!r} {state}>"
-
-    if not TYPE_CHECKING:
-        __class_getitem__ = generic_alias
 
 
 def _not_empty(items: Any, call: str) -> Any:

@@ -122,7 +122,7 @@ class LoopDriver:
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
+        self._timer_at = math.inf  # by the loop's time
         self._waiters: dict[_Waiter, None] = {}
         self._stopped: BaseException | None = None
         self._happenings = 0  # turns in which anything was received or failed
@@ -188,12 +188,15 @@ class LoopDriver:
 
     def _arm(self, at: float) -> None:
         """See to it that the sockets are served at a time. An earlier timer stays: serving too early does no harm."""
-        if at >= self._timer_at or self._loop is None:
+        if self._loop is None:
+            return
+        when = self._loop.time() + max(0.0, at - self._now())  # the client's clock may have been moved ahead
+        if when >= self._timer_at:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_later(max(0.0, at - self._now()), _weakly(self._on_timer))
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, _weakly(self._on_timer))
 
     def _stop_watching(self) -> None:
         """Let the loop forget the client's descriptor, before it is closed or after serving it has failed."""

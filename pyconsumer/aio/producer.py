@@ -14,12 +14,13 @@ import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
 from pyconsumer.aio.driver import LONGEST_TURN_S, give_way, own_loop
+from pyconsumer.aio.interface import AsyncProducer
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.errors import KafkaError, KafkaTimeoutError
-from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
+from pyconsumer.generic import Header, KeyIn, ValueIn
 from pyconsumer.producer.appending import FutureRecordMetadata
 from pyconsumer.producer.arguments import check_time
 from pyconsumer.producer.changes import BREATHER, Pause
@@ -47,7 +48,7 @@ _NAME: Final = "AsyncKafkaProducer"
 _SENDS_BETWEEN_LOOKS: Final = 64  # at the clock
 
 
-class AsyncKafkaProducer(Generic[KeyIn, ValueIn]):
+class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     """Sends records to Kafka from an event loop (asyncio or uvloop).
 
     Args:
@@ -319,9 +320,6 @@ class AsyncKafkaProducer(Generic[KeyIn, ValueIn]):
             await self.close(timeout_ms=self._producer._patience_after_error_ms)
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
-
-    if not TYPE_CHECKING:
-        __class_getitem__ = generic_alias
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 

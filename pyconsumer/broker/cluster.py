@@ -247,6 +247,16 @@ class EmbeddedCluster:
         self._killed = False
         self._down.clear()
 
+    def repair(self) -> None:
+        """Undo what a test did: remove all faults, resume replication, start the brokers that were killed."""
+        if self._killed:
+            self.restart()
+        for node_id in sorted(self._down):
+            self.restart_broker(node_id)
+        self.faults.clear()
+        for node_id in range(self._options.brokers) if self._options.brokers > 1 else ():
+            self.faults.resume_replication(node_id)
+
     def _check_files(self) -> None:
         if self._memory:
             raise IllegalStateError("a cluster in memory cannot be killed: nothing of it would be left")
@@ -258,6 +268,18 @@ class EmbeddedCluster:
     def elect_preferred_leaders(self) -> int:
         """Let each partition be led by its first replica, where that is in sync; return how many have moved."""
         return int(self.command("elect_preferred_leaders"))
+
+    def advance_clock(self, seconds: float) -> None:
+        """Move the brokers' clock ahead, so that what is due by then happens now: a session ends, a record is too old.
+
+        Clients keep their own time; see :class:`pyconsumer.testing.RunningClock`.
+
+        Raises:
+            ValueError: ``seconds`` is negative.
+        """
+        if not seconds >= 0:
+            raise ValueError(f"time cannot go back by {-seconds} s")
+        self.command("advance_clock", seconds=seconds)
 
     def command(self, name: str, /, **arguments: Any) -> Any:
         """Carry out a command of :class:`~pyconsumer.broker.host.ClusterHost`; may be called from several threads.

@@ -25,7 +25,7 @@ from pyconsumer.broker.scheduled_tasks import ScheduledTasks
 from pyconsumer.broker.security import SecurityConfig
 from pyconsumer.broker.server import BrokerServer
 from pyconsumer.broker.timer import Timer
-from pyconsumer.clock import SystemClock
+from pyconsumer.clock import RunningClock
 from pyconsumer.errors import BrokerStartError, ConfigurationError, IllegalStateError, InvalidUpdateVersionError
 from pyconsumer.structs import Address, BrokerMetadata
 
@@ -103,7 +103,7 @@ class ClusterHost:
         self.servers: dict[int, BrokerServer] = {}
         self._config = BrokerConfig(options.config)
         self._loop = loop
-        self._clock = SystemClock()
+        self._clock = RunningClock()
         self._timer = Timer(self._on_earlier)
         self._wake: asyncio.TimerHandle | None = None
         self._upkeep = ScheduledTasks(self.brokers, self._config, self._clock, self._timer, loop)
@@ -330,7 +330,7 @@ class ClusterHost:
     def _on_earlier(self, when: float) -> None:
         if self._wake is not None:
             self._wake.cancel()
-        self._wake = self._loop.call_at(when, self._run_timer)
+        self._wake = self._loop.call_at(when - self._clock.ahead, self._run_timer)
 
     def _run_timer(self) -> None:
         self._wake = None
@@ -339,7 +339,7 @@ class ClusterHost:
         finally:
             deadline = self._timer.next_deadline()
             if deadline is not None and self._wake is None and (self._running or self.brokers):
-                self._wake = self._loop.call_at(deadline, self._run_timer)
+                self._wake = self._loop.call_at(deadline - self._clock.ahead, self._run_timer)
 
     # --- commands from outside
 
@@ -382,6 +382,12 @@ class ClusterHost:
             return None
         if name == "resume_replication":
             self._broker(arguments["node_id"]).fetcher.resume()
+            return None
+        if name == "advance_clock":
+            self._clock.advance(arguments["seconds"])
+            deadline = self._timer.next_deadline()
+            if deadline is not None:
+                self._on_earlier(deadline)
             return None
         if name == "ping":
             return os.getpid()

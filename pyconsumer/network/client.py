@@ -29,7 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyconsumer import __version__
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import (
     IllegalStateError,
@@ -122,6 +122,8 @@ class NetworkClient:
         idle_ms = config.connections_max_idle_ms
         self._selector = selector or new_selector()
         self._waker = Waker()
+        if isinstance(self.clock, RunningClock):
+            self.clock.on_advance(self._on_time_moved)
         self._selector.register(self._waker, EVENT_READ, None)
         self._completed = CompletedRequests()
         self._unsent = UnsentRequests(self._completed)
@@ -286,6 +288,10 @@ class NetworkClient:
     def wakeup(self) -> None:
         """Make the current :meth:`poll`, or the next one, return. Any thread and any signal handler may call it."""
         self._interrupted = True
+        self._waker.wake()
+
+    def _on_time_moved(self) -> None:
+        """Let whoever waits look at the time again, in any thread."""
         self._waker.wake()
 
     def step(self, now: float) -> tuple[float, bool]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyconsumer.errors import SerializationError
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["check_time", "checked_headers", "checked_offset", "checked_timestamp", "serializer_of"]
+__all__ = ["check_time", "checked_headers", "checked_offset", "checked_timestamp", "is_topic_name", "serializer_of"]
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | None]:
@@ -45,6 +48,11 @@ def serializer_of(given: Any, what: str) -> Callable[[str, Any, Any], bytes | No
         raise SerializationError(f"the {what}_serializer returned a {type(result).__name__} instead of bytes or None")
 
     return serialize
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a topic can have this name."""
+    return _TOPIC_NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def check_time(call: str, positional: tuple[Any, ...], timeout_ms: Any) -> None:

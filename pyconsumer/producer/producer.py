@@ -13,15 +13,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Never, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Never, ParamSpec, Self, TypeVar
 
-from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.clock import Clock, RunningClock, SystemClock
 from pyconsumer.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -30,7 +29,7 @@ from pyconsumer.errors import (
     KafkaTimeoutError,
     RecordTooLargeError,
 )
-from pyconsumer.generic import Header, KeyIn, ValueIn, generic_alias
+from pyconsumer.generic import Header, KeyIn, ValueIn
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.metadata import Metadata
@@ -41,16 +40,18 @@ from pyconsumer.producer.arguments import (
     checked_headers,
     checked_offset,
     checked_timestamp,
+    is_topic_name,
     serializer_of,
 )
 from pyconsumer.producer.changes import BREATHER, Changes, Pause
 from pyconsumer.producer.config import PRODUCER_SETTINGS, ProducerConfig
 from pyconsumer.producer.exit import finish_at_exit
+from pyconsumer.producer.interface import Producer
 from pyconsumer.producer.partitioner import DefaultPartitioner
 from pyconsumer.producer.pending_request import TransactionResult
 from pyconsumer.producer.sender import Sender
 from pyconsumer.producer.sent_records import FutureRecords
-from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
 from pyconsumer.structs import (
@@ -79,7 +80,6 @@ R = TypeVar("R")
 _ABORT_MS = 5_000  # longest time for an abort after an exception
 _RECORD_OVERHEAD = 21  # bytes of a record besides key, value and headers, at most
 _LARGEST_BATCH = 1_000_000  # bytes; topics take 1,048,588 by default
-_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class _Topic:
@@ -95,7 +95,7 @@ class _Topic:
         self.error = error
 
 
-class KafkaProducer(Generic[KeyIn, ValueIn]):
+class KafkaProducer(Producer[KeyIn, ValueIn]):
     """Sends records to Kafka.
 
     Args:
@@ -145,6 +145,8 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         self._clock = clock or SystemClock()
         self._mutex = threading.Lock()
         self._lock = Changes(self._mutex)  # the same lock; the bare one is quicker to take
+        if isinstance(self._clock, RunningClock):
+            self._clock.on_advance(self._on_time_moved)
         self._topics: dict[str, _Topic] = {}
         self._last_use: dict[str, float] = {}  # of each topic, monotonic seconds
         self._metadata = Metadata.from_config(config, idle_topics=_weakly(self._forget_idle, set))
@@ -637,6 +639,16 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         """
         self._await(lambda transactions: transactions.abort(), timeout_ms)
 
+    def _detach_transaction(self) -> DetachedTransaction | None:
+        """Flush, and let go of the transaction, which somebody else ends; return it, None if nothing was sent in it.
+
+        Only :meth:`close` may be called next. A record that was not delivered raises TransactionAbortableError.
+        """
+        self.flush()
+        transactions = self._require_transactions()
+        with self._lock:
+            return transactions.detach(has_incomplete=not self._accumulator.is_empty)
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Self]:
         """Run a block as a transaction: commit at its end, abort if it raises, or if the commit cannot be done.
@@ -816,9 +828,6 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         except KafkaTimeoutError as dropped:
             log.info("%s", dropped)  # the sender has warned, and the exception on its way is the one to see
 
-    if not TYPE_CHECKING:
-        __class_getitem__ = generic_alias
-
     # ------------------------------------------------------------ inside
 
     @property
@@ -830,6 +839,11 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
     def _patience_after_error_ms(self) -> float:
         """Time for :meth:`close` after an exception: none, but for the abort of a transaction."""
         return 0 if self._transactions is None else _ABORT_MS
+
+    def _on_time_moved(self) -> None:
+        """Let calls that wait look at the time again."""
+        with self._lock:
+            self._lock.notify_all()
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
@@ -850,7 +864,7 @@ class KafkaProducer(Generic[KeyIn, ValueIn]):
         """Wait until metadata knows a topic, and a partition of it."""
         if not isinstance(topic, str):
             raise ValueError(f"the topic must be a string, not {topic!r}")
-        if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
+        if not is_topic_name(topic):
             raise InvalidTopicError(
                 f"{topic[:300]!r} is no topic name: 1 to 249 letters, digits, dots, hyphens and underscores"
             )

@@ -46,7 +46,7 @@ from pyconsumer.producer.pending_request import ADDS, PendingRequest, Transactio
 from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["PREDECESSORS", "TransactionManager", "TransactionState"]
+__all__ = ["PREDECESSORS", "DetachedTransaction", "TransactionManager", "TransactionState"]
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +94,20 @@ _IN_WORDS: Final = {
     _S.COMMITTING_TRANSACTION: "a transaction is being committed",
     _S.ABORTING_TRANSACTION: "a transaction is being aborted",
 }
+
+
+class DetachedTransaction(NamedTuple):
+    """An open transaction that its producer has let go of: what EndTxn needs, sent by anybody.
+
+    Attributes:
+        producer_id, epoch: of the producer that sent its records.
+        is_v2: it is one of transaction version 2, which EndTxn has to know (KIP-890).
+    """
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    is_v2: bool
 
 
 class _Offsets(NamedTuple):
@@ -223,6 +237,25 @@ class TransactionManager:
             self._end(result, commit=False)
 
         return self._call("abort_transaction", begin)
+
+    def detach(self, *, has_incomplete: bool) -> DetachedTransaction | None:
+        """Let go of the open transaction without ending it; somebody else does that. The producer can only be closed.
+
+        Args:
+            has_incomplete: there are batches that are neither acknowledged nor failed, so that it is too early.
+
+        Returns:
+            The transaction; None if nothing was added, so that no broker knows of it.
+        """
+        call = "detach_transaction"
+        self._check_pending(call)
+        self._raise_error()
+        self._check_state(call, _S.IN_TRANSACTION)
+        if has_incomplete or self._waiting or self._in_flight is not None or self._new or self._adding:
+            raise IllegalStateError(f"{call}() is not possible: something is still on its way; flush first")
+        found = DetachedTransaction(self.transactional_id, *self.producer, self.is_v2) if self._started else None
+        self._fatal(IllegalStateError("its transaction was handed over, to be ended elsewhere"))
+        return found
 
     def _end(self, result: TransactionResult, *, commit: bool) -> None:
         end = PendingRequest(RequestKind.END, result, commit, max_version=None if self.is_v2 else 4)

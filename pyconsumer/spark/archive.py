@@ -29,6 +29,7 @@ import logging
 import os
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -160,6 +161,8 @@ class ArchiveFiles:
 _log = logging.getLogger("pyconsumer.spark")
 
 _CHECKPOINT: Final = "_checkpoint"
+#: The name of a replay's writes, with exactly-once.
+_WRITES: Final = "_writes"
 
 _TOPIC: Final = "_topic.json"
 
@@ -347,7 +350,8 @@ def replay(
         spark, servers: as for :func:`archive`.
         folder: path of the archive.
         topic: where to send them.
-        options: further ones of the sink, such as ``kafka.compression.type``.
+        options: further ones of the sink, such as ``kafka.compression.type``. With ``deliveryGuarantee=exactly-once``
+            a batch that is sent again is there once for those who read what is committed.
         keep_partitions: whether records go to the partition that they came from; else the key's hash decides.
         restart: whether to begin again although an earlier run has sent some or all batches to this topic.
         on_progress: called after each batch.
@@ -371,7 +375,7 @@ def replay(
     notes = f"_replay/{topic}@{_target(files, batches, topic, SinkOptions.parse(chosen).client)}"
     with files.alone(notes, f"another replay of {folder} to {topic}"):
         if restart:
-            for name in batches:
+            for name in (*batches, _WRITES):
                 files.remove(f"{notes}/{name}")
         done = set(files.names(notes)).intersection(batches)
         records = 0
@@ -379,11 +383,23 @@ def replay(
         for name in batches:
             if name not in done:
                 if files.partitions(name):  # a batch may have offsets without any record
+                    chosen |= _named(files, f"{notes}/{_WRITES}", chosen, name)
                     records += _send(spark, f"{folder}/{name}", chosen, keep_partitions)
                 files.write(f"{notes}/{name}")
                 done.add(name)
                 on_progress(Replayed(len(batches), len(done), records))
     return Replayed(len(batches), len(done), records)
+
+
+def _named(files: ArchiveFiles, path: str, options: Mapping[str, str], batch: str) -> dict[str, str]:
+    """With exactly-once, the name and number of a batch's write, by which it is known when it is sent again."""
+    if SinkOptions.parse(options).delivery is None:
+        return {}
+    app_id = files.read(path)
+    if app_id is None:
+        app_id = f"replay-{uuid.uuid4().hex}"
+        files.write(path, app_id)
+    return {"txnAppId": app_id.strip(), "txnVersion": str(int(batch.partition("=")[2]))}
 
 
 def _target(files: ArchiveFiles, batches: Sequence[str], topic: str, client: Mapping[str, str]) -> str:

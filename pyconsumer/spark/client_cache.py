@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyconsumer.producer import KafkaProducer
 
 
-__all__ = ["SparkClient", "borrow", "borrow_producer", "connect"]
+__all__ = ["SparkClient", "borrow", "borrow_admin", "borrow_producer", "connect"]
 
 _MOST_IDLE: Final = 4
 
@@ -53,7 +53,7 @@ class SparkClient:
 
 
 _Key = tuple[tuple[str, str], ...]
-_Client = TypeVar("_Client", "SparkClient", "KafkaProducer")
+_Client = TypeVar("_Client", "SparkClient", "KafkaProducer", "KafkaAdminClient")
 
 _idle: deque[tuple[int, _Key, SparkClient]] = deque()
 
@@ -122,8 +122,6 @@ def borrow(options: Mapping[str, str]) -> Iterator[SparkClient]:
 
 
 _MOST_IDLE_PRODUCERS: Final = 2
-#: A producer's defaults suit single records; a task sends many at once.
-_BULK: Final = {"batch.size": "262144", "linger.ms": "20", "client.id": "pyconsumer-spark"}
 
 _idle_producers: deque[tuple[int, _Key, KafkaProducer]] = deque()
 
@@ -139,7 +137,7 @@ def borrow_producer(options: Mapping[str, str]) -> Iterator[KafkaProducer]:
     from pyconsumer.producer import KafkaProducer  # a process that only reads needs neither of them
     from pyconsumer.spark.sink_config import producer_settings
 
-    producer = _take_idle(_idle_producers, key) or KafkaProducer(producer_settings({**_BULK, **options}, warn=True))
+    producer = _take_idle(_idle_producers, key) or KafkaProducer(producer_settings(options, warn=True))
     good = False
     try:
         yield producer
@@ -149,3 +147,24 @@ def borrow_producer(options: Mapping[str, str]) -> Iterator[KafkaProducer]:
             _keep_idle(_idle_producers, key, producer, _MOST_IDLE_PRODUCERS)
         else:
             producer.close(timeout_ms=0)
+
+
+_idle_admins: deque[tuple[int, _Key, KafkaAdminClient]] = deque()
+
+
+@contextmanager
+def borrow_admin(options: Mapping[str, str]) -> Iterator[KafkaAdminClient]:
+    """An admin client that may have served before, and is kept for the next borrower; arguments as for a producer."""
+    key = tuple(sorted(options.items()))
+    from pyconsumer.admin import KafkaAdminClient
+
+    admin = _take_idle(_idle_admins, key) or KafkaAdminClient(admin_settings(options))
+    good = False
+    try:
+        yield admin
+        good = True
+    finally:
+        if good:
+            _keep_idle(_idle_admins, key, admin, _MOST_IDLE_PRODUCERS)
+        else:
+            admin.close()

@@ -182,16 +182,64 @@ def register(spark: Any) -> None:
 
     Args:
         spark: a ``SparkSession``, also one of Spark Connect.
+
+    Raises:
+        ConfigurationError: Spark would run its Python workers on this machine with a Python that cannot; the message
+            says what to set.
     """
     path = str(package_zip())
     if hasattr(spark, "_jvm") or not hasattr(spark, "addArtifacts"):
         context = spark.sparkContext
+        _check_workers(context)
         if not any(os.path.basename(found) == os.path.basename(path) for found in context._python_includes):
             context.addPyFile(path)
     else:
         _add_artifact(spark, path)
-    spark.dataSource.register(KafkaDataSource)
+    try:
+        spark.dataSource.register(KafkaDataSource)
+    except Exception as error:  # PySpark 4.0 refuses the name of a source that it has found by itself
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
     _log.debug("format %s is registered, %s was shipped", FORMAT, path)
+
+
+#: Said by the Python of the workers: its version, and whether it has pyarrow.
+_ASK_PYTHON: Final = "import sys, importlib.util as u; print(*sys.version_info[:2], bool(u.find_spec('pyarrow')))"
+
+
+def _check_workers(context: Any) -> None:
+    """See to it that the workers of this machine can run: by default Spark takes whatever ``python3`` is."""
+    chosen = str(context.pythonExec)
+    if not str(context.master).startswith("local") or shutil.which(chosen) in (None, sys.executable):
+        return
+    said = _ask_python(chosen)
+    wanted = f"{sys.version_info[0]} {sys.version_info[1]}"
+    if said in ("", f"{wanted} True"):
+        return
+    *version, _ = said.split()
+    found = ".".join(version)
+    why = "lacks pyarrow" if version == wanted.split() else f"is Python {found}, not {wanted.replace(' ', '.')}"
+    raise ConfigurationError(
+        f"Spark's Python workers would be run by {chosen!r}, which {why}. Before the session is made, set the"
+        f" environment variable PYSPARK_PYTHON: os.environ['PYSPARK_PYTHON'] = sys.executable, here"
+        f" {sys.executable}; or let pyconsumer.spark.session() make it, which does that"
+    )
+
+
+@functools.cache
+def _ask_python(program: str) -> str:
+    """Return what a Python says of itself; nothing if it cannot run."""
+    try:
+        return subprocess.run(
+            [program, "-c", _ASK_PYTHON],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
 
 def _add_artifact(spark: Any, path: str) -> None:

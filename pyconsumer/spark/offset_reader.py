@@ -50,8 +50,8 @@ _LONGEST_SAMPLING_S: Final = 5.0
 class Lookups(Protocol):
     """The interface to a cluster that planning needs."""
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
-        """Return the partitions to read, sorted."""
+    def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
+        """Return the partitions to read, sorted; ``missing_ok`` leaves out those that are named and not there."""
         ...
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
@@ -87,6 +87,7 @@ class OffsetReader:
         patient: bool = False,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        self._lacking: frozenset[TopicPartition | str] = frozenset()  # what was named and not there
         self._connection = connection
         self._client = connection.client
         self._metadata = connection.metadata
@@ -103,14 +104,24 @@ class OffsetReader:
             backoff=Backoff.ms(self._config.retry_backoff_ms, self._config.retry_backoff_max_ms),
         )
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+    def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
         """Return the partitions to read, sorted. A pattern may match none.
+
+        Args:
+            missing_ok: what is named and not there, at each of several attempts, is left out.
 
         Raises:
             UnknownTopicOrPartitionError: a topic or partition named in the options does not exist.
             KafkaError: the cluster cannot be reached, or denies access to a topic.
         """
-        return self._retried("finding the topics", lambda until: self._partitions(subscription))
+        may_lack = self._lacking if missing_ok else frozenset()
+        try:
+            return self._retried("finding the topics", lambda until: self._partitions(subscription, may_lack))
+        except UnknownTopicOrPartitionError:
+            if not missing_ok:
+                raise
+        # A broker that has just begun may not know a topic for a moment, which would then be read from its beginning.
+        return self._retried("finding the topics", lambda until: self._partitions(subscription, None))
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """See :class:`Lookups`; under ``read_committed`` the end is the last stable offset.
@@ -178,7 +189,10 @@ class OffsetReader:
 
     # -- partitions --------------------------------------------------------------------------------------------------
 
-    def _partitions(self, subscription: Subscription) -> Steps[list[TopicPartition]]:
+    def _partitions(
+        self, subscription: Subscription, may_lack: frozenset[TopicPartition | str] | None
+    ) -> Steps[list[TopicPartition]]:
+        """The partitions; those in ``may_lack`` may be missing, if it is None all may."""
         metadata = self._metadata
         if isinstance(subscription, Assign):
             names = sorted({tp.topic for tp in subscription.partitions})
@@ -193,12 +207,19 @@ class OffsetReader:
         metadata.set_topics(names)
         yield from await_update(metadata, self._client.clock)
         missing = [name for name in names if metadata.topic(name) is None]
-        if missing:
-            raise metadata.topic_error(missing[0]) or UnknownTopicOrPartitionError(missing[0])
+        for name in missing:
+            error = metadata.topic_error(name) or UnknownTopicOrPartitionError(name)
+            known = may_lack is None or name in may_lack
+            if not known or not isinstance(error, UnknownTopicOrPartitionError):
+                raise error
         found = [TopicPartition(name, p.partition) for name in names for p in metadata.partitions_for(name) or ()]
         if isinstance(subscription, Subscribe):
+            self._lacking = frozenset(missing)
             return found
         absent = sorted(set(subscription.partitions) - set(found))
+        self._lacking = frozenset([*missing, *absent])
+        if may_lack is None or may_lack.issuperset(absent):
+            return sorted(set(subscription.partitions) - set(absent))
         if absent:
             count = metadata.partition_count(absent[0].topic)
             raise UnknownTopicOrPartitionError(

@@ -9,7 +9,8 @@ Rules
    moved for ``poll_timeout_ms``, the read fails with the last reason.
 4. An offset that is gone is lost data: an error, or, if the user allows it, a warning and the first offset still there.
    So is one that the log has not come to any more: planned ranges end where logs ended. A leader may not know at once
-   how far its log goes, so its word counts when it has said the same for a while and to ListOffsets too.
+   how far its log goes, so its word counts when it has said the same for a while and to ListOffsets too. So
+   is a topic that the cluster has not known for a while.
 
 :func:`record_batch` turns columns into Arrow record batches, without a copy of keys and values.
 """
@@ -25,7 +26,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pyconsumer import errors
-from pyconsumer.errors import CorruptRecordError, Errors, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import CorruptRecordError, Errors, KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from pyconsumer.network.calls import wait_until
 from pyconsumer.network.client import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
@@ -56,6 +57,10 @@ _log = logging.getLogger("pyconsumer.spark")
 _MAX_INT32: Final = 0x7FFFFFFF
 
 _END_COUNTS_AFTER_S: Final = 3.0
+#: So long a topic has to be unknown to the cluster until it counts as deleted (rule 4).
+_GONE_COUNTS_AFTER_S: Final = 10.0
+#: In place of data: the topic was deleted.
+_GONE: Final = PartitionData()
 
 
 class PartitionReader:
@@ -82,6 +87,7 @@ class PartitionReader:
         self._partition_bytes = self._config.max_partition_fetch_bytes
         self._replica = -1  # the follower to read from, as the leader advised (KIP-392)
         self._cause = "no answer came"
+        self._unknown_since = math.inf  # since when the cluster says that there is no such topic
         self._at_end_since = math.inf  # since when the leader says that the log ends where we are
 
     def blocks(self, max_records: int, max_bytes: int, names: Collection[str]) -> Iterator[tuple[Columns, int]]:
@@ -108,6 +114,9 @@ class PartitionReader:
             ahead = None
             if data is None:
                 position = self._after_loss(position)
+                continue
+            if data is _GONE:
+                position = self._lost(f"{self._tp}: its topic was deleted before offset {position} was read", end)
                 continue
             cursor = self._cursor(data, position)
             if cursor.end_offset < end:
@@ -146,6 +155,8 @@ class PartitionReader:
 
     def _fetch_steps(self, position: int, future: RequestFuture[ClientResponse] | None) -> Steps[PartitionData | None]:
         while True:
+            if self._is_deleted():
+                return _GONE
             if future is None:
                 future = self._send(position)
             if future is None:
@@ -184,6 +195,15 @@ class PartitionReader:
                 self._cause = str(error)
                 yield from self._pause()
             future = None
+
+    def _is_deleted(self) -> bool:
+        """Return whether the cluster has said for a while that there is no such topic (rule 4)."""
+        now = self._client.clock.now()
+        if not isinstance(self._metadata.topic_error(self._tp.topic), UnknownTopicOrPartitionError):
+            self._unknown_since = math.inf
+        elif self._unknown_since > now:
+            self._unknown_since = now
+        return now - self._unknown_since >= _GONE_COUNTS_AFTER_S
 
     def _is_beyond_end(self, position: int, data: PartitionData) -> Steps[bool]:
         """Return whether the log ends at the position, or before it, and will not continue (rule 4)."""
@@ -268,10 +288,13 @@ class PartitionReader:
         else:
             text = f"{self._tp}: offsets {position} to {min(earliest, end) - 1} are gone, the log begins at {earliest}"
             going_on = min(earliest, end)
+        return self._lost(f"{text}; they were removed, by retention for instance", going_on)
+
+    def _lost(self, text: str, going_on: int) -> int:
+        """Fail, or warn and return where to continue."""
         if self._fail_on_data_loss:
             raise DataLossError(
-                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
-                f"{text}; they were removed, by retention for instance. failOnDataLoss=false skips them",
+                "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", f"{text}. failOnDataLoss=false skips them"
             )
         _log.warning("%s; continuing at offset %d", text, going_on)
         return going_on

@@ -75,9 +75,9 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         )
         return [RangePartition(found) for found in cut]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of a task. Spark passes None if there are no partitions; that task has no records."""
-        if partition.value is None:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task. If there are no partitions Spark passes one of None, or (4.1) None itself."""
+        if partition is None or partition.value is None:
             return iter(())
         return read_range(self.options, OffsetRange(*partition.value))
 

@@ -1,4 +1,5 @@
-"""The sink: rows become records. At least once: a task that fails is run again, and what it had sent stays.
+"""The sink: rows become records. At least once: a task that fails is run again, and what it had sent stays. Or, if it
+is asked for, exactly once: :mod:`pyconsumer.spark.exactly_once`.
 
 A task sends the rows of its part in their order, and a producer keeps the order within each partition; so records of
 one key stay in order if all rows of the key are in one part, as after ``repartition("key")``.
@@ -8,8 +9,13 @@ Options and columns have the names, types and meaning of Spark's own Kafka conne
 
 from __future__ import annotations
 
+import itertools
 import logging
-from collections.abc import Iterator, Mapping
+import re
+import time
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,11 +25,16 @@ from pyconsumer.errors import ConfigurationError, KafkaError
 from pyconsumer.producer import KafkaProducer
 from pyconsumer.spark.client_cache import borrow_producer
 from pyconsumer.spark.errors import WriteError
-from pyconsumer.spark.option_values import read_flag, read_text, split_options
+from pyconsumer.spark.exactly_once import Delivery, abort_batch, commit_batch, task_transaction
+from pyconsumer.spark.option_values import read_flag, read_number, read_text, read_word, split_options
 from pyconsumer.spark.sink_config import producer_settings
+from pyconsumer.spark.transaction_record import Names, TaskReport
+from pyconsumer.structs import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from pyconsumer.producer.sent_records import FutureRecords
 
 
 __all__ = [
@@ -41,8 +52,16 @@ _KNOWN_OF_SINK: Final = (
     "topic",
     "includeHeaders",
     "includeTimestamp",
+    "deliveryGuarantee",
+    "transactionalIdPrefix",
+    "progressTopic",
+    "onMissingProgress",
+    "txnAppId",
+    "txnVersion",
     "checkpointLocation",  # Spark's own; it comes along
 )
+_PREFIX: Final = "pyconsumer-spark"
+_OF_EXACTLY_ONCE: Final = ("transactionalIdPrefix", "progressTopic", "onMissingProgress", "txnAppId", "txnVersion")
 
 _HINTS_OF_SINK: Final = {
     "topics": "the topic to write to is named by topic",
@@ -60,11 +79,16 @@ class SinkOptions:
         topic: where all records go, stronger than the column of that name; None: the column decides.
         timestamps: whether the column ``timestamp`` becomes the records' time; Spark's own connector cannot do that.
         client: ``kafka.*`` options by Kafka's names.
+        delivery: of exactly-once writes; None is at least once.
+        app_id, version: the name and number of a batch write, which make it known when it is repeated.
     """
 
     topic: str | None
     timestamps: bool
     client: Mapping[str, str] = field(repr=False)  # passwords are among them
+    delivery: Delivery | None = field(default=None, repr=False)
+    app_id: str | None = None
+    version: int = 0
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:
@@ -75,9 +99,39 @@ class SinkOptions:
         """
         client, own = split_options(options, _KNOWN_OF_SINK, _HINTS_OF_SINK)
         read_flag(own, "includeHeaders", False)  # as in Spark's own connector it changes nothing: the column decides
-        producer_settings(client)
         topic = read_text(own, "topic")
-        return cls(topic, read_flag(own, "includeTimestamp", False), client)
+        guarantee = read_word(own, "deliveryGuarantee", "at-least-once", ("at-least-once", "exactly-once"))
+        timestamps = read_flag(own, "includeTimestamp", False)
+        if guarantee == "at-least-once":
+            producer_settings(client)
+            for name in _OF_EXACTLY_ONCE:
+                if name in own:
+                    raise ConfigurationError(f"option {name} needs deliveryGuarantee=exactly-once")
+            return cls(topic, timestamps, client)
+        delivery = _delivery(own, topic, client)
+        return cls(topic, timestamps, client, delivery, _app_id(own), read_number(own, "txnVersion", 0, 0))
+
+
+def _delivery(own: Mapping[str, str], topic: str | None, client: Mapping[str, str]) -> Delivery:
+    prefix = read_text(own, "transactionalIdPrefix") or _PREFIX
+    producer_settings(client, transactional_id=prefix)
+    progress = read_text(own, "progressTopic") or topic
+    if progress is None:
+        raise ConfigurationError(
+            "deliveryGuarantee=exactly-once keeps its progress as the offset of a partition: without the option topic"
+            " name a topic for it by progressTopic. It must be there, and nothing is written to it"
+        )
+    may_begin = read_word(own, "onMissingProgress", "error", ("error", "begin")) == "begin"
+    return Delivery(prefix, TopicPartition(progress, 0), may_begin, client)
+
+
+def _app_id(own: Mapping[str, str]) -> str | None:
+    app_id = read_text(own, "txnAppId")
+    if (app_id is None) != ("txnVersion" not in own):
+        raise ConfigurationError("options txnAppId and txnVersion belong together: the name and number of a write")
+    if app_id is not None and not re.fullmatch(r"[\w-]{1,100}", app_id, re.ASCII):
+        raise ConfigurationError(f"option txnAppId must be 1 to 100 letters, digits, - and _, not {app_id!r}")
+    return app_id
 
 
 _BYTES: Final = ("binary", "string")
@@ -159,58 +213,120 @@ _SLICE_ROWS: Final = 5_000
 
 @dataclass
 class RecordsWritten(WriterCommitMessage):  # type: ignore[misc]
-    """A task's message to the driver: the number of acknowledged records."""
+    """A task's message to the driver: the number of acknowledged records, and with exactly-once their transaction."""
 
     records: int
+    report: TaskReport | None = None
 
 
-class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """``df.write``.
+class _Writer:
+    """The part that both writers share.
 
     Args:
         options: checked ones; they travel to the tasks.
         columns: where in a row what is.
+
+    Attributes:
+        of_checkpoint: batches have the numbers of a checkpoint.
     """
+
+    of_checkpoint = True
 
     def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
         self.options = options
         self.columns = columns
+        self.token = uuid.uuid4().hex
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RecordsWritten:
         """Send the rows of a task and wait until all are acknowledged."""
-        return RecordsWritten(write_batches(self.options, self.columns, iterator))
+        delivery = self.options.delivery
+        if delivery is None:
+            return RecordsWritten(write_batches(self.options, self.columns, iterator))
+        names, batch = self._identity(delivery)
+        return write_in_transaction(
+            self.options, self.columns, iterator, names, batch, of_checkpoint=self.of_checkpoint
+        )
+
+    def _identity(self, delivery: Delivery) -> tuple[Names, int]:
+        """In a task: what its transactions are called, and the number of the batch."""
+        raise NotImplementedError
+
+    def _commit(self, messages: list[RecordsWritten | None]) -> None:
+        delivery, reports = self.options.delivery, _reports(messages)
+        if delivery is not None and reports:
+            commit_batch(delivery, reports, of_checkpoint=self.of_checkpoint, reached=self.reached)
+
+    def _abort(self, messages: list[RecordsWritten | None], what: str) -> None:
+        delivery, reports = self.options.delivery, _reports(messages)
+        if delivery is None:
+            _log.warning("%s failed; %d records or more stay in their topics", what, _count(messages))
+        elif reports:
+            try:
+                abort_batch(delivery, reports)
+            except KafkaError as error:
+                _log.warning("%s failed, and its transactions may stay open for a while: %s", what, error)
+
+    def reached(self, step: str) -> None:
+        """Nothing: tests, which end the process after a step, have writers with more."""
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):  # type: ignore[misc]
+    """``df.write``; arguments as those of its base."""
+
+    of_checkpoint = False
 
     def commit(self, messages: list[RecordsWritten | None]) -> None:
-        """All tasks are done; nothing is left to do."""
+        """All tasks are done: with exactly-once, make what they sent visible."""
+        self._commit(messages)
         _log.info("%d records were written", _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None]) -> None:
-        """A task failed permanently. What was written stays: a topic cannot be cut."""
-        _log.warning("the write failed; %d records or more stay in their topics", _count(messages))
+        """A task failed permanently. At least once, what was written stays: a topic cannot be cut."""
+        self._abort(messages, "the write")
+
+    def _identity(self, delivery: Delivery) -> tuple[Names, int]:
+        return Names(delivery.prefix, self.options.app_id or self.token, self.token), self.options.version
 
 
-class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
-    """``df.writeStream``; arguments as those of :class:`BatchWriter`."""
-
-    def __init__(self, options: SinkOptions, columns: SinkColumns) -> None:
-        self.options = options
-        self.columns = columns
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> RecordsWritten:
-        """Send the rows of a task and wait until all are acknowledged."""
-        return RecordsWritten(write_batches(self.options, self.columns, iterator))
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """``df.writeStream``; arguments as those of its base."""
 
     def commit(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """All tasks are done; nothing is left to do."""
+        """All tasks are done: with exactly-once, make what they sent visible."""
+        self._commit(messages)
         _log.debug("batch %d: %d records were written", batchId, _count(messages))
 
     def abort(self, messages: list[RecordsWritten | None], batchId: int) -> None:  # noqa: N803
-        """A task failed permanently; the batch is run again when the query is, and its records come twice."""
-        _log.warning("batch %d failed; %d records or more stay in their topics", batchId, _count(messages))
+        """A task failed permanently; the batch is run again when the query is. At least once, records come twice."""
+        self._abort(messages, f"batch {batchId}")
+
+    def _identity(self, delivery: Delivery) -> tuple[Names, int]:
+        query, run, batch = (_property(name) for name in _QUERY_RUN_BATCH)
+        return Names(delivery.prefix, query, run), int(batch)
+
+
+#: By these names Spark gives a task the ids of its query and run, and the number of the batch.
+_QUERY_RUN_BATCH: Final = ("sql.streaming.queryId", "spark.jobGroup.id", "streaming.sql.batchId")
+
+
+def _property(name: str) -> str:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    value = None if context is None else context.getLocalProperty(name)
+    if not value:
+        raise WriteError(
+            f"deliveryGuarantee=exactly-once needs the property {name} of Spark's tasks, which this Spark does not set"
+        )
+    return str(value)
 
 
 def _count(messages: list[RecordsWritten | None]) -> int:
     return sum(message.records for message in messages if message is not None)
+
+
+def _reports(messages: list[RecordsWritten | None]) -> list[TaskReport]:
+    return [message.report for message in messages if message is not None and message.report is not None]
 
 
 def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[pa.RecordBatch]) -> int:
@@ -219,18 +335,83 @@ def write_batches(options: SinkOptions, columns: SinkColumns, batches: Iterator[
     Raises:
         WriteError: a record could not be sent; the cause is chained.
     """
+    with borrow_producer(options.client) as producer:
+        return _send_all(producer, options, columns, batches)
+
+
+def write_in_transaction(
+    options: SinkOptions,
+    columns: SinkColumns,
+    batches: Iterator[pa.RecordBatch],
+    names: Names,
+    batch: int,
+    *,
+    of_checkpoint: bool,
+) -> RecordsWritten:
+    """Send all rows in a transaction, which stays open; the driver decides about it. In a task.
+
+    Raises:
+        WriteError: a record could not be sent, and the transaction is aborted; the cause is chained.
+    """
+    from pyspark import TaskContext
+
+    assert options.delivery is not None
+    context = TaskContext.get()
+    assert context is not None
+    started_ms = int(time.time() * 1000)
+    first = next((rows for rows in batches if rows.num_rows), None)
+    if first is None:
+        return RecordsWritten(0, TaskReport(names, batch, None, started_ms))
+    attempt = (context.partitionId(), context.attemptNumber())
+    with task_transaction(options.delivery, names, batch, *attempt, of_checkpoint=of_checkpoint) as producer:
+        if producer is None:
+            for _ in batches:  # all of them: states before us are kept only when their rows were read
+                pass
+            return RecordsWritten(0, TaskReport(names, batch, None, started_ms))
+        count = _send_all(producer, options, columns, itertools.chain([first], batches))
+        transaction = producer._detach_transaction()
+    return RecordsWritten(count, TaskReport(names, batch, transaction, started_ms))
+
+
+def _send_all(
+    producer: KafkaProducer, options: SinkOptions, columns: SinkColumns, batches: Iterable[pa.RecordBatch]
+) -> int:
     count = 0
     failures: list[KafkaError] = []
-    with borrow_producer(options.client) as producer:
-        for batch in batches:
-            for at in range(0, batch.num_rows, _SLICE_ROWS):
-                count += _send_rows(producer, batch.slice(at, _SLICE_ROWS), options, columns, failures)
-                if failures:
-                    raise _failed(failures[0])
-        producer.flush()
-        if failures:
-            raise _failed(failures[0])
+    sent: deque[FutureRecords] = deque()
+    plain = options.topic is not None and columns[2:] == (None, None, None, None)
+    for batch in batches:
+        for at in range(0, batch.num_rows, _SLICE_ROWS):
+            rows = batch.slice(at, _SLICE_ROWS)
+            if plain:
+                sent.append(_send_plain(producer, str(options.topic), rows, columns))
+                while sent and sent[0].done():
+                    _note_failure(sent.popleft(), failures)
+            else:
+                _send_rows(producer, rows, options, columns, failures)
+            count += rows.num_rows
+            if failures:
+                raise _failed(failures[0])
+    producer.flush()
+    for records in sent:
+        _note_failure(records, failures)
+    if failures:
+        raise _failed(failures[0])
     return count
+
+
+def _send_plain(producer: KafkaProducer, topic: str, rows: pa.RecordBatch, columns: SinkColumns) -> FutureRecords:
+    """Send keys and values alone, which costs a third less than to send row by row."""
+    keys = None if columns.key is None else _binary(rows, columns.key)
+    try:
+        return producer.send_many(topic, _binary(rows, columns.value), keys)
+    except (KafkaError, ValueError) as error:
+        raise _failed(error, f" to topic {topic!r}") from error
+
+
+def _note_failure(records: FutureRecords, failures: list[KafkaError]) -> None:
+    if (error := records.exception) is not None:
+        failures.append(error)
 
 
 def _send_rows(
@@ -239,7 +420,7 @@ def _send_rows(
     options: SinkOptions,
     columns: SinkColumns,
     failures: list[KafkaError],
-) -> int:
+) -> None:
     rows: int = batch.num_rows
 
     def values(place: int | None, default: Any = None) -> list[Any]:
@@ -264,7 +445,6 @@ def _send_rows(
         except (KafkaError, ValueError) as error:
             raise _failed(error, f" to topic {topic!r}") from error
         future.add_errback(failures.append)
-    return rows
 
 
 def _binary(batch: pa.RecordBatch, place: int | None) -> list[bytes | None]:

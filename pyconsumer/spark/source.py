@@ -77,6 +77,8 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         if not STREAM_WRITES:
             raise ConfigurationError(f"writing streams needs PySpark 4.1 or newer; this is {pyspark.__version__}")
         options = SinkOptions.parse(self.options)
+        if options.app_id is not None:
+            raise ConfigurationError("a stream's batches have names and numbers already: txnAppId is for df.write")
         return StreamWriter(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
 
     def __reduce__(self) -> tuple[Any, ...]:

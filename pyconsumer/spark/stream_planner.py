@@ -22,7 +22,8 @@ Rules of Spark's own connector
 6. A partition that was not there before is read from its earliest offset, which must be 0, else records are lost.
 7. Partitions that are gone, and logs that end before our position, are lost data: an error, or with
    ``failOnDataLoss=false`` a warning; then the former are left out and the latter continue at the log's new end. The
-   error comes before the batch is written down, so that the checkpoint stays good.
+   error comes before the batch is written down, so that the checkpoint stays good. A topic that was named and is
+   deleted counts as such with ``failOnDataLoss=false`` alone; a new query does not begin without it.
 
 Limits of one micro-batch: pure arithmetic and a clock (8 to 10 are the rules of Spark's own connector)
 
@@ -176,7 +177,7 @@ class StreamPlanner:
     def initial(self) -> Offsets:
         """Return where a new query begins; the same for the life of this object (rule 1)."""
         if self._initial is None:
-            partitions = self._find_partitions(fresh=True)
+            partitions = self._find_partitions(fresh=True, missing_ok=False)
             self._initial = resolve(self._starting, partitions, self._lookups, late=self._options.late_timestamps)
         return self._initial
 
@@ -233,10 +234,11 @@ class StreamPlanner:
 
     # -- lookups -----------------------------------------------------------------------------------------------------
 
-    def _find_partitions(self, *, fresh: bool = False) -> list[TopicPartition]:
+    def _find_partitions(self, *, fresh: bool = False, missing_ok: bool = True) -> list[TopicPartition]:
         now = self._now()
         if fresh or self._partitions is None or now - self._partitions[0] >= _PARTITIONS_AGE_S:
-            self._partitions = (now, self._lookups.partitions(self._options.subscription))
+            missing_ok = missing_ok and not self._options.fail_on_data_loss
+            self._partitions = (now, self._lookups.partitions(self._options.subscription, missing_ok=missing_ok))
             if not self._partitions[1]:
                 self._warn(f"{self._options.subscription} matches no topic yet")
         return self._partitions[1]

@@ -1,30 +1,65 @@
-"""Helpers for testing programs that use Kafka: a pytest plugin with a real broker, a consumer without one, and a
-clock that stands still.
+"""Tools for tests of programs that use Kafka: a pytest plugin with a real broker, clients without one, builders of
+records, and a clock that a test moves.
 
 The plugin is active wherever pyconsumer is installed; a test only has to name one of its fixtures (see
 :mod:`pyconsumer.testing.plugin`)::
 
-    def test_orders_are_counted(kafka_cluster, kafka_topic):
-        with KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers) as producer:
-            producer.send(kafka_topic, b"an order")
+    def test_orders_are_counted(kafka_topic, kafka_producer):
+        kafka_producer().send(kafka_topic, b"an order").get(timeout=10)
         ...
+
+``docs/testing.md`` tests a program with all of it.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from pyconsumer.clock import Clock, ManualClock
+from pyconsumer.clock import Clock, ManualClock, RunningClock
 
 if TYPE_CHECKING:
+    from pyconsumer.testing.async_mocks import AsyncMockConsumer as AsyncMockConsumer
+    from pyconsumer.testing.async_mocks import AsyncMockProducer as AsyncMockProducer
+    from pyconsumer.testing.builders import make_arrow_batch as make_arrow_batch
+    from pyconsumer.testing.builders import make_record as make_record
+    from pyconsumer.testing.builders import make_records as make_records
+    from pyconsumer.testing.builders import poll_result as poll_result
     from pyconsumer.testing.mock_consumer import MockConsumer as MockConsumer
+    from pyconsumer.testing.mock_producer import MockProducer as MockProducer
+    from pyconsumer.testing.sent_record import SentRecord as SentRecord
 
-__all__ = ["Clock", "ManualClock", "MockConsumer"]
+#: Imported when they are first used: every run of pytest imports this package.
+_HOMES = {
+    "AsyncMockConsumer": "pyconsumer.testing.async_mocks",
+    "AsyncMockProducer": "pyconsumer.testing.async_mocks",
+    "MockConsumer": "pyconsumer.testing.mock_consumer",
+    "MockProducer": "pyconsumer.testing.mock_producer",
+    "SentRecord": "pyconsumer.testing.sent_record",
+    "make_arrow_batch": "pyconsumer.testing.builders",
+    "make_record": "pyconsumer.testing.builders",
+    "make_records": "pyconsumer.testing.builders",
+    "poll_result": "pyconsumer.testing.builders",
+}
+
+__all__ = [
+    "AsyncMockConsumer",
+    "AsyncMockProducer",
+    "Clock",
+    "ManualClock",
+    "MockConsumer",
+    "MockProducer",
+    "RunningClock",
+    "SentRecord",
+    "make_arrow_batch",
+    "make_record",
+    "make_records",
+    "poll_result",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name != "MockConsumer":  # imported when it is first used: every run of pytest imports this package
+    home = _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pyconsumer.testing.mock_consumer import MockConsumer
-
-    return MockConsumer
+    return getattr(importlib.import_module(home), name)

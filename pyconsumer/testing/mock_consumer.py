@@ -7,30 +7,45 @@ records there are, where logs begin and end, and what goes wrong::
     consumer.subscribe(["orders"])
     consumer.rebalance([TopicPartition("orders", 0)])
     consumer.update_beginning_offsets({TopicPartition("orders", 0): 0})
-    consumer.add_record(ConsumerRecord("orders", 0, 0, value=b"one"))
+    consumer.add_record(make_record("orders", b"one"))
     assert program(consumer) == 1
+
+Calls that may run a callback of the application are generators that yield what the callback returned if that is
+awaitable: here it is refused, and :class:`pyconsumer.testing.AsyncMockConsumer` awaits it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
+from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
-from pyconsumer.consumer.interface import Consumer, ConsumerRebalanceListener, Metrics
+from pyconsumer.consumer.deserializers import Deserialization
+from pyconsumer.consumer.interface import (
+    CommitCallback,
+    Consumer,
+    ConsumerRebalanceListener,
+    DeadLetterSink,
+    Metrics,
+)
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import (
+    CommitFailedError,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
     NoOffsetForPartitionError,
+    OffsetsOutOfRangeError,
+    RecordDeserializationError,
     WakeupError,
 )
-from pyconsumer.generic import K, V
-from pyconsumer.network.futures import RequestFuture
+from pyconsumer.generic import Deserializer, K, V
+from pyconsumer.network.futures import RequestFuture, refuse_awaitable
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
@@ -39,8 +54,31 @@ from pyconsumer.structs import (
     SubscriptionPattern,
     TopicPartition,
 )
+from pyconsumer.testing.planned_errors import PlannedErrors
 
-__all__ = ["MockConsumer"]
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["MockConsumer", "MockSteps"]
+
+T = TypeVar("T")
+
+MockSteps = Generator[Awaitable[object], None, T]
+"""A call that may run callbacks, as a generator of what is to be awaited."""
+
+_CALLS = (
+    "poll",
+    "commit",
+    "commit_async",
+    "committed",
+    "position",
+    "offsets_for_times",
+    "beginning_offsets",
+    "end_offsets",
+    "partitions_for_topic",
+    "topics",
+    "close",
+)
 
 
 class MockConsumer(Consumer[K, V]):
@@ -52,6 +90,12 @@ class MockConsumer(Consumer[K, V]):
             added later come after that end, so ``latest`` reads them. There is no ``by_duration``.
         group_id: needed to commit, as in a consumer.
         max_poll_records: most records of one poll.
+        enable_auto_commit: commit positions automatically: here at each poll what the one before returned, and at the
+            end. Off by default.
+        max_poll_interval_ms: longest time between two polls, by ``clock``; after that the partitions are lost.
+        key_deserializer, value_deserializer, on_record_error: as in a consumer; they are applied to the keys and values
+            of records that are bytes. Without deserializers records are returned as they were added.
+        clock: the time, such as a :class:`pyconsumer.testing.ManualClock` that the test moves.
 
     Raises:
         ValueError: ``auto_offset_reset`` is none of these.
@@ -59,21 +103,40 @@ class MockConsumer(Consumer[K, V]):
     Attributes:
         closed: whether it was closed.
         rebalances_asked: reasons given to :meth:`enforce_rebalance`.
+        last_poll_timeout_ms: the time given to the last :meth:`poll`.
     """
 
     def __init__(
-        self, auto_offset_reset: str = "latest", *, group_id: str | None = "mock", max_poll_records: int = 500
+        self,
+        auto_offset_reset: str = "latest",
+        *,
+        group_id: str | None = "mock",
+        max_poll_records: int = 500,
+        enable_auto_commit: bool = False,
+        max_poll_interval_ms: int = 300_000,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        on_record_error: Literal["raise", "skip"]
+        | Callable[[RecordDeserializationError], str | None]
+        | DeadLetterSink = "raise",
+        clock: Clock | None = None,
     ) -> None:
         self.closed = False
         self.rebalances_asked: list[str | None] = []
+        self.last_poll_timeout_ms: float | None = None
         self._policy = ResetPolicy.parse(auto_offset_reset)
         if self._policy.name == "by_duration":
             raise ValueError(
-                "a MockConsumer has no clock for auto_offset_reset='by_duration:...': take earliest, latest or none, "
-                "and seek() to where the records of that time begin"
+                "a MockConsumer has no log to look up auto_offset_reset='by_duration:...' in: take earliest, latest or "
+                "none, and seek() to where the records of that time begin"
             )
         self._group_id = group_id
         self._max_poll_records = max_poll_records
+        self._auto_commit = enable_auto_commit and group_id is not None
+        self._max_poll_interval = max_poll_interval_ms / 1000
+        self._clock: Clock = clock or SystemClock()
+        self._deserialization = Deserialization(key_deserializer, value_deserializer, on_record_error)
+        self._planned = PlannedErrors(self, _CALLS)
         self._topics: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
         self._listener: ConsumerRebalanceListener | None = None
@@ -81,36 +144,35 @@ class MockConsumer(Consumer[K, V]):
         self._assigned: dict[TopicPartition, int | None] = {}  # positions
         self._resets: dict[TopicPartition, ResetPolicy] = {}  # asked for by seek_to_beginning and seek_to_end
         self._paused: set[TopicPartition] = set()
-        self._records: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
+        self._records: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
         self._beginnings: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._new_from: dict[TopicPartition, int] = {}  # the end when it counted last: records from there on are new
         self._partitions: dict[str, set[int]] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._tasks: deque[Callable[[], object]] = deque()
-        self._error: Exception | None = None
+        self._callbacks: deque[Awaitable[object]] = deque()  # of commits, to be awaited
         self._woken = False
         self._generation = -1
+        self._expelled = False  # the group continues without it
+        self._polled_at: float | None = None
+        self._in_callback = False
 
     # -- what the test plays -----------------------------------------------------------------------------------------
 
     def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group has assigned these; the listener hears what goes and what comes, as in ``poll``."""
-        self._check_open()
-        if self._by_hand or not (self._topics or self._pattern):
-            raise IllegalStateError("nothing is subscribed")
-        new = [TopicPartition(*tp) for tp in partitions]
-        gone = [tp for tp in self._assigned if tp not in new]
-        added = [tp for tp in new if tp not in self._assigned]
-        if self._listener is not None and gone:
-            self._listener.on_partitions_revoked(gone)
-        self._generation += 1
-        self._take(new)
-        if self._listener is not None:
-            self._listener.on_partitions_assigned(added)
+        """Let the group assign partitions; the listener hears what goes and what comes, as in ``poll``."""
+        self._at_once(self.rebalance_steps(partitions))
 
-    def add_record(self, record: ConsumerRecord[K, V]) -> None:
-        """There is a record; its partition must be assigned. Offsets of a partition must grow."""
+    def lose(self) -> None:
+        """Let the group continue without this member: the listener hears that all its partitions are lost.
+
+        Until the next :meth:`rebalance` commits fail with ``CommitFailedError``.
+        """
+        self._at_once(self.lose_steps())
+
+    def add_record(self, record: ConsumerRecord[K, V] | ConsumerRecord[bytes, bytes]) -> None:
+        """Add a record to the log; its partition must be assigned. Offsets of a partition must grow."""
         tp = TopicPartition(record.topic, record.partition)
         self._check_assigned(tp)
         records = self._records.setdefault(tp, [])
@@ -120,17 +182,22 @@ class MockConsumer(Consumer[K, V]):
         self._ends[tp] = max(self._ends.get(tp, 0), record.offset + 1)
         self._partitions.setdefault(tp.topic, set()).add(tp.partition)
 
+    def add_records(self, records: Iterable[ConsumerRecord[K, V] | ConsumerRecord[bytes, bytes]]) -> None:
+        """Add records, each as :meth:`add_record`."""
+        for record in records:
+            self.add_record(record)
+
     def update_beginning_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Return where logs begin."""
+        """Set where logs begin. A position before that is out of range."""
         self._beginnings.update(offsets)
 
     def update_end_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Return where logs end; what is added from now on is new, also for ``latest`` and :meth:`seek_to_end`."""
+        """Set where logs end; what is added from now on is new, also for ``latest`` and :meth:`seek_to_end`."""
         self._ends.update(offsets)
         self._new_from.update(offsets)
 
     def update_partitions(self, topic: str, count: int) -> None:
-        """A topic has that many partitions."""
+        """Set the number of a topic's partitions."""
         self._partitions[topic] = set(range(count))
 
     def schedule_poll_task(self, task: Callable[[], object]) -> None:
@@ -138,45 +205,108 @@ class MockConsumer(Consumer[K, V]):
         self._tasks.append(task)
 
     def set_poll_error(self, error: Exception) -> None:
-        """The next poll raises this, once."""
-        self._error = error
+        """Let the next poll raise this, once; the same as ``fail_next("poll", error)``."""
+        self._planned.add("poll", error)
+
+    def fail_next(self, call: str, error: Exception, *, times: int = 1) -> None:
+        """Let the next calls of a method raise an error, before they do anything.
+
+        Args:
+            call: ``poll``, ``commit``, ``commit_async`` (whose callback and future get the error), ``committed``,
+                ``position``, ``offsets_for_times``, ``beginning_offsets``, ``end_offsets``, ``partitions_for_topic``,
+                ``topics`` or ``close`` (which closes all the same).
+            error: what they raise; for ``commit_async`` a ``KafkaError``.
+            times: how many calls.
+
+        Raises:
+            ValueError: there is no such call.
+        """
+        self._planned.add(call, error, times)
 
     # -- records -----------------------------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> ConsumerRecords[K, V]:
         """Return what the test added beyond the positions, which move past it."""
-        self._check_open()
-        if self._tasks:
-            self._tasks.popleft()()
-        if self._woken:
-            self._woken = False
-            raise WakeupError("wakeup() was called")
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-        if not (self._assigned or self._topics or self._pattern):
-            raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
-        room = self._max_poll_records if max_records is None else max_records
-        found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
-        for tp in self._assigned:
-            position = self._find(tp)
-            if tp in self._paused:
-                continue
-            records = [r for r in self._records.get(tp, ()) if r.offset >= position][:room]
-            if records:
-                found[tp] = records
-                self._assigned[tp] = records[-1].offset + 1
-                room -= len(records)
-        return ConsumerRecords(found)
+        return self._at_once(self.poll_steps(timeout_ms, max_records))
+
+    def poll_arrow(
+        self,
+        timeout_ms: float = 0,
+        max_records: int | None = None,
+        columns: Iterable[str] | None = None,
+        *,
+        dictionary_topic: bool = False,
+    ) -> pyarrow.RecordBatch:
+        """Return the same as columns; see :meth:`pyconsumer.KafkaConsumer.poll_arrow`. Records must be bytes."""
+        from pyconsumer.testing.builders import make_arrow_batch
+
+        found: ConsumerRecords[Any, Any] = self._at_once(self.poll_steps(timeout_ms, max_records, raw=True))
+        return make_arrow_batch(found.records(), columns, dictionary_topic=dictionary_topic)
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return self
 
     def __next__(self) -> ConsumerRecord[K, V]:
-        """The next record; ``StopIteration`` when the test has added no more."""
+        """Return the next record; ``StopIteration`` when the test has added no more."""
         for record in self.poll(max_records=1).records():
             return record
         raise StopIteration
+
+    def poll_steps(
+        self, timeout_ms: float = 0, max_records: int | None = None, *, raw: bool = False
+    ) -> MockSteps[ConsumerRecords[K, V]]:
+        """Poll, as a generator of what is to be awaited."""
+        self._check_open()
+        self._refuse_in_callback("poll")
+        if timeout_ms < 0:
+            raise ValueError(f"timeout_ms must not be negative: {timeout_ms}")
+        room = self._max_poll_records if max_records is None else check_max_records(max_records)
+        self.last_poll_timeout_ms = timeout_ms
+        if self._tasks:
+            yield from _awaited(self._tasks.popleft()())
+        yield from self._note_poll()
+        self._raise_wakeup()
+        self._planned.take("poll")
+        if not (self._assigned or self._topics or self._pattern or self._by_hand):
+            raise IllegalStateError("nothing is subscribed or assigned: call subscribe() or assign() first")
+        if self._auto_commit:
+            self._committed.update(self._to_commit(None))
+        found: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
+        positions = {tp: self._find(tp) for tp in self._assigned}  # all of them before any moves
+        for tp, position in positions.items():
+            if tp in self._paused or not room:
+                continue
+            records = [r for r in self._records.get(tp, ()) if r.offset >= position][:room]
+            records = self._read(tp, records, raw=raw, others=bool(found))
+            if records:
+                found[tp] = records
+                room -= len(records)
+        return ConsumerRecords(found)
+
+    def _note_poll(self) -> MockSteps[None]:
+        """Run the callbacks that wait, and find out whether this poll comes too late."""
+        while self._callbacks:
+            yield self._callbacks.popleft()
+        now, before = self._clock.now(), self._polled_at
+        self._polled_at = now
+        if before is not None and now - before > self._max_poll_interval and not self._by_hand and self._assigned:
+            yield from self.lose_steps()
+
+    def _read(
+        self, tp: TopicPartition, records: list[ConsumerRecord[Any, Any]], *, raw: bool, others: bool
+    ) -> list[ConsumerRecord[Any, Any]]:
+        """Deserialize records and move the position past those that are returned."""
+        if not records:
+            return records
+        if raw or not self._deserialization.needed:
+            self._assigned[tp] = records[-1].offset + 1
+            return records
+        good, used, error = self._deserialization(list(records))
+        if error is not None and not good and not others:
+            self._assigned[tp] = records[used].offset
+            raise error
+        self._assigned[tp] = records[used].offset if used < len(records) else records[-1].offset + 1
+        return good
 
     # -- subscription ------------------------------------------------------------------------------------------------
 
@@ -187,6 +317,7 @@ class MockConsumer(Consumer[K, V]):
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
         self._check_open()
+        self._refuse_in_callback("subscribe")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError(f"a listener must be a ConsumerRebalanceListener, not {listener!r}")
         if topics is None or isinstance(topics, str):
@@ -212,25 +343,38 @@ class MockConsumer(Consumer[K, V]):
         self._listener = listener
 
     def unsubscribe(self, timeout_ms: float | None = None) -> None:
+        self._at_once(self.unsubscribe_steps())
+
+    def unsubscribe_steps(self) -> MockSteps[None]:
+        """Unsubscribe, as a generator of what is to be awaited."""
         self._check_open()
-        if self._listener is not None and self._assigned:
-            self._listener.on_partitions_revoked(list(self._assigned))
-        self._topics, self._pattern, self._listener, self._by_hand = set(), None, None, False
-        self._take(())
+        self._refuse_in_callback("unsubscribe")
+        if self._auto_commit:
+            self._committed.update(self._to_commit(None))
+        try:
+            yield from self._revoke(list(self._assigned))
+        finally:  # the member has left, even if its listener raised
+            self._topics, self._pattern, self._listener, self._by_hand = set(), None, None, False
+            self._expelled = False
+            self._take(())
 
     def subscription(self) -> set[str]:
+        self._check_open()
         if self._pattern is not None:
             return {topic for topic in self._partitions if self._pattern.fullmatch(topic)}
         return set(self._topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()
+        self._refuse_in_callback("assign")
+        wanted = as_partitions(partitions)
         if self._topics or self._pattern:
             raise IllegalStateError("topics are subscribed")
-        self._take([TopicPartition(*tp) for tp in partitions])
+        self._take(wanted)
         self._by_hand = bool(self._assigned)
 
     def assignment(self) -> set[TopicPartition]:
+        self._check_open()
         return set(self._assigned)
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
@@ -239,7 +383,54 @@ class MockConsumer(Consumer[K, V]):
         self.rebalances_asked.append(reason)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        return ConsumerGroupMetadata(self._need_group(), self._generation, "mock" if self._generation >= 0 else "")
+        self._check_open()
+        joined = self._generation >= 0 and not self._expelled
+        return ConsumerGroupMetadata(self._need_group(), self._generation if joined else -1, "mock" if joined else "")
+
+    def rebalance_steps(self, partitions: Iterable[TopicPartition]) -> MockSteps[None]:
+        """Rebalance, as a generator of what is to be awaited."""
+        self._check_open()
+        if self._by_hand or not (self._topics or self._pattern):
+            raise IllegalStateError("nothing is subscribed")
+        new = as_partitions(partitions)
+        gone = [tp for tp in self._assigned if tp not in new]
+        added = [tp for tp in new if tp not in self._assigned]
+        if gone:
+            if self._auto_commit:
+                self._committed.update(self._to_commit(None))
+            yield from self._revoke(gone)
+        self._generation += 1
+        self._expelled = False
+        self._polled_at = self._clock.now()
+        self._take(new)
+        for tp in new:
+            self._partitions.setdefault(tp.topic, set()).add(tp.partition)
+        if self._listener is not None:
+            yield from self._call(self._listener.on_partitions_assigned, added)
+
+    def lose_steps(self) -> MockSteps[None]:
+        """Lose all partitions, as a generator of what is to be awaited."""
+        self._check_open()
+        if self._by_hand or not (self._topics or self._pattern):
+            raise IllegalStateError("nothing is subscribed")
+        lost = list(self._assigned)
+        self._expelled = True
+        if self._listener is not None and lost:
+            yield from self._call(self._listener.on_partitions_lost, lost)
+        self._take(())
+
+    def _revoke(self, partitions: list[TopicPartition]) -> MockSteps[None]:
+        if self._listener is not None and partitions:
+            yield from self._call(self._listener.on_partitions_revoked, partitions)
+
+    def _call(
+        self, method: Callable[[Collection[TopicPartition]], object], partitions: list[TopicPartition]
+    ) -> MockSteps[None]:
+        self._in_callback = True
+        try:
+            yield from _awaited(method(partitions))
+        finally:
+            self._in_callback = False
 
     # -- positions ---------------------------------------------------------------------------------------------------
 
@@ -262,7 +453,9 @@ class MockConsumer(Consumer[K, V]):
             self._note_end(tp)
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        return self._find(self._check_assigned(partition))
+        tp = self._check_assigned(partition)
+        self._planned.take("position")
+        return self._find(tp)
 
     def pause(self, *partitions: TopicPartition) -> None:
         self._paused |= {self._check_assigned(tp) for tp in partitions}
@@ -271,11 +464,16 @@ class MockConsumer(Consumer[K, V]):
         self._paused -= {self._check_assigned(tp) for tp in partitions}
 
     def paused(self) -> set[TopicPartition]:
+        self._check_open()
         return set(self._paused)
 
     def current_lag(self, partition: TopicPartition) -> int | None:
         position, end = self._assigned[self._check_assigned(partition)], self._ends.get(partition)
         return None if position is None or end is None else max(0, end - position)
+
+    def highwater(self, partition: TopicPartition) -> int | None:
+        """Return the end of an assigned partition's log, None if the test has not said."""
+        return self._ends.get(self._check_assigned(partition))
 
     # -- commits -----------------------------------------------------------------------------------------------------
 
@@ -283,19 +481,33 @@ class MockConsumer(Consumer[K, V]):
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
     ) -> None:
         self._check_open()
-        self._committed.update(self._to_commit(offsets))
+        wanted = self._to_commit(offsets)
+        self._raise_wakeup()
+        self._planned.take("commit")
+        self._check_member()
+        self._committed.update(wanted)
 
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
-        callback: Callable[..., object] | None = None,
+        callback: CommitCallback | None = None,
     ) -> RequestFuture[None]:
+        """Commit, and run the callback at once; a coroutine function's coroutine is awaited by the next poll."""
         self._check_open()
         wanted = self._to_commit(offsets)
-        self._committed.update(wanted)
+        error = self._planned.pop("commit_async")
+        if error is None:
+            try:
+                self._check_member()
+            except KafkaError as failure:
+                error = failure
+        if error is not None and not isinstance(error, KafkaError):
+            raise error
+        if error is None:
+            self._committed.update(wanted)
         if callback is not None:
-            callback(wanted, None)
-        return RequestFuture.of(None)
+            self._callbacks.extend(_awaited(callback(wanted, error)))
+        return RequestFuture.of(None) if error is None else RequestFuture.failure(error)
 
     @overload
     def committed(
@@ -317,20 +529,34 @@ class MockConsumer(Consumer[K, V]):
         self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
 
-    def committed(self, partition: Any, metadata: bool = False, timeout_ms: float | None = None) -> Any:
+    def committed(
+        self,
+        partition: TopicPartition | Iterable[TopicPartition],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """Return the committed offsets; the test may read them also after the program has closed the consumer."""
         self._need_group()
-        single = isinstance(partition, TopicPartition)
-        found = {tp: self._committed.get(tp) for tp in ([partition] if single else partition)}
+        single = is_partition(partition)
+        wanted = as_partitions([partition] if single else partition)
+        self._raise_wakeup()
+        self._planned.take("committed")
+        found = {tp: self._committed.get(tp) for tp in wanted}
         shown = {tp: value if value is None or metadata else value.offset for tp, value in found.items()}
-        return shown[partition] if single else shown
+        return shown[wanted[0]] if single else shown
 
     # -- the log -----------------------------------------------------------------------------------------------------
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        self._check_open()
+        wanted = by_partition(timestamps, "time in ms")
+        self._planned.take("offsets_for_times")
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-        for tp, at in timestamps.items():
+        for tp, at in wanted.items():
+            if at < 0:
+                raise ValueError(f"the time for {tp} must not be negative: {at}")
             first = next((r for r in self._records.get(tp, ()) if r.timestamp >= at), None)
             found[tp] = None if first is None else OffsetAndTimestamp(first.offset, first.timestamp)
         return found
@@ -338,30 +564,55 @@ class MockConsumer(Consumer[K, V]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        return {tp: self._known(self._beginnings, tp, "update_beginning_offsets") for tp in partitions}
+        self._check_open()
+        self._planned.take("beginning_offsets")
+        return {tp: self._known(self._beginnings, tp, "update_beginning_offsets") for tp in as_partitions(partitions)}
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        return {tp: self._known(self._ends, tp, "update_end_offsets") for tp in partitions}
+        self._check_open()
+        self._planned.take("end_offsets")
+        return {tp: self._known(self._ends, tp, "update_end_offsets") for tp in as_partitions(partitions)}
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
+        self._check_open()
+        self._planned.take("partitions_for_topic")
         found = self._partitions.get(topic)
         return None if found is None else set(found)
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
+        self._check_open()
+        self._planned.take("topics")
         return set(self._partitions)
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
     def metrics(self, raw: bool = False) -> Metrics:
+        self._check_open()
         return {}
 
     def wakeup(self) -> None:
         self._woken = True
 
     def close(self, timeout_ms: float | None = None, leave_group: bool | None = None) -> None:
-        self.closed = True
+        self._at_once(self.close_steps())
+
+    def close_steps(self) -> MockSteps[None]:
+        """Close, as a generator of what is to be awaited."""
+        if self.closed:
+            return
+        self._refuse_in_callback("close")
+        try:
+            while self._callbacks:
+                yield self._callbacks.popleft()
+            if self._auto_commit and not self._expelled:
+                self._committed.update(self._to_commit(None))
+            yield from self._revoke(list(self._assigned))
+            self._planned.take("close")
+        finally:
+            self.closed = True
+            self._take(())
 
     def __enter__(self) -> Self:
         return self
@@ -371,6 +622,23 @@ class MockConsumer(Consumer[K, V]):
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<MockConsumer group_id={self._group_id!r}{' closed' if self.closed else ''}>"
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _at_once(self, steps: MockSteps[T]) -> T:
+        """Run a call whose callbacks must be plain functions."""
+        try:
+            awaitable = next(steps)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        try:
+            return steps.throw(refuse_awaitable(awaitable))  # type: ignore[return-value]
+        finally:
+            steps.close()
+
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
         old, self._assigned = self._assigned, {tp: self._assigned.get(tp) for tp in partitions}
         self._paused &= self._assigned.keys()
@@ -379,26 +647,38 @@ class MockConsumer(Consumer[K, V]):
             self._note_end(tp)
 
     def _note_end(self, tp: TopicPartition) -> None:
-        """Return what is there now is not new."""
+        """Remember the end: what is there now is not new."""
         if tp in self._ends:
             self._new_from[tp] = self._ends[tp]
 
     def _find(self, tp: TopicPartition) -> int:
-        """The position, found as a consumer finds it if there is none yet."""
+        """Return the position, found as a consumer finds it if there is none yet, or it is not in the log."""
         position = self._assigned[tp]
+        if position is None and tp not in self._resets and tp in self._committed:
+            position = self._committed[tp].offset
+        if position is not None and self._is_out_of_range(tp, position):
+            if self._policy.name == "none":
+                raise OffsetsOutOfRangeError(
+                    f"offset {position} of {tp} is out of range and auto_offset_reset is none: seek, or choose a reset"
+                    " policy",
+                    partitions={tp: position},
+                )
+            position = None
+            self._resets[tp] = self._policy
         if position is None:
             policy = self._resets.get(tp, self._policy)
-            if tp in self._committed and tp not in self._resets:
-                position = self._committed[tp].offset
-            elif policy.name == "earliest":
+            if policy.name == "earliest":
                 position = self._known(self._beginnings, tp, "update_beginning_offsets")
             elif policy.name == "latest":
                 position = self._known(self._new_from, tp, "update_end_offsets")
             else:
                 raise NoOffsetForPartitionError(f"{tp} has no position, and auto_offset_reset is {self._policy.name!r}")
-            self._assigned[tp] = position
-            self._resets.pop(tp, None)
+        self._assigned[tp] = position
+        self._resets.pop(tp, None)
         return position
+
+    def _is_out_of_range(self, tp: TopicPartition, position: int) -> bool:
+        return position < self._beginnings.get(tp, 0) or position > self._ends.get(tp, position)
 
     def _to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
@@ -406,7 +686,19 @@ class MockConsumer(Consumer[K, V]):
         self._need_group()
         if offsets is None:
             return {tp: OffsetAndMetadata(at) for tp, at in self._assigned.items() if at is not None}
-        return {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
+        given = by_partition(offsets, "offset")
+        found = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in given.items()}
+        for tp, offset in found.items():
+            if offset.offset < 0:
+                raise ValueError(f"the offset of {tp} must not be negative: {offset.offset}")
+        return found
+
+    def _check_member(self) -> None:
+        late = self._polled_at is not None and self._clock.now() - self._polled_at > self._max_poll_interval
+        if self._expelled or (late and not self._by_hand and self._assigned):
+            raise CommitFailedError(
+                f"the group {self._group_id} continues without this consumer: its partitions belong to other members"
+            )
 
     @staticmethod
     def _known(offsets: Mapping[TopicPartition, int], tp: TopicPartition, method: str) -> int:
@@ -416,15 +708,31 @@ class MockConsumer(Consumer[K, V]):
 
     def _check_assigned(self, tp: TopicPartition) -> TopicPartition:
         self._check_open()
-        if tp not in self._assigned:
+        found = as_partition(tp)
+        if found not in self._assigned:
             raise IllegalStateError(f"{tp} is not assigned")
-        return TopicPartition(*tp)
+        return found
 
     def _check_open(self) -> None:
         if self.closed:
             raise IllegalStateError("this MockConsumer is closed")
 
+    def _refuse_in_callback(self, name: str) -> None:
+        if self._in_callback:
+            raise IllegalStateError(f"{name} must not be called from a callback")
+
+    def _raise_wakeup(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise WakeupError("wakeup() was called")
+
     def _need_group(self) -> str:
         if self._group_id is None:
             raise InvalidGroupIdError("a group_id is needed")
         return self._group_id
+
+
+def _awaited(outcome: object) -> Iterator[Awaitable[object]]:
+    """Yield what a callback returned, if it is to be awaited."""
+    if isinstance(outcome, Awaitable):
+        yield outcome

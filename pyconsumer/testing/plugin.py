@@ -1,15 +1,26 @@
-"""The pytest plugin: fixtures that return an embedded cluster and fresh topics.
+"""The pytest plugin: fixtures that return an embedded cluster, fresh topics, clients and a clock.
 
 =========================  ========  ==================================================================================
 fixture                    scope     what it is
 =========================  ========  ==================================================================================
 ``kafka_cluster``          session   a running :class:`pyconsumer.broker.EmbeddedCluster` of one broker on disk
 ``kafka_topic``            function  the name of a topic that was just created in it, with one partition
+``kafka_group``            function  the name of a consumer group that nobody else uses
+``kafka_faults``           function  ``kafka_cluster.faults``: errors, delays and breaks that the brokers are to commit
+``kafka_clock``            function  a :class:`pyconsumer.testing.RunningClock`, which the clients below take
+``kafka_consumer``         function  makes consumers of ``kafka_cluster``: settings as of ``KafkaConsumer``
+``kafka_producer``         function  makes producers of it: settings as of ``KafkaProducer``
+``kafka_admin``            function  an admin client of it
+``kafka_async_consumer``   function  as ``kafka_consumer``, for ``pyconsumer.aio``; needs pytest-asyncio
+``kafka_async_producer``   function  as ``kafka_producer``, for ``pyconsumer.aio``; needs pytest-asyncio
 ``kafka_cluster_config``   session   Kafka's broker settings for it; define it in ``conftest.py`` to change them
 ``kafka_cluster_brokers``  session   how many brokers it has (1); define it to change that
 =========================  ========  ==================================================================================
 
 ``@pytest.mark.kafka_topic(partitions=3, config={"cleanup.policy": "compact"})`` shapes the topic of one test.
+
+After each test that uses the cluster its faults are removed, and brokers that it killed are started again. Clients made
+by these fixtures are closed at the end of the test, consumers in the order opposite to that in which they were made.
 
 Nothing starts, and nothing of the broker is imported, before a test asks for a fixture. The cluster is a child process
 that ends with the test run, also when that is killed.
@@ -17,28 +28,52 @@ that ends with the test run, also when that is killed.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import uuid
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from pyconsumer.broker import EmbeddedCluster
+from pyconsumer.clock import RunningClock
 
-__all__ = ["kafka_cluster", "kafka_cluster_brokers", "kafka_cluster_config", "kafka_topic"]
+if TYPE_CHECKING:
+    from pyconsumer import KafkaAdminClient, KafkaConsumer, KafkaProducer
+    from pyconsumer.broker import EmbeddedCluster
+    from pyconsumer.broker.cluster import ClusterFaults
+
+__all__ = [
+    "kafka_admin",
+    "kafka_async_consumer",
+    "kafka_async_producer",
+    "kafka_clock",
+    "kafka_cluster",
+    "kafka_cluster_brokers",
+    "kafka_cluster_config",
+    "kafka_consumer",
+    "kafka_faults",
+    "kafka_group",
+    "kafka_producer",
+    "kafka_topic",
+]
 
 _RUN = uuid.uuid4().hex[:8]
 _NUMBERS = itertools.count(1)
+#: Longest time that a consumer or producer of a fixture may take to close after its test, in ms.
+_CLOSE_MS = 10_000
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Make the mark known, and add the fixtures for asyncio where pytest-asyncio is active."""
     config.addinivalue_line(
         "markers", "kafka_topic(partitions=1, config=None): shape of the topic that the fixture kafka_topic creates"
     )
+    if any(map(config.pluginmanager.hasplugin, ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin"))):
+        module = importlib.import_module("pyconsumer.testing.asyncio_plugin")
+        config.pluginmanager.register(module, "pyconsumer-asyncio")
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +101,17 @@ def kafka_cluster(kafka_cluster_config: Mapping[str, object], kafka_cluster_brok
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def _kafka_cluster_is_whole(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Undo what a test did to the cluster: it comes first, so it ends after the clients of the test."""
+    if "kafka_cluster" not in request.fixturenames:
+        yield
+        return
+    cluster: EmbeddedCluster = request.getfixturevalue("kafka_cluster")
+    yield
+    cluster.repair()
+
+
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) -> str:
     """The name of a topic that nobody else uses, created in :func:`kafka_cluster`.
@@ -82,9 +128,104 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_cluster: EmbeddedCluster) 
     unknown = shape.keys() - {"partitions", "config"}
     if unknown:
         raise pytest.UsageError(f"kafka_topic takes partitions and config, not {', '.join(sorted(unknown))}")
-    name = f"{re.sub('[^A-Za-z0-9._-]+', '-', request.node.name)[:150]}-{_RUN}-{next(_NUMBERS)}"
+    name = _fresh(request)
     partitions, config = shape.get("partitions", 1), shape.get("config") or {}
     if not isinstance(partitions, int) or not isinstance(config, Mapping):
         raise pytest.UsageError("kafka_topic takes a number of partitions and a mapping of settings")
     kafka_cluster.create_topic(name, partitions=partitions, config=dict(config))
     return name
+
+
+@pytest.fixture
+def kafka_group(request: pytest.FixtureRequest) -> str:
+    """The name of a consumer group that nobody else uses."""
+    return _fresh(request)
+
+
+@pytest.fixture
+def kafka_faults(kafka_cluster: EmbeddedCluster) -> ClusterFaults:
+    """The faults of :func:`kafka_cluster`, removed after the test; see :mod:`pyconsumer.broker.faults`."""
+    return kafka_cluster.faults
+
+
+@pytest.fixture
+def kafka_clock() -> RunningClock:
+    """A clock that runs, and that the test moves ahead; the clients of the fixtures take it."""
+    return RunningClock()
+
+
+@pytest.fixture
+def kafka_consumer(
+    kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
+) -> Iterator[Callable[..., KafkaConsumer[Any, Any]]]:
+    """Makes consumers: ``kafka_consumer("orders", group_id="g")``; without a policy they begin at the start."""
+    from pyconsumer import KafkaConsumer
+
+    with ExitStack() as made:
+
+        def make(*topics: str, **settings: Any) -> KafkaConsumer[Any, Any]:
+            consumer: KafkaConsumer[Any, Any] = KafkaConsumer(
+                *topics, **consumer_settings(kafka_cluster, settings), clock=kafka_clock
+            )
+            made.callback(consumer.close, _CLOSE_MS)
+            return consumer
+
+        yield make
+
+
+@pytest.fixture
+def kafka_producer(
+    kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
+) -> Iterator[Callable[..., KafkaProducer[Any, Any]]]:
+    """Makes producers: ``kafka_producer(linger_ms=0)``."""
+    from pyconsumer import KafkaProducer
+
+    with ExitStack() as made:
+
+        def make(**settings: Any) -> KafkaProducer[Any, Any]:
+            producer: KafkaProducer[Any, Any] = KafkaProducer(
+                **producer_settings(kafka_cluster, settings), clock=kafka_clock
+            )
+            made.callback(producer.close, timeout_ms=0)
+            return producer
+
+        yield make
+
+
+@pytest.fixture
+def kafka_admin(kafka_cluster: EmbeddedCluster) -> Iterator[KafkaAdminClient]:
+    """An admin client of :func:`kafka_cluster`."""
+    from pyconsumer import KafkaAdminClient
+
+    with KafkaAdminClient(bootstrap_servers=kafka_cluster.bootstrap_servers) as admin:
+        yield admin
+
+
+def _needs_pytest_asyncio() -> None:
+    raise pytest.UsageError("this fixture needs pytest-asyncio: pip install pytest-asyncio")
+
+
+@pytest.fixture
+def kafka_async_consumer() -> None:
+    """Needs pytest-asyncio; :mod:`pyconsumer.testing.asyncio_plugin` has the real one."""
+    _needs_pytest_asyncio()
+
+
+@pytest.fixture
+def kafka_async_producer() -> None:
+    """Needs pytest-asyncio; :mod:`pyconsumer.testing.asyncio_plugin` has the real one."""
+    _needs_pytest_asyncio()
+
+
+def consumer_settings(cluster: EmbeddedCluster, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a consumer for a test."""
+    return {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest", **settings}
+
+
+def producer_settings(cluster: EmbeddedCluster, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a producer for a test."""
+    return {"bootstrap_servers": cluster.bootstrap_servers, **settings}
+
+
+def _fresh(request: pytest.FixtureRequest) -> str:
+    return f"{re.sub('[^A-Za-z0-9._-]+', '-', request.node.name)[:150]}-{_RUN}-{next(_NUMBERS)}"

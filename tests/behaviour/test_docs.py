@@ -74,6 +74,30 @@ def test_both_programs_of_the_page_for_confluent_kafka_run(tmp_path: Path, new_c
         assert run([sys.executable, str(page)], timeout_s=90, cwd=ROOT).check().stdout == expected
 
 
+_INI = """\
+[pytest]
+asyncio_mode = strict
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+"""
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_page_about_tests_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is one module of tests, which a pytest of its own runs as a user's would."""
+    text = "\n\n".join(block for language, block in _blocks("docs/testing.md") if language == "python")
+    (tmp_path / "test_page.py").write_text(text, "utf-8")
+    (tmp_path / "pytest.ini").write_text(_INI, "utf-8")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    plugins = ["-p", "pyconsumer.testing.plugin", "-p", "pytest_asyncio.plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", *plugins, str(tmp_path)]
+    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    finished = run(command, timeout_s=120, cwd=tmp_path, env=environment).check()
+    passed = re.findall(r"^PASSED .*::(\w+)", finished.stdout, re.MULTILINE)
+    assert sorted(passed) == sorted(re.findall(r"^(?:async )?def (test_\w+)", text, re.MULTILINE))
+    assert len(passed) > 12
+
+
 @pytest.mark.slow
 def test_the_code_of_the_readme_runs(tmp_path: Path, new_cluster: Callable[..., Cluster]) -> None:
     embedded = new_cluster("embedded")  # of its own: the offsets are those of the page

@@ -71,7 +71,14 @@ _OUTPUT = {
 #: What is logged, where something is.
 _LOGGED = {"dead_letters.py": r"(skipped a record: .*\n){2}"}
 #: Those with tests of their own, below or in test_example_logins.py.
-_OTHERS = {"embedded_broker_test.py", "fastapi_service.py", "msk_iam.py", "oauth_login.py", "spark_batch.py"}
+_OTHERS = {
+    "embedded_broker_test.py",
+    "fastapi_service.py",
+    "msk_iam.py",
+    "oauth_login.py",
+    "spark_batch.py",
+    "spark_pipeline.py",
+}
 
 
 def _check(name: str, *arguments: str) -> None:
@@ -141,3 +148,26 @@ def test_the_spark_example_counts_words() -> None:
         pytest.skip("needs Java 17 or newer, or pyconsumer[jvm]")
     finished = run([sys.executable, str(EXAMPLES / "spark_batch.py")], timeout_s=110, cwd=ROOT).check()
     assert finished.lines == ["be 2", "to 2", "is 1"]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(480)
+def test_the_spark_pipeline_keeps_each_reading_once(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    pytest.importorskip("matplotlib")
+    from pyconsumer.spark import java_home
+
+    if java_home() is None:
+        pytest.skip("needs Java 17 or newer, or pyconsumer[jvm]")
+    command = [sys.executable, str(EXAMPLES / "spark_pipeline.py"), "--folder", str(tmp_path)]
+    finished = run(command, timeout_s=420, cwd=ROOT).check()
+    assert finished.lines == [
+        "raw-readings: 609",
+        "readings: 567",
+        "means-by-minute: 93",
+        "cellar: 31 minutes",
+        "garden: 31 minutes",
+        "roof: 31 minutes",
+    ]
+    assert (tmp_path / "pipeline.png").read_bytes().startswith(b"\x89PNG")

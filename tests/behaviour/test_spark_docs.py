@@ -21,6 +21,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(480)]
 PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
 
 
+_OF_SINK = tuple(name for name in sink._KNOWN_OF_SINK if name != "checkpointLocation")
+_OF_EXACTLY_ONCE = sink._OF_EXACTLY_ONCE
+
+
 def test_the_code_runs(
     spark: Any,
     new_cluster: Callable[..., Cluster],
@@ -32,6 +36,7 @@ def test_the_code_runs(
     cluster = new_cluster("embedded")  # of its own: the page names its topics
     cluster.create_topic("flights", 2)
     cluster.create_topic("flights-upper", 2)
+    cluster.create_topic("flights-once", 2)
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         for number in range(10):
             producer.send("flights", f"to{number}", key="k")
@@ -42,6 +47,10 @@ def test_the_code_runs(
     assert names["spark"] is spark
     assert "0 records behind" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "archive" / "flights")).count() == 10
+    once = reader(
+        spark, cluster.bootstrap_servers, {"subscribe": "flights-once", "kafka.isolation.level": "read_committed"}
+    )
+    assert once.load().count() == 10
     copied = reader(spark, cluster.bootstrap_servers, {"subscribe": "flights-upper"}).load()
     assert sorted(row.value for row in copied.collect()) == [b"TO%d" % number for number in range(10)]
 
@@ -61,7 +70,8 @@ def test_the_code_of_the_readme_runs(spark: Any, new_cluster: Callable[..., Clus
     ("heading", "known"),
     [
         ("## Options of the source", options._KNOWN),
-        ("## Options of the sink", tuple(name for name in sink._KNOWN_OF_SINK if name != "checkpointLocation")),
+        ("## Options of the sink", tuple(name for name in _OF_SINK if name not in _OF_EXACTLY_ONCE)),
+        ("## Exactly once", ("deliveryGuarantee", *_OF_EXACTLY_ONCE)),
     ],
 )
 def test_the_tables_have_every_option(heading: str, known: tuple[str, ...]) -> None:
@@ -69,7 +79,7 @@ def test_the_tables_have_every_option(heading: str, known: tuple[str, ...]) -> N
     named = [
         name
         for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
-        for name in re.findall(r"`([^`]+)`", row)
+        for name in re.findall(r"`([^`]+)`", row.partition(" | ")[0])
         if not name.startswith("kafka.")
     ]
     assert sorted(named) == sorted(known)

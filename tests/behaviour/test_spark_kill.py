@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Producer
 
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, descendants, wait_until
 from tests.support.spark import need_spark
+from tests.support.spark_ledger import Ledger
 from tests.support.spark_streams import Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -32,62 +32,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("PYCONSUMER_SPARK_KILLS", "0"))
 PARTITIONS = 3
-RECORDS_A_SECOND = 200
-
-
-class Ledger:
-    """Sends numbered records until it is stopped; keeps where each one that was acknowledged went."""
-
-    def __init__(self, servers: str, topic: str) -> None:
-        self.topic = topic
-        self.acknowledged: dict[tuple[int, int], int] = {}
-        self.failed: list[str] = []
-        self._producer = Producer(
-            {
-                "bootstrap.servers": servers,
-                "enable.idempotence": True,
-                "delivery.timeout.ms": 300_000,
-                "reconnect.backoff.max.ms": 500,
-                "log.connection.close": False,
-                "logger": _no_logger(),
-            }
-        )
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ledger")
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stopping.is_set():
-            for _ in range(RECORDS_A_SECOND // 10):
-                self._producer.produce(
-                    self.topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._note(number)
-                )
-                number += 1
-            self._producer.poll(0)
-            self._stopping.wait(0.1)
-
-    def _note(self, number: int) -> Callable[[KafkaError | None, Any], None]:
-        def note(error: KafkaError | None, message: Any) -> None:
-            if error is not None:
-                self.failed.append(str(error))
-            else:
-                self.acknowledged[message.partition(), message.offset()] = number
-
-        return note
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(30)
-        assert self._producer.flush(120) == 0
-
-
-def _no_logger() -> Any:
-    import logging
-
-    logger = logging.getLogger("tests.ledger")
-    logger.setLevel(logging.CRITICAL)
-    return logger
 
 
 class Driver:
@@ -154,7 +98,7 @@ def ledger_of() -> Iterator[Callable[[Cluster, str], Ledger]]:
     made: list[Ledger] = []
 
     def make(cluster: Cluster, topic: str) -> Ledger:
-        made.append(Ledger(cluster.bootstrap_servers, topic))
+        made.append(Ledger(cluster.bootstrap_servers, topic, PARTITIONS))
         return made[-1]
 
     yield make

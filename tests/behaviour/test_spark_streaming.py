@@ -224,6 +224,24 @@ def test_a_topic_that_was_made_anew_is_told_before_anything_is_written_down(
     assert stream.offsets() == [{topic: {"0": 10}}]
 
 
+def test_a_topic_that_is_deleted_is_passed_over_if_that_is_allowed(
+    new_stream: NewStream, cluster: Cluster, make_topic: Callable[..., str]
+) -> None:
+    kept, deleted = make_topic(), make_topic()
+    for topic in (kept, deleted):
+        fill(cluster, topic, 5)
+    stream = new_stream(subscribe=f"{kept},{deleted}", startingOffsets="earliest", fetchOffset__retryIntervalMs=50)
+    stream.run_available()
+    cluster.delete_topic(deleted)
+    fill(cluster, kept, 5, first=5)
+    with pytest.raises(Exception, match=r"UnknownTopicOrPartition|UNKNOWN_TOPIC_OR_PARTITION"):
+        stream.run_available()
+    stream.options["failOnDataLoss"] = False
+    stream.run_available()
+    assert len(stream.positions()) == 15
+    assert stream.offsets()[-1] == {kept: {"0": 10}}
+
+
 def test_a_worker_that_dies_in_the_middle(new_stream: NewStream, cluster: Cluster, topic: str, tmp_path: Path) -> None:
     rows = fill(cluster, topic, 5000, size=200)
     stream = new_stream(subscribe=topic, startingOffsets="earliest", kafka__max__partition__fetch__bytes=20_000)

@@ -66,11 +66,12 @@ def connector_jars() -> list[Path]:
     return sorted(folder.glob("*.jar"))
 
 
-def start_spark(folder: Path, *, connector: bool = True) -> Any:
+def start_spark(folder: Path, *, connector: bool = True, master: str = "local[2]", **more: object) -> Any:
     """A small local session with our source; it ends with Python.
 
     Args:
         connector: whether Spark's own connector is to be there too, if it can be had.
+        more: settings; ``__`` stands for a dot.
     """
     need_spark()
     from pyconsumer.spark import session
@@ -88,8 +89,9 @@ def start_spark(folder: Path, *, connector: bool = True) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": folder,
         "spark.local.dir": folder,
+        **{name.replace("__", "."): value for name, value in more.items()},
     }
     jars = connector_jars() if connector else []
     if jars:
         settings["spark.jars"] = ",".join(map(str, jars))
-    return session(master="local[2]", **settings)
+    return session(master=master, **settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyconsumer.errors import CoordinatorNotAvailableError, for_code
 from pyconsumer.protocol.messages.find_coordinator import (
     FIRST_VERSION_WITH_KEYS,
@@ -13,11 +15,17 @@ from pyconsumer.structs import BrokerMetadata
 __all__ = ["find_coordinator_request", "read_coordinator"]
 
 
-def find_coordinator_request(key: str, version: int, *, of_transactions: bool = False) -> FindCoordinatorRequest:
-    """Return a FindCoordinator for a group, or for a transactional id."""
+def find_coordinator_request(
+    key: str, version: int, *, of_transactions: bool = False, more: Sequence[str] = ()
+) -> FindCoordinatorRequest:
+    """Return a FindCoordinator for a group, or for a transactional id.
+
+    Args:
+        more: further keys; a version before 4 leaves them out (KIP-699).
+    """
     key_type = 1 if of_transactions else 0
     if version >= FIRST_VERSION_WITH_KEYS:
-        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key, *more])
     return FindCoordinatorRequest(key=key, key_type=key_type)
 
 

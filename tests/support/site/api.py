@@ -226,7 +226,7 @@ def _summary(value: Any) -> str:
 
 
 def _errors(index: _Index) -> str:
-    lines = ["| error | kind of | code | retriable | |", "|---|---|---:|---|---|"]
+    lines = ["| error | code | retriable | |", "|---|---:|---|---|"]
     for name in errors.__all__:
         value = getattr(errors, name)
         if inspect.isclass(value) and issubclass(value, BaseException):
@@ -234,6 +234,6 @@ def _errors(index: _Index) -> str:
             code = getattr(value, "errno", None)
             retriable = "yes" if getattr(value, "retriable", False) is True else ""
             text = markdown(_summary(value), index.find).strip().replace("|", "\\|")
-            cells = (f"`{name}`", bases, str(code) if isinstance(code, int) else "", retriable, text)
+            cells = (f"`{name}`", str(code) if isinstance(code, int) else "", retriable, f"{text} Kind of {bases}.")
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

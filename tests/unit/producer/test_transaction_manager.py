@@ -21,7 +21,12 @@ from pyconsumer.errors import (
 )
 from pyconsumer.producer.pending_request import PendingRequest, TransactionResult
 from pyconsumer.producer.transaction_errors import Reaction, RequestKind, ends_producer, reaction_to
-from pyconsumer.producer.transaction_manager import PREDECESSORS, TransactionManager, TransactionState
+from pyconsumer.producer.transaction_manager import (
+    PREDECESSORS,
+    DetachedTransaction,
+    TransactionManager,
+    TransactionState,
+)
 from pyconsumer.structs import BrokerMetadata, ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from tests.support.java import tools
 from tests.vectors.make_transactions import VECTORS, expected, read_vectors
@@ -497,6 +502,35 @@ def test_a_refused_initialization_may_be_tried_again() -> None:
         producer.wait(result)
     producer.wait(producer.core.abort())
     producer.wait(producer.core.initialize())
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_open_transaction_is_handed_over_and_not_ended(version: int) -> None:
+    producer = Producer(version).opened()
+    with pytest.raises(IllegalStateError, match="flush first"):
+        producer.core.detach(has_incomplete=True)
+    found = producer.core.detach(has_incomplete=False)
+    assert found == DetachedTransaction("id", 1, 0, version == 2)
+    assert not producer.core.has_open_transaction  # so that a close ends the thread without an abort
+    for call in (producer.core.begin, producer.core.commit, producer.core.abort):
+        with pytest.raises(KafkaError, match="handed over"):
+            call()
+    producer.run()
+    assert "EndTxn" not in producer.sent
+
+
+def test_nothing_is_handed_over_where_nothing_was_sent_or_something_failed() -> None:
+    producer = Producer()
+    producer.wait(producer.core.initialize())
+    with pytest.raises(IllegalStateError, match="no transaction is open"):
+        producer.core.detach(has_incomplete=False)
+    producer.core.begin()
+    assert producer.core.detach(has_incomplete=False) is None
+    failed = Producer().opened()
+    failed.core.on_batch_failed(KafkaTimeoutError("late"), uncertain=False)
+    with pytest.raises(TransactionAbortableError):
+        failed.core.detach(has_incomplete=False)
+    assert failed.core.has_open_transaction
 
 
 def test_a_close_fails_whoever_waits() -> None:

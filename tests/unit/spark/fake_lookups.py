@@ -20,6 +20,7 @@ class FakeLookups:
         groups: what groups have committed.
         bytes_each: bytes per offset.
         listed: how often partitions were listed.
+        missing_ok: whether topics might be missing the last time.
         stale: ends that the next calls tell in place of the true ones.
     """
 
@@ -29,10 +30,12 @@ class FakeLookups:
         self.groups: dict[str, dict[TopicPartition, int]] = {}
         self.bytes_each: dict[TopicPartition, float] = {}
         self.listed = 0
+        self.missing_ok: bool | None = None
         self.stale: list[dict[TopicPartition, int]] = []
 
-    def partitions(self, subscription: Subscription) -> list[TopicPartition]:
+    def partitions(self, subscription: Subscription, *, missing_ok: bool = False) -> list[TopicPartition]:
         self.listed += 1
+        self.missing_ok = missing_ok
         return sorted(self.logs)
 
     def offsets(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:

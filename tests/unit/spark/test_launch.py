@@ -10,6 +10,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark import launch
 
 ENABLED = "spark.python.unix.domain.socket.enabled"
@@ -78,3 +79,60 @@ def test_not_with_pipelined_functions() -> None:
 def test_a_session_that_runs_keeps_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pyspark.SparkContext, "_active_spark_context", object())
     assert launch._prepare("local", {}) == {}
+
+
+# -- register
+
+
+class FakeContext:
+    """As much of a SparkContext as ``register`` uses."""
+
+    def __init__(self, python: str, master: str = "local[2]") -> None:
+        self.pythonExec = python
+        self.master = master
+        self._python_includes: list[str] = []
+
+    def addPyFile(self, path: str) -> None:  # noqa: N802
+        self._python_includes.append(path)
+
+
+class FakeSession:
+    """A session whose registry refuses with a message."""
+
+    _jvm = None
+
+    def __init__(self, context: FakeContext, refusal: str = "") -> None:
+        self.sparkContext = context
+        self.dataSource = self
+        self.refusal = refusal
+
+    def register(self, source: type) -> None:
+        if self.refusal:
+            raise ValueError(self.refusal)
+
+
+def python_that_says(folder: Path, text: str) -> str:
+    path = folder / "python3"
+    path.write_text(f"#!/bin/sh\necho '{text}'\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_source_that_spark_has_found_by_itself_is_registered() -> None:
+    """PySpark 4.0 refuses its name, then."""
+    launch.register(FakeSession(FakeContext(sys.executable), "[DATA_SOURCE_ALREADY_EXISTS] Data source 'pyconsumer'"))
+    with pytest.raises(ValueError, match="another"):
+        launch.register(FakeSession(FakeContext(sys.executable), "another"))
+
+
+def test_workers_that_could_not_run_are_told_with_the_cure(tmp_path: Path) -> None:
+    own = f"{sys.version_info[0]} {sys.version_info[1]}"
+    for said, reason in ((f"{own} False", "lacks pyarrow"), ("3 8 True", "is Python 3.8, not 3")):
+        folder = tmp_path / reason[:2]
+        folder.mkdir()
+        python = python_that_says(folder, said)
+        with pytest.raises(ConfigurationError, match=rf"{reason}.*PYSPARK_PYTHON.*session\(\)"):
+            launch.register(FakeSession(FakeContext(python)))
+        launch.register(FakeSession(FakeContext(python, "spark://host:7077")))  # theirs is on another machine
+    launch.register(FakeSession(FakeContext(python_that_says(tmp_path, f"{own} True"))))
+    launch.register(FakeSession(FakeContext("no such program")))

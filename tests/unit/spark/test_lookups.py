@@ -6,6 +6,8 @@ import pytest
 
 from pyconsumer.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from pyconsumer.spark.offset_reader import OffsetReader
+from pyconsumer.spark.subscription import Assign, Subscribe, Subscription
+from pyconsumer.structs import PartitionMetadata, TopicPartition
 from tests.unit.spark.fake_broker import TP, FakeConnection
 
 
@@ -58,6 +60,37 @@ def test_a_topic_that_was_deleted_is_told_soon(told: bool) -> None:
         OffsetReader(connection, attempts=3, patient=True, sleep=pauses.append).offsets({TP: -1})  # type: ignore[arg-type]
     assert len(pauses) == 2  # brokers may not all know a new topic at once
     assert connection.clock.now() - start < 1
+
+
+@pytest.mark.parametrize(
+    "subscription",
+    [Subscribe(("events", "gone")), Assign((TP, TopicPartition("gone", 0)))],
+    ids=["topics", "partitions"],
+)
+def test_a_named_topic_that_is_gone_can_be_left_out_after_a_second_look(subscription: Subscription) -> None:
+    connection = FakeConnection()
+    metadata = connection.metadata
+
+    def update() -> int:
+        metadata.update_count += 1
+        return int(metadata.update_count) - 1
+
+    metadata.request_update = update
+    metadata.topic = lambda name: None if name == "gone" else object()
+    metadata.topic_error = lambda name: UnknownTopicOrPartitionError(name) if name == "gone" else None
+    metadata.partitions_for = lambda name: [] if name == "gone" else [PartitionMetadata(*TP, 1, 7)]
+    metadata.partition_count = lambda name: 0
+    pauses: list[float] = []
+    lookups = OffsetReader(connection, attempts=3, sleep=pauses.append)  # type: ignore[arg-type]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        lookups.partitions(subscription)
+    pauses.clear()
+    assert lookups.partitions(subscription, missing_ok=True) == [TP]
+    assert len(pauses) == 2
+    assert lookups.partitions(subscription, missing_ok=True) == [TP]
+    assert len(pauses) == 2  # it is known by now
+    with pytest.raises(UnknownTopicOrPartitionError):
+        lookups.partitions(subscription)
 
 
 def test_sizes_that_nobody_tells_in_time_are_left_out() -> None:

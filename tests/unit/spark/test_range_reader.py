@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.errors import CorruptRecordError, KafkaConnectionError, TopicAuthorizationFailedError
+from pyconsumer.errors import (
+    CorruptRecordError,
+    KafkaConnectionError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 from pyconsumer.protocol.records import ControlRecordType, build_end_transaction_marker
 from pyconsumer.spark.errors import DataLossError, ReadError
 from pyconsumer.spark.offset_ranges import OffsetRange
@@ -153,6 +159,35 @@ def test_a_read_without_progress_ends_in_time(trouble: int | None, reason: str) 
     with pytest.raises(ReadError, match=rf"events-2 at offset 10: .* 5 s \(kafkaConsumer.pollTimeoutMs\).*{reason}"):
         read(log, 0, 12)
     assert log.clock.now() - before == pytest.approx(5.0, abs=0.2)
+
+
+def deleted(log: FakeConnection, *, back_after: float | None = None) -> None:
+    """Let the topic be unknown from the next fetch on, for some seconds or for good."""
+    since = log.clock.now()
+
+    def error(name: str) -> KafkaError | None:
+        back = back_after is not None and log.clock.now() >= since + back_after
+        return None if back else UnknownTopicOrPartitionError(name)
+
+    log.metadata.topic_error = error
+    log.leader_known = back_after is not None
+    log.troubles = [3] * (0 if back_after is None else 1)
+
+
+def test_a_topic_that_was_deleted_is_lost_data_and_not_waited_for_to_the_end() -> None:
+    log = FakeConnection(batch(0, 10))
+    deleted(log)
+    before = log.clock.now()
+    with pytest.raises(DataLossError, match=r"events-2: its topic was deleted before offset 3 was read"):
+        read(log, 3, 10, timeout_ms=120_000)
+    assert read(log, 3, 10, timeout_ms=120_000, fail=False) == []
+    assert log.clock.now() - before == pytest.approx(20.0, abs=0.5)
+
+
+def test_a_topic_that_is_unknown_for_a_moment_is_read() -> None:
+    log = FakeConnection(batch(0, 10))
+    deleted(log, back_after=4)
+    assert offsets(log, 0, 10) == list(range(10))
 
 
 def test_offsets_that_are_gone_are_an_error() -> None:

@@ -135,7 +135,9 @@ class FakeSession:
             self.addArtifacts = self._add
         else:
             self._jvm = object()
-            self.sparkContext = SimpleNamespace(_python_includes=[], addPyFile=self._add)
+            self.sparkContext = SimpleNamespace(
+                _python_includes=[], addPyFile=self._add, pythonExec=sys.executable, master="local"
+            )
 
     def _add(self, path: str, *, pyfile: bool = True) -> None:
         assert pyfile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ from pyconsumer.spark.source import KafkaDataSource
 from pyconsumer.structs import TopicPartition
 
 LEAST = {"kafka.bootstrap.servers": "localhost:9092"}
+LEAST_CLIENT = {"bootstrap.servers": "localhost:9092"}
+EXACTLY = {"deliveryGuarantee": "exactly-once", "topic": "t"}
 
 
 _TYPES = {
@@ -78,7 +81,16 @@ def test_options() -> None:
         ({"kafka__key__serializer": "x"}, "kafka.key.serializer is not supported"),
         ({"kafka__value__serializer": "x"}, "kafka.value.serializer is not supported"),
         ({"kafka__partitioner__class": "x"}, "a column named partition chooses"),
-        ({"kafka__transactional__id": "x"}, "at least once"),
+        ({"kafka__transactional__id": "x"}, "ask for transactions by deliveryGuarantee=exactly-once"),
+        ({"deliveryGuarantee": "once"}, "deliveryGuarantee must be at-least-once or exactly-once"),
+        ({"deliveryGuarantee": "exactly-once"}, "without the option topic name a topic for it by progressTopic"),
+        ({"transactionalIdPrefix": "x"}, "transactionalIdPrefix needs deliveryGuarantee=exactly-once"),
+        (EXACTLY | {"kafka__acks": "1"}, "needs acks='all'"),
+        (EXACTLY | {"onMissingProgress": "x"}, "onMissingProgress must be error or begin"),
+        (EXACTLY | {"txnAppId": "x"}, "txnAppId and txnVersion belong together"),
+        (EXACTLY | {"txnVersion": "1"}, "txnAppId and txnVersion belong together"),
+        (EXACTLY | {"txnAppId": "a.b", "txnVersion": "1"}, "txnAppId must be 1 to 100 letters"),
+        (EXACTLY | {"kafka__transaction__timeout__ms": "x"}, "transaction.timeout.ms|transaction_timeout_ms"),
         ({"kafka__compression__typ": "x"}, "did you mean 'kafka.compression.type'"),
         ({"kafka__batch__size": "x"}, "in the kafka.* options:.*batch_size|batch.size"),
         ({"kafka__max__poll__records": "5"}, "unknown option 'kafka.max.poll.records'"),
@@ -91,6 +103,24 @@ def test_what_is_wrong_is_told_in_one_line(
     with pytest.raises(ConfigurationError, match=message) as caught:
         parse(**extra)
     assert "\n" not in str(caught.value)
+
+
+def test_options_of_exactly_once() -> None:
+    given = parse(**EXACTLY, kafka__transaction__timeout__ms="1000")
+    assert given.delivery is not None
+    assert given.delivery.prefix == "pyconsumer-spark"
+    assert given.delivery.progress == TopicPartition("t", 0)
+    assert not given.delivery.may_begin
+    assert given.app_id is None
+    settings = producer_settings(given.client, transactional_id="a")
+    assert (settings["transactional.id"], settings["transaction.timeout.ms"]) == ("a", "1000")
+    assert producer_settings(LEAST_CLIENT, transactional_id="a")["transaction.timeout.ms"] == "900000"
+    more = {"progressTopic": "p", "transactionalIdPrefix": "q", "txnAppId": "job", "txnVersion": "7"}
+    other = parse(**EXACTLY | more, onMissingProgress="begin")
+    assert other.delivery is not None
+    assert (other.delivery.prefix, other.delivery.progress.topic, other.delivery.may_begin) == ("q", "p", True)
+    assert (other.app_id, other.version) == ("job", 7)
+    assert pickle.loads(pickle.dumps(other)) == other
 
 
 def test_servers_are_required() -> None:
@@ -180,6 +210,14 @@ class FakeProducer:
         if error is None:
             return self
         return FutureRecordMetadata.failed_with(TopicPartition(topic, 0), error)
+
+    def send_many(self, topic: str, values: list[Any], keys: list[Any] | None) -> Any:
+        for row, value in enumerate(values):
+            self.send(topic, value, None if keys is None else keys[row], None, None, None)
+        return SimpleNamespace(
+            done=lambda: self.flushed > 0,
+            exception=NotEnoughReplicasError("no") if b"lost" in values else None,
+        )
 
     def add_errback(self, function: Any) -> None:
         pass

@@ -66,6 +66,7 @@ def test_what_a_batch_cannot_do_is_told_before_it_runs() -> None:
 def test_a_task_that_spark_made_up_has_no_records() -> None:
     reader = source(columns="value").reader(schema=schema("value"))
     assert list(reader.read(InputPartition(None))) == []
+    assert list(reader.read(None)) == []  # PySpark 4.1
 
 
 def test_reader_and_tasks_travel() -> None:

@@ -364,6 +364,15 @@ def test_a_topic_deleted_since_partitions_were_listed_is_noticed(caplog: pytest.
     assert "a-1 had been read from" in caplog.text
 
 
+@pytest.mark.parametrize("lenient", [True, False])
+def test_a_named_topic_may_be_missing_once_the_query_has_begun(lenient: bool) -> None:
+    query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest", failOnDataLoss=str(not lenient).lower())
+    query.planner.initial()
+    assert query.lookups.missing_ok is False  # a name that is wrong is told
+    query.planner.prepare_available_now()
+    assert query.lookups.missing_ok is lenient
+
+
 def test_partitions_that_are_gone_are_lost_data() -> None:
     query = Query(FakeLookups(a0=5, a1=5), startingOffsets="earliest")
     query.trigger()

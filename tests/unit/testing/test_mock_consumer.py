@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Collection
 
@@ -9,6 +10,7 @@ import pytest
 
 from pyconsumer import Consumer, ConsumerRebalanceListener, ConsumerRecord, KafkaConsumer, OffsetAndMetadata
 from pyconsumer.errors import (
+    CommitFailedError,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
@@ -16,7 +18,7 @@ from pyconsumer.errors import (
     WakeupError,
 )
 from pyconsumer.structs import TopicPartition
-from pyconsumer.testing import MockConsumer
+from pyconsumer.testing import AsyncMockConsumer, ManualClock, MockConsumer, make_record, make_records
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -240,7 +242,7 @@ def test_subscriptions_that_a_consumer_refuses_it_refuses_too() -> None:
     consumer.assign([T0])
     with pytest.raises(IllegalStateError, match="exclude one another"):
         consumer.subscribe(["t"])
-    with pytest.raises(ValueError, match="has no clock"):
+    with pytest.raises(ValueError, match="has no log"):
         MockConsumer("by_duration:PT1H")
 
 
@@ -256,3 +258,150 @@ def test_commits_are_kept_and_told() -> None:
     consumer.enforce_rebalance("because")
     assert consumer.rebalances_asked == ["because"]
     assert consumer.group_metadata().group_id == "mock"
+
+
+def joined(listener: ConsumerRebalanceListener | None = None, **options: object) -> MockConsumer:
+    consumer: MockConsumer = MockConsumer("earliest", group_id="g", **options)  # type: ignore[arg-type]
+    consumer.subscribe(["t"], listener=listener)
+    consumer.rebalance([T0, T1])
+    consumer.update_beginning_offsets({T0: 0, T1: 0})
+    return consumer
+
+
+def test_commits_fail_as_planned_and_only_that_often() -> None:
+    consumer, told = joined(), []
+    consumer.fail_next("commit", CommitFailedError("too late"), times=2)
+    for _ in range(2):
+        with pytest.raises(CommitFailedError, match="too late"):
+            consumer.commit({T0: 1})
+    assert consumer.committed(T0) is None
+    consumer.commit({T0: 1})
+    consumer.fail_next("commit_async", KafkaError("lost"))
+    future = consumer.commit_async({T0: 2}, lambda offsets, error: told.append((offsets, str(error))))
+    assert isinstance(future.exception, KafkaError)
+    assert told == [({T0: OffsetAndMetadata(2)}, "lost")]
+    assert consumer.committed(T0) == 1
+    for call, run in (
+        ("position", lambda: consumer.position(T0)),
+        ("committed", lambda: consumer.committed(T0)),
+        ("end_offsets", lambda: consumer.end_offsets([])),
+        ("beginning_offsets", lambda: consumer.beginning_offsets([])),
+        ("offsets_for_times", lambda: consumer.offsets_for_times({})),
+        ("partitions_for_topic", lambda: consumer.partitions_for_topic("t")),
+        ("topics", lambda: consumer.topics()),
+        ("poll", lambda: consumer.poll()),
+        ("close", lambda: consumer.close()),
+    ):
+        consumer.fail_next(call, KafkaError(call))
+        with pytest.raises(KafkaError, match=call):
+            run()
+    assert consumer.closed
+    with pytest.raises(ValueError, match="a MockConsumer can fail in poll, commit"):
+        consumer.fail_next("subscribe", KafkaError())
+    with pytest.raises(TypeError, match="an error is needed"):
+        consumer.fail_next("poll", "no error")  # type: ignore[arg-type]
+
+
+def test_lost_partitions_are_told_and_cannot_be_committed() -> None:
+    class Losing(Noting):
+        def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+            self.calls.append(("lost", sorted(lost)))
+
+    listener = Losing()
+    consumer = joined(listener)
+    consumer.lose()
+    assert listener.calls[-1] == ("lost", [T0, T1])
+    assert consumer.assignment() == set()
+    assert consumer.group_metadata().generation_id == -1
+    with pytest.raises(CommitFailedError):
+        consumer.commit({T0: 1})
+    assert isinstance(consumer.commit_async({T0: 1}).exception, CommitFailedError)
+    consumer.rebalance([T1])
+    consumer.commit({T1: 1})
+    with pytest.raises(IllegalStateError, match="nothing is subscribed"):
+        MockConsumer().lose()
+
+
+def test_automatic_commits_cover_what_the_last_poll_returned() -> None:
+    consumer = joined(enable_auto_commit=True)
+    consumer.add_records(make_records("t", ["a", "b"]))
+    assert consumer.poll(max_records=1).count() == 1
+    assert consumer.committed(T0) is None
+    consumer.poll(max_records=1)
+    assert consumer.committed(T0) == 1
+    consumer.close()
+    assert consumer.committed(T0) == 2
+
+
+def test_time_that_the_test_moves_ends_the_membership() -> None:
+    clock = ManualClock()
+    consumer = joined(clock=clock, max_poll_interval_ms=1_000)
+    clock.advance(1.0)
+    consumer.commit({T0: 0})
+    clock.advance(0.001)
+    with pytest.raises(CommitFailedError):
+        consumer.commit({T0: 0})
+    consumer.poll()
+    assert consumer.assignment() == set()
+
+
+def test_no_record_is_lost_when_another_partition_has_no_position() -> None:
+    consumer: MockConsumer = MockConsumer("none")
+    consumer.assign([T0, T1])
+    consumer.seek(T0, 0)
+    consumer.add_record(record(0))
+    with pytest.raises(NoOffsetForPartitionError):
+        consumer.poll()
+    consumer.seek(T1, 0)
+    assert [r.offset for r in consumer.poll().records()] == [0]
+
+
+def test_columns_hold_what_records_held() -> None:
+    pytest.importorskip("pyarrow")
+    consumer = joined(value_deserializer=bytes.decode)
+    consumer.add_records(make_records("t", [b"a", None], keys=[b"k", b"k"], headers={"h": b"1"}))
+    batch = consumer.poll_arrow(columns=["topic", "offset", "value", "headers"])
+    assert batch.to_pydict() == {
+        "topic": ["t", "t"],
+        "offset": [0, 1],
+        "value": [b"a", None],
+        "headers": [[{"key": "h", "value": b"1"}]] * 2,
+    }
+    assert consumer.poll_arrow().num_rows == 0
+    consumer.add_record(make_record("t", "text", offset=2))
+    with pytest.raises(TypeError, match="columns hold bytes"):
+        consumer.poll_arrow()
+
+
+def test_coroutines_are_refused_here_and_awaited_on_a_loop() -> None:
+    class Waiting(ConsumerRebalanceListener):
+        async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:  # type: ignore[override]
+            seen.append(sorted(assigned))
+
+    seen: list[list[TopicPartition]] = []
+    consumer = MockConsumer("earliest")
+    consumer.subscribe(["t"], listener=Waiting())
+    with pytest.raises(TypeError, match="coroutine function"):
+        consumer.rebalance([T0])
+
+    async def on_a_loop() -> None:
+        other: AsyncMockConsumer = AsyncMockConsumer("earliest")
+        other.subscribe(["t"], listener=Waiting())
+        other.mock.update_beginning_offsets({T0: 0})
+        other.mock.schedule_poll_task(lambda: other.rebalance([T0]))
+        await other.poll()
+        assert seen == [[T0]]
+        told = []
+
+        async def callback(offsets: object, error: object) -> None:
+            told.append(error)
+
+        await other.commit_async({T0: 1}, callback)
+        assert not told
+        await other.poll()
+        assert told == [None]
+        other.mock.fail_next("commit_async", KafkaError("lost"))
+        with pytest.raises(KafkaError, match="lost"):
+            await other.commit_async({T0: 1})
+
+    asyncio.run(on_a_loop())

@@ -114,6 +114,71 @@ def test_settings_come_from_the_users_conftest(run: pytest.Pytester) -> None:
     _passes(run, 1)
 
 
+@pytest.mark.slow
+def test_faults_and_killed_brokers_are_undone_after_each_test(run: pytest.Pytester) -> None:
+    run.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_cluster_brokers():
+            return 2
+        """
+    )
+    run.makepyfile(
+        """
+        from pyconsumer.errors import Errors
+
+        def test_breaks(kafka_cluster, kafka_faults, kafka_topic):
+            for kind in ("drop_request", "drop_response"):
+                kafka_faults.add(kind, "Metadata", count=None)
+            kafka_faults.add("error", "Produce", error_code=Errors.UNKNOWN_SERVER_ERROR, count=None)
+            kafka_faults.pause_replication(0)
+            kafka_cluster.kill_broker(1)
+
+        def test_is_whole(kafka_topic, kafka_producer, kafka_admin):
+            assert len(kafka_admin.describe_cluster().brokers) == 2
+            assert kafka_producer().send(kafka_topic, b"v").get(timeout=30).offset == 0
+
+        def test_breaks_all(kafka_cluster):
+            kafka_cluster.kill()
+
+        def test_is_whole_again(kafka_admin):
+            assert len(kafka_admin.describe_cluster().brokers) == 2
+        """
+    )
+    _passes(run, 4)
+
+
+@pytest.mark.slow
+def test_clients_of_the_fixtures_are_closed_and_take_the_clock(run: pytest.Pytester) -> None:
+    run.makepyfile(
+        """
+        import gc, pytest
+
+        made = []
+
+        def test_clients(kafka_topic, kafka_group, kafka_consumer, kafka_producer, kafka_clock):
+            consumer, producer = kafka_consumer(kafka_topic, group_id=kafka_group), kafka_producer()
+            made.extend((consumer, producer))
+            producer.send(kafka_topic, b"v").get(timeout=30)
+            assert consumer.poll(10_000).count() == 1
+            assert kafka_topic != kafka_group
+
+        def test_closed():
+            assert [repr(each).endswith("closed>") or " closed" in repr(each) for each in made] == [True, True]
+        """
+    )
+    _passes(run, 2)
+
+
+def test_fixtures_for_asyncio_need_pytest_asyncio(run: pytest.Pytester) -> None:
+    run.makepyfile("def test_one(kafka_async_consumer): ...\ndef test_two(kafka_async_producer): ...")
+    result = run.runpytest_subprocess("-p", "pyconsumer.testing.plugin", timeout=60)
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(["*this fixture needs pytest-asyncio: pip install pytest-asyncio*"])
+
+
 def test_a_run_without_the_fixtures_imports_no_broker(run: pytest.Pytester) -> None:
     run.makepyfile("import sys\ndef test_light(): assert 'pyconsumer.broker' not in sys.modules")
     _passes(run, 1)

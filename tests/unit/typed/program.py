@@ -19,12 +19,28 @@ from pyconsumer import (
     KafkaConsumer,
     KafkaProducer,
     OffsetAndMetadata,
+    Producer,
     TopicPartition,
     process_exactly_once,
     stop_on_signals,
 )
-from pyconsumer.aio import AsyncKafkaAdminClient, AsyncKafkaConsumer, AsyncKafkaProducer
+from pyconsumer.aio import (
+    AsyncConsumer,
+    AsyncKafkaAdminClient,
+    AsyncKafkaConsumer,
+    AsyncKafkaProducer,
+    AsyncProducer,
+)
 from pyconsumer.errors import KafkaError
+from pyconsumer.testing import (
+    AsyncMockConsumer,
+    AsyncMockProducer,
+    MockConsumer,
+    MockProducer,
+    make_record,
+    make_records,
+    poll_result,
+)
 
 if TYPE_CHECKING:
     from typing import reveal_type
@@ -198,3 +214,36 @@ async def service() -> None:
 
 
 serve: Callable[[], object] = service
+
+# --- tests of it
+
+fake: MockConsumer[str, Order] = MockConsumer("earliest")
+fake.add_record(make_record("orders", Order(3), "k"))
+fake.add_records(make_records("orders", [Order(3), None], ["k", "l"], first_offset=1))
+fake.add_record(make_record("orders", 3, "k"))  # error
+total(fake)
+total(MockConsumer[str, str]())  # error
+reveal_type(MockConsumer(value_deserializer=read_order))  # reveals: MockConsumer[bytes, Order]
+reveal_type(make_record("orders", Order(3), "k"))  # reveals: ConsumerRecord[str, Order]
+reveal_type(poll_result(make_records("orders", [Order(3)], ["k"])))  # reveals: ConsumerRecords[str, Order]
+
+
+def send_order(producer: Producer[str, Order]) -> None:
+    producer.send("orders", Order(1), "k")
+
+
+send_order(typed)
+send_order(MockProducer(key_serializer=str.encode, value_serializer=write_order))
+send_order(raw)  # error
+
+
+async def test_the_service(consumer: AsyncConsumer[str, Order], producer: AsyncProducer[str, Order]) -> None:
+    reveal_type(await consumer.poll())  # reveals: ConsumerRecords[str, Order]
+    await producer.send("orders", Order(1), "k")
+
+
+async def both() -> None:
+    mocks: AsyncMockConsumer[str, Order] = AsyncMockConsumer()
+    sink: AsyncMockProducer[str, Order] = AsyncMockProducer()
+    await test_the_service(mocks, sink)
+    await test_the_service(sink, mocks)  # error

@@ -1,0 +1,152 @@
+"""The data of the sink's exactly-once protocol (:mod:`.exactly_once`): names, tasks' reports, the record of a decision.
+
+A decision is a committed offset: the batch's number, with the winners as its metadata. A broker limits metadata
+(``offset.metadata.max.bytes``, 4,096 by default), so a long list is cut into pieces, each the offset of a group of its
+own. Every piece says how many there are, and of which run the winners are. What a broker gives back was perhaps
+written by somebody else, so reading it checks everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from pyconsumer.producer.transaction_manager import DetachedTransaction
+from pyconsumer.spark.errors import WriteError
+
+__all__ = ["Decision", "Names", "TaskReport", "piece_count", "pieces_of", "read_pieces"]
+
+_FORMAT: Final = "pyconsumer-1"
+_MOST_PIECES: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names of the transactions and groups of one query.
+
+    Attributes:
+        prefix: of all, from the options.
+        query: the query's id, which stays as long as its checkpoint; of a batch write the name that it was given.
+        run: another one each time that the query is started.
+    """
+
+    prefix: str
+    query: str
+    run: str
+
+    @property
+    def driver(self) -> str:
+        """The transactional id of the driver, whatever run it is."""
+        return f"{self.prefix}.{self.query}"
+
+    @property
+    def of_query(self) -> str:
+        """The beginning of the transactional ids of all tasks of the query."""
+        return f"{self.prefix}.{self.query}."
+
+    @property
+    def of_run(self) -> str:
+        """The beginning of the transactional ids of all tasks of this run."""
+        return f"{self.prefix}.{self.query}.{self.run}."
+
+    def task(self, partition: int, attempt: int, turn: int = 0) -> str:
+        """Return a task's transactional id; ``turn`` counts on where another one of the same number has it open."""
+        return f"{self.of_run}{partition}.{attempt}" + (f".{turn}" if turn else "")
+
+    def group(self, piece: int) -> str:
+        """Return the group that a piece of the decision is committed to."""
+        return f"{self.prefix}.{self.query}.{piece}"
+
+
+class TaskReport(NamedTuple):
+    """A task's report to the driver.
+
+    Attributes:
+        batch: the number of the batch.
+        transaction: what it has sent, open; None without rows, or if the batch was decided before.
+        started_ms: when it began, by its machine's clock.
+    """
+
+    names: Names
+    batch: int
+    transaction: DetachedTransaction | None
+    started_ms: int
+
+
+class Decision(NamedTuple):
+    """A batch, and the transactions that make it up, all of one run."""
+
+    batch: int
+    run: str
+    winners: tuple[DetachedTransaction, ...]
+
+
+def pieces_of(decision: Decision, names: Names, most: int) -> list[str]:
+    """Return the metadata of a decision, in pieces of at most ``most`` characters as far as one winner allows."""
+    start = len(names.of_run)
+    words = [
+        f"{one.transactional_id[start:]}:{one.producer_id}:{one.epoch}:{2 if one.is_v2 else 1}"
+        for one in decision.winners
+    ]
+    room = most - len(f"{_FORMAT} {_MOST_PIECES} {decision.run}")
+    pieces: list[list[str]] = [[]]
+    used = 0
+    for word in words:
+        if pieces[-1] and used + 1 + len(word) > room:
+            pieces.append([])
+            used = 0
+        pieces[-1].append(word)
+        used += 1 + len(word)
+    return [" ".join([_FORMAT, str(len(pieces)), decision.run, *piece]) for piece in pieces]
+
+
+def piece_count(text: str) -> int:
+    """Return how many pieces there are, according to one of them.
+
+    Raises:
+        WriteError: it is none.
+    """
+    return _parsed(text)[0]
+
+
+def read_pieces(batch: int, texts: Sequence[str], names: Names) -> Decision:
+    """Return the decision that pieces make up.
+
+    Raises:
+        WriteError: they are none of one decision.
+    """
+    parsed = [_parsed(text) for text in texts]
+    if any(piece[:2] != parsed[0][:2] for piece in parsed) or parsed[0][0] != len(texts):
+        raise _unreadable(f"the {len(texts)} pieces do not belong together")
+    run = parsed[0][1]
+    begin = f"{names.of_query}{run}."
+    return Decision(batch, run, tuple(_winner(begin, word) for _, _, words in parsed for word in words))
+
+
+def _parsed(text: str) -> tuple[int, str, list[str]]:
+    form, *rest = text.split(" ")
+    if form != _FORMAT or len(rest) < 2 or not rest[0].isdecimal() or not 1 <= int(rest[0]) <= _MOST_PIECES:
+        raise _unreadable(f"it begins with {text[:60]!r}")
+    return int(rest[0]), rest[1], rest[2:]
+
+
+def _winner(begin: str, word: str) -> DetachedTransaction:
+    parts = word.split(":")
+    try:
+        suffix, producer_id, epoch, version = parts
+        return DetachedTransaction(begin + suffix, int(producer_id), int(epoch), {"1": False, "2": True}[version])
+    except (ValueError, KeyError):
+        raise _unreadable(f"{word[:60]!r} is no transaction") from None
+
+
+def _unreadable(why: str) -> WriteError:
+    return WriteError(
+        f"the record of the query's progress cannot be read: {why}. Either a newer pyconsumer or another program has"
+        " written it; choose another transactionalIdPrefix if the group is somebody else's"
+    )
+
+
+def winners(reports: Iterable[TaskReport]) -> tuple[DetachedTransaction, ...]:
+    """Return the transactions of tasks."""
+    return tuple(report.transaction for report in reports if report.transaction is not None)

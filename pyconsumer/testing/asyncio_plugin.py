@@ -1,0 +1,61 @@
+"""The fixtures for programs on an event loop: clients that are closed on the loop of their test.
+
+The plugin registers this module where pytest-asyncio is active, in its mode ``strict`` as well as ``auto``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest_asyncio
+
+from pyconsumer.testing.plugin import consumer_settings, producer_settings
+
+if TYPE_CHECKING:
+    from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
+    from pyconsumer.broker import EmbeddedCluster
+    from pyconsumer.clock import RunningClock
+
+__all__ = ["kafka_async_consumer", "kafka_async_producer"]
+
+_CLOSE_MS = 10_000
+
+
+@pytest_asyncio.fixture
+async def kafka_async_consumer(
+    kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
+) -> AsyncIterator[Callable[..., AsyncKafkaConsumer[Any, Any]]]:
+    """Makes consumers: ``kafka_async_consumer("orders", group_id="g")``; without a policy they begin at the start."""
+    from pyconsumer.aio import AsyncKafkaConsumer
+
+    async with AsyncExitStack() as made:
+
+        def make(*topics: str, **settings: Any) -> AsyncKafkaConsumer[Any, Any]:
+            consumer: AsyncKafkaConsumer[Any, Any] = AsyncKafkaConsumer(
+                *topics, **consumer_settings(kafka_cluster, settings), clock=kafka_clock
+            )
+            made.push_async_callback(consumer.close, _CLOSE_MS)
+            return consumer
+
+        yield make
+
+
+@pytest_asyncio.fixture
+async def kafka_async_producer(
+    kafka_cluster: EmbeddedCluster, kafka_clock: RunningClock
+) -> AsyncIterator[Callable[..., AsyncKafkaProducer[Any, Any]]]:
+    """Makes producers: ``kafka_async_producer(linger_ms=0)``."""
+    from pyconsumer.aio import AsyncKafkaProducer
+
+    async with AsyncExitStack() as made:
+
+        def make(**settings: Any) -> AsyncKafkaProducer[Any, Any]:
+            producer: AsyncKafkaProducer[Any, Any] = AsyncKafkaProducer(
+                **producer_settings(kafka_cluster, settings), clock=kafka_clock
+            )
+            made.push_async_callback(producer.close, timeout_ms=0)
+            return producer
+
+        yield make

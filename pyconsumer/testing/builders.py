@@ -1,0 +1,138 @@
+"""Builders of records for tests: one, many, what a poll returns, and the columns of ``poll_arrow``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.generic import Header, K, V
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["make_arrow_batch", "make_record", "make_records", "poll_result"]
+
+
+#: Timestamp of a record that is given none: 2023-11-14 22:13:20 UTC, and one millisecond more for each offset.
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+
+
+def make_record(
+    topic: str,
+    value: V | None = None,
+    key: K | None = None,
+    *,
+    partition: int = 0,
+    offset: int = 0,
+    timestamp_ms: int | None = None,
+    headers: Mapping[str, bytes | None] | Iterable[Header] = (),
+    leader_epoch: int = -1,
+) -> ConsumerRecord[K, V]:
+    """Return a record as a consumer returns it, deserialized.
+
+    Args:
+        topic, value, key: as in ``producer.send``.
+        partition, offset: its place.
+        timestamp_ms: ms since the epoch; by default a fixed time, and one millisecond later for each offset.
+        headers: a mapping, or pairs of name and value where a name may come twice.
+        leader_epoch: of the leader that wrote it.
+    """
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    at = FIRST_TIMESTAMP_MS + offset if timestamp_ms is None else timestamp_ms
+    return ConsumerRecord(topic, partition, offset, at, 0, key, value, tuple(pairs), leader_epoch)
+
+
+def make_records(
+    topic: str,
+    values: Iterable[V | None],
+    keys: Iterable[K | None] | None = None,
+    *,
+    partition: int = 0,
+    first_offset: int = 0,
+    timestamp_ms: int | None = None,
+    headers: Mapping[str, bytes | None] | Iterable[Header] = (),
+) -> list[ConsumerRecord[K, V]]:
+    """Return records of one partition whose offsets follow one another.
+
+    Args:
+        values: one for each record.
+        keys: one for each value; None for records without keys.
+        first_offset: of the first.
+        timestamp_ms: of the first; each next one is a millisecond later. Default as in :func:`make_record`.
+        headers: of all of them.
+
+    Raises:
+        ValueError: there are more or fewer keys than values.
+    """
+    rows = list(values)
+    row_keys: list[K | None] = [None] * len(rows) if keys is None else list(keys)
+    if len(row_keys) != len(rows):
+        raise ValueError(f"there are {len(rows)} values and {len(row_keys)} keys")
+    pairs = tuple(headers.items() if isinstance(headers, Mapping) else headers)
+    return [
+        make_record(
+            topic,
+            value,
+            key,
+            partition=partition,
+            offset=first_offset + index,
+            timestamp_ms=None if timestamp_ms is None else timestamp_ms + index,
+            headers=pairs,
+        )
+        for index, (value, key) in enumerate(zip(rows, row_keys, strict=True))
+    ]
+
+
+def poll_result(records: Iterable[ConsumerRecord[K, V]]) -> ConsumerRecords[K, V]:
+    """Return records as ``poll`` returns them, by partition, for tests of functions that take such a batch."""
+    found: dict[TopicPartition, list[ConsumerRecord[K, V]]] = {}
+    for record in records:
+        found.setdefault(record.topic_partition, []).append(record)
+    for each in found.values():
+        each.sort(key=lambda record: record.offset)
+    return ConsumerRecords(found)
+
+
+def make_arrow_batch(
+    records: Iterable[ConsumerRecord[bytes, bytes]],
+    columns: Iterable[str] | None = None,
+    *,
+    dictionary_topic: bool = False,
+) -> pyarrow.RecordBatch:
+    """Return records as ``poll_arrow`` returns them: the same schema, the columns that are asked for.
+
+    Args:
+        records: their keys and values are bytes or None.
+        columns, dictionary_topic: as in :meth:`pyconsumer.KafkaConsumer.poll_arrow`.
+
+    Raises:
+        ImportError: pyarrow is not installed.
+        TypeError: a key or value is not bytes.
+    """
+    import pyarrow
+
+    from pyconsumer.consumer.arrow import arrow_columns
+
+    rows = [record for found in poll_result(records).values() for record in found]
+    for record in rows:
+        for data in (record.key, record.value):
+            if data is not None and not isinstance(data, bytes):
+                raise TypeError(f"columns hold bytes as they were sent, not {data!r}")
+    schema = arrow_columns(columns, dictionary_topic).schema
+    arrays = []
+    for field in schema:
+        cells = [_cell(record, field.name) for record in rows]
+        kind = pyarrow.string() if field.name == "topic" else field.type
+        arrays.append(pyarrow.array(cells, type=kind).cast(field.type))
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cell(record: ConsumerRecord[bytes, bytes], name: str) -> object:
+    if name == "headers":
+        return [{"key": key, "value": value} for key, value in record.headers]
+    if name == "timestamp":
+        return None if record.timestamp < 0 else record.timestamp
+    return getattr(record, name)

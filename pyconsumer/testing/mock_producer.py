@@ -1,0 +1,514 @@
+"""``MockProducer``: a producer without a cluster, for tests of programs that take a :class:`pyconsumer.Producer`.
+
+Java: ``org.apache.kafka.clients.producer.MockProducer``. It keeps what is sent, and the test decides its outcome::
+
+    producer = MockProducer(auto_complete=False)
+    future = producer.send("orders", b"one")
+    producer.error_next(TopicAuthorizationFailedError("not allowed"))
+    assert future.failed()
+    assert [record.value for record in producer.history] == [b"one"]
+
+Serializers, partitions by key, futures, errors and the rules of transactions are those of
+:class:`pyconsumer.KafkaProducer`: the state of transactions is kept by the same core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Never, Self
+
+from pyconsumer.clock import Clock, SystemClock
+from pyconsumer.errors import (
+    Errors,
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaError,
+    RequestCancelledError,
+    TransactionAbortedError,
+)
+from pyconsumer.generic import Header, SentK, SentV, Serializer
+from pyconsumer.producer.appending import BatchResult, FutureRecordMetadata
+from pyconsumer.producer.arguments import (
+    check_time,
+    checked_headers,
+    checked_offset,
+    checked_timestamp,
+    is_topic_name,
+    serializer_of,
+)
+from pyconsumer.producer.interface import Producer
+from pyconsumer.producer.partitioner import partition_for_key
+from pyconsumer.producer.pending_request import PendingRequest, TransactionResult
+from pyconsumer.producer.sent_records import FutureRecords
+from pyconsumer.producer.transaction_errors import RequestKind
+from pyconsumer.producer.transaction_manager import TransactionManager
+from pyconsumer.structs import (
+    BrokerMetadata,
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from pyconsumer.testing.planned_errors import PlannedErrors
+from pyconsumer.testing.sent_record import SentRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow
+
+__all__ = ["MockProducer"]
+
+_CALLS = (
+    "send",
+    "flush",
+    "partitions_for",
+    "close",
+    "init_transactions",
+    "begin_transaction",
+    "send_offsets_to_transaction",
+    "commit_transaction",
+    "abort_transaction",
+)
+_COORDINATOR = BrokerMetadata(0, "mock", 9092, None)
+
+
+class _Pending:
+    """A record that was sent and has no outcome yet."""
+
+    __slots__ = ("record", "result")
+
+    def __init__(self, record: SentRecord[Any, Any], result: BatchResult) -> None:
+        self.record = record
+        self.result = result
+
+
+class MockProducer(Producer[SentK, SentV]):
+    """See the module. It never waits, and everything happens in the calling thread, callbacks of records included.
+
+    Args:
+        auto_complete: True acknowledges each record at once; with False the test does, by :meth:`complete_next` and
+            :meth:`error_next`.
+        partitions: number of partitions by topic; other topics have ``default_partitions``.
+        default_partitions: see ``partitions``.
+        transactional_id: makes transactions possible, as in a producer.
+        key_serializer, value_serializer: as in a producer.
+        partitioner: a function ``(key bytes or None, all partitions, those with a leader) -> partition``. None: by the
+            hash of the key as in a producer; without a key partition 0.
+        clock: the source of timestamps.
+
+    Attributes:
+        closed: whether it was closed.
+        flushes: how often :meth:`flush` was called.
+        commits, aborts: how many transactions were committed and aborted.
+    """
+
+    def __init__(
+        self,
+        *,
+        auto_complete: bool = True,
+        partitions: Mapping[str, int] | None = None,
+        default_partitions: int = 1,
+        transactional_id: str | None = None,
+        key_serializer: Serializer[SentK] | None = None,
+        value_serializer: Serializer[SentV] | None = None,
+        partitioner: Callable[[bytes | None, list[int], list[int]], int] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.auto_complete = auto_complete
+        self.closed = False
+        self.flushes = self.commits = self.aborts = 0
+        self._partitions = dict(partitions or {})
+        self._default_partitions = default_partitions
+        self._partitioner = partitioner
+        self._clock = clock or SystemClock()
+        self._serialize_key = serializer_of(key_serializer, "key")
+        self._serialize_value = serializer_of(value_serializer, "value")
+        self._planned = PlannedErrors(self, _CALLS)
+        self._next_offsets: dict[TopicPartition, int] = {}
+        self._pending: deque[_Pending] = deque()
+        self._history: list[SentRecord[SentK, SentV]] = []
+        self._uncommitted: list[SentRecord[SentK, SentV]] = []
+        self._transactions: TransactionManager | None = None
+        if transactional_id is not None:
+            self._transactions = TransactionManager(transactional_id, lambda failures: 0.0)
+        self._fenced = False
+        self._epochs = itertools.count()
+        self._offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
+        self._offsets_history: list[dict[str, dict[TopicPartition, OffsetAndMetadata]]] = []
+
+    # -- what the test plays and reads -------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> list[SentRecord[SentK, SentV]]:
+        """Return what was sent, in order; of transactions, only what was committed (as a ``read_committed`` reader)."""
+        return list(self._history)
+
+    @property
+    def uncommitted(self) -> list[SentRecord[SentK, SentV]]:
+        """Return what was sent in the open transaction."""
+        return list(self._uncommitted)
+
+    @property
+    def offsets_history(self) -> list[dict[str, dict[TopicPartition, OffsetAndMetadata]]]:
+        """Return the offsets that each committed transaction took along: by group and partition."""
+        return [dict(found) for found in self._offsets_history]
+
+    @property
+    def sent_offsets(self) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that were sent to the open transaction, by group and partition."""
+        return {group: dict(offsets) for group, offsets in self._offsets.items()}
+
+    @property
+    def pending(self) -> int:
+        """Return how many records have no outcome yet."""
+        return len(self._pending)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Return whether a transaction is open."""
+        return self._transactions is not None and self._transactions.may_abort
+
+    def clear(self) -> None:
+        """Forget what was sent; records without an outcome are acknowledged."""
+        self._complete_all()
+        self._history.clear()
+        self._uncommitted.clear()
+        self._offsets_history.clear()
+
+    def complete_next(self) -> bool:
+        """Acknowledge the record that waits longest; return whether there was one."""
+        if not self._pending:
+            return False
+        pending = self._pending.popleft()
+        record = pending.record
+        tp = TopicPartition(record.topic, record.partition)
+        offset = self._next_offsets.get(tp, 0)
+        self._next_offsets[tp] = offset + 1
+        pending.result.finish(offset, -1, None)
+        return True
+
+    def error_next(self, error: KafkaError) -> bool:
+        """Let the record that waits longest fail; return whether there was one. It leaves :attr:`history`.
+
+        In a transaction the commit fails, too, as a producer's: abort it and repeat it.
+        """
+        if not self._pending:
+            return False
+        pending = self._pending.popleft()
+        for kept in (self._history, self._uncommitted):
+            with contextlib.suppress(ValueError):
+                kept.remove(pending.record)
+        pending.result.finish(-1, -1, error)
+        if self._transactions is not None:
+            self._transactions.on_batch_failed(error, uncertain=False)
+        return True
+
+    def fail_next(self, call: str, error: Exception, *, times: int = 1) -> None:
+        """Let the next calls of a method raise an error, before they do anything.
+
+        Args:
+            call: ``send``, ``flush``, ``partitions_for``, ``close``, ``init_transactions``, ``begin_transaction``,
+                ``send_offsets_to_transaction``, ``commit_transaction`` or ``abort_transaction``.
+            error: what they raise.
+            times: how many calls.
+
+        Raises:
+            ValueError: there is no such call.
+        """
+        self._planned.add(call, error, times)
+
+    def fence(self) -> None:
+        """Let another producer with this ``transactional_id`` take over, as if it had called ``init_transactions``.
+
+        What this one asks of the coordinator from now on is refused with ``ProducerFencedError``, and then everything
+        is; its open transaction is aborted. As with a real one, ``send`` notices only what an earlier answer said.
+
+        Raises:
+            IllegalStateError: it has no transactions.
+        """
+        self._require_transactions()
+        self._fenced = True
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: SentV | None = None,
+        key: SentK | None = None,
+        headers: Sequence[Header] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Keep a record; see :meth:`pyconsumer.KafkaProducer.send`."""
+        self._check_open()
+        self._planned.take("send")
+        transactions = self._transactions
+        if transactions is not None:
+            transactions.check_send()
+        timestamp = self._clock.wall_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
+        key_bytes: bytes | None = self._serialize_key(topic, headers, key)
+        value_bytes: bytes | None = self._serialize_value(topic, headers, value)
+        checked = tuple(checked_headers(headers or ()))
+        tp = TopicPartition(topic, self._choose(topic, key_bytes, partition))
+        record = SentRecord(topic, value, key, checked, tp.partition, timestamp, value_bytes, key_bytes)
+        result = BatchResult(tp)
+        if transactions is None:
+            self._history.append(record)
+        else:
+            transactions.add_partition(tp)
+            self._uncommitted.append(record)
+        self._pending.append(_Pending(record, result))
+        if self.auto_complete:
+            self._complete_all()
+        return FutureRecordMetadata(
+            result,
+            0,
+            timestamp,
+            -1 if key_bytes is None else len(key_bytes),
+            -1 if value_bytes is None else len(value_bytes),
+        )
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[SentV | None],
+        keys: Iterable[SentK | None] | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecords:
+        """Keep many records; see :meth:`pyconsumer.KafkaProducer.send_many`."""
+        rows = list(values)
+        row_keys = [None] * len(rows) if keys is None else list(keys)
+        if len(row_keys) != len(rows):
+            raise ValueError(f"there are {len(rows)} values and {len(row_keys)} keys")
+        runs: list[tuple[BatchResult, int, int]] = []
+        try:
+            for value, key in zip(rows, row_keys, strict=True):
+                runs.append((*self.send(topic, value, key, None, partition, timestamp_ms).place, 1))
+        except Exception as error:
+            error.add_note(f"{len(runs)} of the {len(rows)} records of this call were handed over before, and are sent")
+            raise
+        return FutureRecords(runs)
+
+    def send_arrow(
+        self, topic: str, table: pyarrow.Table | pyarrow.RecordBatch, *, partition: int | None = None
+    ) -> FutureRecords:
+        """Keep the rows of a table; see :meth:`pyconsumer.KafkaProducer.send_arrow`."""
+        from pyconsumer.producer.arrow import batches_of
+
+        runs: list[tuple[BatchResult, int, int]] = []
+        for values, keys, partitions, times in batches_of(table):
+            for row, value in enumerate(values):
+                own = partition if partitions is None or partitions[row] is None else partitions[row]
+                key: Any = None if keys is None else keys[row]
+                data: Any = value
+                at = None if times is None else times[row]
+                runs.append((*self.send(topic, data, key, None, own, at).place, 1))
+        return FutureRecords(runs)
+
+    def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
+        """Acknowledge everything that has no outcome yet; see :meth:`pyconsumer.KafkaProducer.flush`."""
+        self._check_open()
+        check_time("flush", positional, timeout_ms)
+        self._planned.take("flush")
+        self.flushes += 1
+        self._complete_all()
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic."""
+        self._check_open()
+        self._planned.take("partitions_for")
+        return set(range(self._count(topic)))
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Return counters since the start, by group and name; those of the network are 0."""
+        sent = len(self._history) + len(self._uncommitted)
+        names = ("batch-send-total", "outgoing-byte-total", "record-retry-total", "record-error-total")
+        memory = {"buffer-total-bytes": 0, "buffer-available-bytes": 0}
+        return {"producer-metrics": {"record-send-total": sent, **dict.fromkeys(names, 0), **memory}}
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def init_transactions(self, timeout_ms: int | None = None) -> None:
+        """Get ready for transactions; see :meth:`pyconsumer.KafkaProducer.init_transactions`."""
+        self._run("init_transactions", lambda transactions: transactions.initialize())
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction; see :meth:`pyconsumer.KafkaProducer.begin_transaction`."""
+        self._check_open()
+        transactions = self._require_transactions()
+        self._planned.take("begin_transaction")
+        transactions.begin()
+
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
+        group_metadata: ConsumerGroupMetadata | str,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Commit positions with the transaction; see :meth:`pyconsumer.KafkaProducer.send_offsets_to_transaction`."""
+        group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
+        if not group.group_id:
+            raise ValueError("group_metadata names no group: the consumer needs a group_id")
+        checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
+        if not checked:
+            self._check_open()
+            self._require_transactions().check_send()
+            return
+        self._run("send_offsets_to_transaction", lambda transactions: transactions.add_offsets(checked, group))
+        self._offsets.setdefault(group.group_id, {}).update(checked)
+
+    def commit_transaction(self, timeout_ms: int | None = None) -> None:
+        """Acknowledge what has no outcome yet and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`."""
+        self._check_open()
+        self._require_transactions()
+        self._planned.take("commit_transaction")
+        self._complete_all()
+        self._run("", lambda transactions: transactions.commit())
+        self._history += self._uncommitted
+        if self._offsets:
+            self._offsets_history.append(self._offsets)
+        self.commits += 1
+        self._end()
+
+    def abort_transaction(self, timeout_ms: int | None = None) -> None:
+        """Give up the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        self._check_open()
+        self._require_transactions()
+        self._planned.take("abort_transaction")
+        self._run("", lambda transactions: transactions.abort())
+        waiting, self._pending = self._pending, deque()
+        for pending in waiting:
+            pending.result.finish(-1, -1, TransactionAbortedError("the transaction was aborted before this was sent"))
+        self.aborts += 1
+        self._end()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Run a block as a transaction; see :meth:`pyconsumer.KafkaProducer.transaction`."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            if self.in_transaction and not self.closed:
+                with contextlib.suppress(KafkaError):
+                    self.abort_transaction()
+            raise
+
+    @property
+    def is_initialized(self) -> bool:
+        """Return whether :meth:`init_transactions` has succeeded."""
+        return self._require_transactions().producer[0] >= 0
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
+        """Acknowledge what is left; an open transaction is aborted. With ``timeout_ms=0`` what is left fails."""
+        check_time("close", positional, timeout_ms)
+        if self.closed:
+            return
+        self._planned.take("close")
+        if timeout_ms == 0:
+            waiting, self._pending = self._pending, deque()
+            for pending in waiting:
+                pending.result.finish(-1, -1, RequestCancelledError("the producer was closed before this was sent"))
+        else:
+            self._complete_all()
+        if self.in_transaction:
+            with contextlib.suppress(KafkaError):
+                self.abort_transaction()
+        self.closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(timeout_ms=None if kind is None else 0)
+
+    def __repr__(self) -> str:
+        return f"<MockProducer {len(self._history)} records{' closed' if self.closed else ''}>"
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise IllegalStateError("the producer is closed")
+
+    def _require_transactions(self) -> TransactionManager:
+        if self._transactions is None:
+            raise IllegalStateError("this producer has no transactions: give it a transactional_id")
+        return self._transactions
+
+    def _count(self, topic: str) -> int:
+        if not isinstance(topic, str):
+            raise ValueError(f"the topic must be a string, not {topic!r}")
+        if not is_topic_name(topic):
+            raise InvalidTopicError(
+                f"{topic[:300]!r} is no topic name: 1 to 249 letters, digits, dots, hyphens and underscores"
+            )
+        return self._partitions.get(topic, self._default_partitions)
+
+    def _choose(self, topic: str, key: bytes | None, partition: int | None) -> int:
+        count = self._count(topic)
+        if partition is not None:
+            if type(partition) is not int or partition < 0:
+                raise ValueError(f"the partition must be a number from 0 on, not {partition!r}")
+            if partition >= count:
+                raise ValueError(f"topic {topic!r} has partitions 0 to {count - 1}, not {partition}")
+            return partition
+        if self._partitioner is not None:
+            every = list(range(count))
+            chosen = self._partitioner(key, every, list(every))
+            if not isinstance(chosen, int) or not 0 <= chosen < count:
+                raise ValueError(f"the partitioner chose {chosen!r}; topic {topic!r} has partitions 0 to {count - 1}")
+            return chosen
+        return 0 if key is None else partition_for_key(key, count)
+
+    def _complete_all(self) -> None:
+        while self.complete_next():
+            pass
+
+    def _end(self) -> None:
+        self._uncommitted.clear()
+        self._offsets = {}
+
+    def _run(self, call: str, begin: Callable[[TransactionManager], TransactionResult]) -> None:
+        """Begin something and play the coordinator until its outcome is there."""
+        self._check_open()
+        transactions = self._require_transactions()
+        if call:
+            self._planned.take(call)
+        result = begin(transactions)
+        while not result.done:
+            request = transactions.next_request(0.0, has_incomplete=False)
+            if request is not None:
+                self._answer(transactions, request)
+        result.wait(0)
+        if result.error is not None:
+            raise result.error
+
+    def _answer(self, transactions: TransactionManager, request: PendingRequest) -> None:
+        kind = request.kind
+        if kind is RequestKind.FIND_COORDINATOR:
+            transactions.on_coordinator(request, _COORDINATOR)
+        elif self._fenced:
+            transactions.on_error(request, Errors.PRODUCER_FENCED, 0.0)
+        elif kind is RequestKind.INIT_PRODUCER_ID:
+            transactions.on_producer(request, (1, next(self._epochs)), supports_bump=True)
+        elif kind is RequestKind.ADD_PARTITIONS:
+            transactions.on_partitions_added(request, dict.fromkeys(request.details, Errors.NONE), 0.0)
+        elif kind is RequestKind.ADD_OFFSETS:
+            transactions.on_offsets_added(request)
+        elif kind is RequestKind.COMMIT_OFFSETS:
+            transactions.on_offsets_committed(request, dict.fromkeys(request.details.left, Errors.NONE), 0.0)
+        else:
+            transactions.on_ended(request, (-1, -1))

@@ -1,0 +1,167 @@
+"""A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan.
+
+As a program, a driver to kill: one streaming query that writes exactly once.
+``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
+that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
+open transactions. It prints ``started`` when a run of the query begins, ``failed`` when it ends with an error, and then
+starts it again, and ``batch N``. With ``available`` it ends when all is read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from pyconsumer.spark import transaction_calls
+from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkOptions, StreamWriter, sink_columns
+from pyconsumer.spark.source import KafkaDataSource
+
+__all__ = ["STEPS", "KilledSource", "main", "plan_kill"]
+
+#: Where a process may end, in order: of a task, then of the driver.
+STEPS = (
+    "sending",
+    "sent",
+    "taken over",
+    "progress read",
+    "verified",
+    "deciding",
+    "decided",
+    "one ended",
+    "ended",
+    "cleared",
+)
+
+
+def plan_kill(plan: Path, step: str) -> None:
+    """Let the next process that reaches a step end there."""
+    fresh = plan.with_suffix(".new")
+    fresh.write_text(step)
+    fresh.rename(plan)
+
+
+class _Killed:
+    """The additions to a writer."""
+
+    plan: Path
+    slow: float
+
+    def reached(self, step: str) -> None:
+        """End the process if the plan says so; each plan counts once."""
+        try:
+            wanted = self.plan.read_text()
+            if wanted == "one ended":
+                transaction_calls.AT_A_TIME = 1  # so that the others are still open
+            if wanted != step:
+                return
+            self.plan.unlink()
+        except FileNotFoundError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def write(self, iterator: Iterator[Any]) -> RecordsWritten:
+        written: RecordsWritten = super().write(self._watched(iterator))  # type: ignore[misc]
+        if written.records:
+            self.reached("sent")
+        return written
+
+    def _watched(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        seen = False
+        for batch in iterator:
+            yield batch
+            seen = seen or batch.num_rows > 0
+        if seen:
+            self.reached("sending")
+            if random.random() < self.slow and TaskContext.get().attemptNumber() == 0:
+                time.sleep(1)
+
+
+class _KilledStreamWriter(_Killed, StreamWriter):
+    pass
+
+
+class _KilledBatchWriter(_Killed, BatchWriter):
+    pass
+
+
+class KilledSource(KafkaDataSource):
+    """The data source; its sink takes ``killPlan``, a file that holds a step."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "pyconsumer-killed"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802
+        return self._killed(_KilledStreamWriter, schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        return self._killed(_KilledBatchWriter, schema)
+
+    def _killed(self, kind: type[Any], schema: Any) -> Any:
+        given = dict(self.options)
+        plan, slow = Path(given.pop("killplan")), float(given.pop("killslow", "0"))
+        options = SinkOptions.parse(given)
+        made = kind(options, sink_columns(schema, options.topic, timestamps=options.timestamps))
+        made.plan, made.slow = plan, slow
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (dict(self.options),)
+
+
+def _made(options: dict[str, str]) -> KilledSource:
+    return KilledSource(CaseInsensitiveDict(options))
+
+
+def main(arguments: list[str]) -> int:
+    from tests.support.spark import start_spark
+    from tests.support.spark_topics import reader
+
+    folder, servers, master, mode, text = Path(arguments[0]), *arguments[1:]
+    options = json.loads(text)
+    spark = start_spark(
+        folder / f"spark-{os.getpid()}",
+        connector=False,
+        master=master,
+        spark__speculation=True,
+        spark__speculation__interval="50ms",
+        spark__speculation__quantile=0.1,
+        spark__speculation__multiplier=1.2,
+        spark__speculation__minTaskRuntime="10ms",
+    )
+    spark.dataSource.register(KilledSource)
+    out = reader(spark, servers, options["source"], stream=True).load().select("key", "value").writeStream
+    out = out.format("pyconsumer-killed").option("kafka.bootstrap.servers", servers)
+    out = out.options(**options["sink"]).option("checkpointLocation", str(folder / "checkpoint"))
+    out = out.trigger(**({"availableNow": True} if mode == "available" else {"processingTime": "100 milliseconds"}))
+    while True:
+        query = out.start()
+        print("started", flush=True)
+        seen = -1
+        while query.isActive:
+            progress = query.lastProgress
+            if progress is not None and progress.batchId > seen:
+                seen = progress.batchId
+                print("batch", seen, flush=True)
+            time.sleep(0.05)
+        error = query.exception()
+        if error is None:
+            spark.stop()
+            return 0
+        print("failed", str(error)[:2000].replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    from tests.support.spark_kills import main as importable  # so that workers find the classes by their module
+
+    sys.exit(importable(sys.argv[1:]))
