@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 __all__ = ["commit_offsets", "delete", "delete_offsets", "describe", "list_all", "offsets_of"]
 
+#: Of ConsumerGroupDescribe 1 (KIP-1099).
+_MEMBER_TYPES = {0: "classic", 1: "consumer"}
+
 Described = TypeVar(
     "Described", describe_groups.DescribeGroupsResponse, consumer_group_describe.ConsumerGroupDescribeResponse
 )
@@ -131,6 +134,7 @@ def _describe_newer(calls: Calls, group_id: str, deadline: float) -> Steps[Group
             _assigned(item.target_assignment),
             item.subscribed_topic_regex or None,
             item.rack_id,
+            _MEMBER_TYPES.get(item.member_type),
         )
         for item in group.members
     )

@@ -104,6 +104,7 @@ class MemberDescription:
         target: what it is to own in the end.
         topic_pattern: the regular expression (RE2) that it subscribed to.
         rack_id: its rack.
+        member_type: ``consumer``, or ``classic`` for a member of the classic protocol; None if the broker does not say.
     """
 
     member_id: str
@@ -116,6 +117,7 @@ class MemberDescription:
     target: tuple[TopicPartition, ...] | None = None
     topic_pattern: str | None = None
     rack_id: str | None = None
+    member_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,8 @@ class Controller:
             self.broker_configs = {node: dict(config) for node, config in change["broker_configs"].items()}
         self._next_producer_id = int(change.get("next_producer_id", self._next_producer_id))
         if "features" in change:
-            self.features = {str(name): int(level) for name, level in change["features"].items()}
+            # A feature that the file does not know is as in a new cluster.
+            self.features |= {str(name): int(level) for name, level in change["features"].items()}
             self.features_epoch = int(change["features_epoch"])
 
     def _save(self, undo: Callable[[], None], change: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import click
 from rich.console import Console
 
-from pyconsumer.admin import GroupDescription, KafkaAdminClient
+from pyconsumer.admin import ConfigResource, ConfigResourceType, GroupDescription, KafkaAdminClient
 from pyconsumer.cli.options import (
     Listing,
     as_json,
@@ -27,7 +27,7 @@ from pyconsumer.structs import TopicPartition
 __all__ = ["command"]
 
 
-@click.group(help="List, describe, watch, reset and delete consumer groups.")
+@click.group(help="List, describe, watch, reset, alter and delete consumer groups.")
 def command() -> None:
     pass
 
@@ -40,12 +40,20 @@ command.add_command(watch)
 @connected
 @json_option
 @click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in this state, such as Stable.")
+@click.option(
+    "--type", "types", multiple=True, metavar="TYPE", help="Only groups of this protocol: classic or consumer."
+)
 def list_groups(
-    servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool, states: tuple[str, ...]
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+    states: tuple[str, ...],
+    types: tuple[str, ...],
 ) -> None:
     """All groups, with state and coordinator."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
-        groups = admin.list_groups(states=states, timeout_ms=timeout_ms)
+        groups = admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
     if json_output:
         for group in groups:
             click.echo(
@@ -101,6 +109,48 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
         raise click.exceptions.Exit(1)
 
 
+@command.command("alter")
+@click.argument("name", metavar="GROUP")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Set one of the group's own settings.")
+@click.option("--unset", "removed", multiple=True, metavar="NAME", help="Let the broker's setting hold again.")
+@connected
+@json_option
+def alter(
+    name: str,
+    values: tuple[str, ...],
+    removed: tuple[str, ...],
+    servers: str,
+    settings: dict[str, str],
+    timeout_ms: int,
+    json_output: bool,
+) -> None:
+    """Change the settings of a group of the consumer protocol (KIP-848), and show them."""
+    changes: dict[str, str | None] = dict.fromkeys(removed)
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")
+        changes[key] = text
+    resource = ConfigResource(ConfigResourceType.GROUP, name)
+    with KafkaAdminClient(client_options(servers, settings)) as admin:
+        if changes:
+            admin.alter_configs({resource: changes}, timeout_ms=timeout_ms)
+        found = admin.describe_configs([resource], timeout_ms=timeout_ms)[resource]
+    sources = {key: _SOURCES.get(entry.source, "the broker") for key, entry in found.items()}
+    if json_output:
+        for key, entry in sorted(found.items()):
+            click.echo(as_json({"group": name, "name": key, "value": entry.value, "source": sources[key]}))
+        return
+    listing = table("setting", "value", "from")
+    for key, entry in sorted(found.items()):
+        listing.add_row(key, entry.value or "-", sources[key])
+    print_table(console(markup=False), listing)
+
+
+#: Where a value comes from, by Kafka's numbers; all others are settings of the broker.
+_SOURCES = {5: "default", 8: "the group"}
+
+
 def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
     return {
         "group": group.group_id,
@@ -122,6 +172,7 @@ def _document(group: GroupDescription, rows: list[Row]) -> dict[str, object]:
                 "topic_pattern": member.topic_pattern,
                 "rack": member.rack_id,
                 "partitions": [[*tp] for tp in member.assignment],
+                "type": member.member_type,
                 "epoch": member.epoch,
                 "target": None if member.target is None else [[*tp] for tp in member.target],
             }

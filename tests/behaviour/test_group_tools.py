@@ -17,8 +17,6 @@ from pyconsumer.errors import (
     NonEmptyGroupError,
     UnknownMemberIdError,
 )
-from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.messages.api_versions import ApiVersionsRequest
 from tests.behaviour.consumer_support import member
 from tests.support.cluster import Cluster
 from tests.support.java import KafkaTools
@@ -176,14 +174,6 @@ def test_a_group_that_does_not_exist_is_of_no_type(
     with pytest.raises(GroupIdNotFoundError, match=group_id):
         admin.describe_groups([group_id])
     assert group_id in command.refused("groups", "describe", group_id)
-
-
-@pytest.mark.embedded_only("our broker knows no such groups, and says so")
-def test_our_broker_offers_no_groups_of_the_newer_protocol(cluster: Cluster) -> None:
-    with cluster.raw() as client:
-        offered = {one.api_key for one in client.request(ApiVersionsRequest(), 0).api_keys}
-    assert ApiKey.DESCRIBE_GROUPS in offered
-    assert ApiKey.CONSUMER_GROUP_DESCRIBE not in offered
 
 
 # ---------------------------------------------------------------- describe
@@ -390,3 +380,33 @@ def test_a_reset_shows_what_kafkas_tool_shows(
         rows = command.json("groups", "reset-offsets", group_id, "--topic", topic_name, *ours)
         assert [(row["partition"], row["new"]) for row in rows] == expected
         assert len(rows) == 2
+
+
+# ---------------------------------------------------------------- groups of the consumer protocol (KIP-848)
+
+
+def test_settings_of_a_group_are_changed_and_shown(command: Command, cluster: Cluster, group_id: str) -> None:
+    if cluster.kind == "apache_old":
+        pytest.skip("it has no settings of groups by default")
+    name = "consumer.session.timeout.ms"
+
+    def shown(*arguments: str) -> dict[str, tuple[str, str]]:
+        rows = command.json("groups", "alter", group_id, *arguments)
+        return {row["name"]: (row["value"], row["source"]) for row in rows}
+
+    assert shown()[name] == ("20000", "the broker")
+    shown("--set", f"{name}=30000")
+    wait_until(lambda: shown()[name] == ("30000", "the group"), 30, "the setting is there")
+    assert "30000" in command("groups", "alter", group_id)[1]
+    shown("--unset", name)
+    wait_until(lambda: shown()[name] == ("20000", "the broker"), 30, "the broker's setting holds again")
+    assert "must be less than or equal to" in command.refused("groups", "alter", group_id, "--set", f"{name}=99999999")
+    status, _, err = command("groups", "alter", group_id, "--set", name)
+    assert (status, "is not NAME=VALUE" in err) == (2, True)
+
+
+def test_groups_of_one_protocol_are_listed(command: Command, cluster: Cluster, topic10: str, group_id: str) -> None:
+    with member(cluster, group_id, topic10):
+        classic = {row["group"] for row in command.json("groups", "list", "--type", "classic")}
+        newer = {row["group"] for row in command.json("groups", "list", "--type", "consumer")}
+        assert group_id in classic - newer

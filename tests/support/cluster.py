@@ -17,7 +17,7 @@ from tests.support.java import OLD_VERSION, VERSION
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
-__all__ = ["COMMON_CONFIG", "CONSUMER_GROUPS", "KINDS", "Cluster", "start_cluster"]
+__all__ = ["COMMON_CONFIG", "KINDS", "Cluster", "start_cluster"]
 
 KINDS = ("embedded", "apache", "apache_old")
 
@@ -199,7 +199,8 @@ def start_cluster(
         server_pem: what the TLS listeners show instead of ``certificates.server_pem``.
         brief: it will not live for long, so a fast start counts more than speed later.
     """
-    settings = COMMON_CONFIG | CONSUMER_GROUPS | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
+    common = COMMON_CONFIG | CONSUMER_GROUPS
+    settings = common | (NODES_CONFIG if brokers > 1 else {}) | dict(config or {})
     user = Credentials()
     server: EmbeddedCluster | ApacheKafka | ApacheKafkaNodes
     if kind == "embedded":

@@ -347,9 +347,6 @@ _SET_FROM_OUTSIDE = {
 }
 #: Modules that do so and should not: take one out when it is clean. None is added.
 _NOT_YET_OWN_ATTRIBUTES = {
-    "pyconsumer/consumer/coordinator/classic_membership.py",
-    "pyconsumer/consumer/coordinator/membership.py",
-    "pyconsumer/consumer/coordinator/offset_commits.py",
     # batches and their results are compiled, and have public attributes in both twins
     "pyconsumer/producer/accumulator.py",
     "pyconsumer/producer/producer.py",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.context import RequestContext, wait_for
-from pyconsumer.broker.group.coordinator import GroupBroker
+from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -15,9 +16,11 @@ __all__ = ["handle"]
 
 
 async def handle(
-    broker: GroupBroker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
+    broker: Broker, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse:
-    """Answer when what the heartbeat changes is in the log."""
+    """Answer when what the heartbeat changes is in the log; not while ``group.version`` is 0."""
+    if broker.controller.features.get("group.version", 0) < 1:
+        return ConsumerGroupHeartbeatResponse(error_code=Errors.UNSUPPORTED_VERSION)
     result = await wait_for(
         broker.group_coordinator.consumer_group_heartbeat(
             request,

@@ -590,7 +590,7 @@ class ConsumerMembership(GroupMember):
         """No answer is awaited, and the next heartbeat is a full one."""
         self._awaited = None
         self._heard = _Facts()
-        self.timer.forget()
+        self.timer.forget_sent()
 
     def _move(self, after: ConsumerMemberState) -> None:
         check_move(self.state, after)

@@ -202,7 +202,7 @@ class Migration:
         for member_id, member in group.members.items():
             if member_id not in leaving and (replaced is None or member_id != replaced.member_id):
                 members.append(_to_classic_member(group, member))
-                targets[member_id] = group.targets.get(member_id, {})
+                targets[member_id] = _holds(group, member) if rebalance else group.targets.get(member_id, {})
         if joining is not None and replaced is not None:
             members.append(_to_classic_member(group, joining))
             targets[joining.member_id] = group.targets.get(replaced.member_id, {})
@@ -228,6 +228,16 @@ class Migration:
         _log.info("Group %s: the consumer group becomes a classic group", group.group_id)
         if rebalance is not None and classic.is_(GroupState.STABLE):
             self._rebalancer.prepare(classic, rebalance)
+
+
+def _holds(group: ConsumerGroup, member: ConsumerGroupMember) -> Target:
+    """Return the partitions that a member has or is giving up.
+
+    Apache Kafka writes the target instead. If the next upgrade came before the rebalance, it would give away what the
+    member still reads.
+    """
+    held = group.assignment_with_pending(member)
+    return {topic_id: frozenset(partitions) for topic_id, partitions in held.items()}
 
 
 def _to_classic_member(group: ConsumerGroup, member: ConsumerGroupMember) -> MemberMetadata:

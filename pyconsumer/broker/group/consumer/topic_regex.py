@@ -74,7 +74,8 @@ def compile_topic_regex(text: str) -> Callable[[str], bool]:
         try:
             pattern = re2.compile(text, options)
         except re2.error as error:
-            raise _invalid(text, str(error)) from None
+            why = error.args[0] if error.args else ""
+            raise _invalid(text, why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from None
         return lambda name: pattern.fullmatch(name) is not None
     try:
         return _Automaton(_Parser(text).parse()).matches
