@@ -99,10 +99,6 @@ class Heartbeat:
         self._next_heartbeat = now + self._backoff.delay(self._failures)
         self._failures += 1
 
-    def forget(self) -> None:
-        """No answer is awaited any more."""
-        self.in_flight = False
-
     def reset_timeouts(self, now: float) -> None:
         """We have just joined: everything starts again."""
         self.in_flight = False
