@@ -264,6 +264,10 @@ class Text(Kind):
             raise TypeError(f"it must be a string, not {value!r}")
         if not self.blank and not value.strip():
             raise ValueError("it must not be empty")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"it must be text that UTF-8 has, not {value!r}") from None
         return value
 
 

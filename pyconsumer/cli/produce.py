@@ -20,6 +20,7 @@ from pyconsumer.producer.config import PRODUCER_SETTINGS
 
 __all__ = ["command"]
 
+_MOST_PER_BYTE = 8  #: bytes of a line for one of a record: JSON may need six (``\u0000``), and has more to say
 _EVERY = 1024  #: records from one update of the progress bar to the next
 
 
@@ -128,6 +129,7 @@ def _send(
     """
     sent = size = 0
     failures: list[KafkaError] = []
+    most = _MOST_PER_BYTE * PRODUCER_SETTINGS.build(options).max_request_size
     with KafkaProducer(options) as producer:
         future: FutureRecordMetadata
 
@@ -140,8 +142,10 @@ def _send(
 
         status = 0
         try:
-            for number, line in enumerate(source, 1):
+            for number, line in enumerate(_lines(source, most), 1):
                 size += len(line)
+                if len(line) > most:
+                    refuse(f"line {number} has more than {most:,} bytes, too many for a record (max.request.size)")
                 try:
                     record = read(line)
                     more: dict[str, Any] = {} if record.timestamp_ms is None else {"timestamp_ms": record.timestamp_ms}
@@ -165,6 +169,12 @@ def _send(
     if failures:
         raise failures[0]
     return sent, status
+
+
+def _lines(source: IO[bytes], most: int) -> Iterator[bytes]:
+    """Yield the lines of a source; one of more than ``most`` bytes is cut after ``most + 1``, and is to be refused."""
+    while line := source.readline(most + 1):
+        yield line
 
 
 @contextlib.contextmanager

@@ -45,8 +45,12 @@ def list_topics(servers: str, settings: dict[str, str], timeout_ms: int, json_ou
 @command.command("create")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @connected
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many; by default what the broker says.")
-@click.option("-r", "--replication-factor", type=click.IntRange(1), help="How many; by default what the broker says.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, 0x7FFFFFFF), help="How many; by default what the broker says."
+)
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(1, 0x7FFF), help="How many; by default what the broker says."
+)
 @click.option(
     "-t",
     "--topic-config",
@@ -160,7 +164,9 @@ def describe(
 @command.command("alter")
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @connected
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Raise their number to this; it cannot be lowered.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1, 0x7FFFFFFF), help="Raise their number to this; it cannot be lowered."
+)
 @click.option(
     "-t",
     "--topic-config",

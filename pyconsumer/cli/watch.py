@@ -5,6 +5,7 @@ On a terminal the same table is drawn again; elsewhere each look adds plain line
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -181,12 +182,25 @@ def _moment(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _interval_argument(_ctx: click.Context, _parameter: click.Parameter, seconds: float) -> float:
+    """Click callback: a range does not refuse ``nan``."""
+    if math.isnan(seconds):
+        raise click.BadParameter("'nan' is no number of seconds")
+    return seconds
+
+
 @click.command("watch")
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @connected
 @json_option
 @click.option(
-    "-i", "--interval", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds between two looks."
+    "-i",
+    "--interval",
+    type=click.FloatRange(0.1, 86_400),
+    default=2.0,
+    show_default=True,
+    callback=_interval_argument,
+    help="Seconds between two looks.",
 )
 @click.option("-n", "--count", type=click.IntRange(1), help="End after this many looks; by default with Ctrl-C.")
 def watch(

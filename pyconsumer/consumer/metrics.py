@@ -60,6 +60,9 @@ class GroupMetrics:
         self.heartbeats.add(latency)
         self._last_heartbeat_at = now
 
+    def commit_failed(self) -> None:
+        self.commit_failures += 1
+
     def rebalance_failed(self) -> None:
         self.failed_rebalances += 1
 

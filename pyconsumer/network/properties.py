@@ -298,6 +298,7 @@ OTHERS: Final = frozenset(
         "group.id",
         "group.instance.id",
         "group.protocol",
+        "group.remote.assignor",
         "heartbeat.interval.ms",
         "interceptor.classes",
         "interceptors",

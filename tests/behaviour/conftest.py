@@ -32,7 +32,7 @@ _NUMBERS = itertools.count(1)
 _OTHER_TWIN = "pure" if IMPLEMENTATION == "native" else "native"
 
 #: Kinds of brokers that have the consumer group protocol (KIP-848).
-_WITH_CONSUMER_PROTOCOL = ("apache",)
+_WITH_CONSUMER_PROTOCOL = ("embedded", "apache")
 
 #: A killed Apache Kafka starts again only when its controller has given up the dead one: after 3 s rather than 9.
 _SOON_GIVEN_UP = {"broker.heartbeat.interval.ms": 500, "broker.session.timeout.ms": 3000}

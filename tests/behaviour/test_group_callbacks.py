@@ -179,7 +179,6 @@ def test_an_error_of_a_callback_comes_out_of_close_and_the_group_knows(
 @pytest.mark.spec("transactions:JGR-22", "transactions:SGR-17")
 @pytest.mark.parametrize("slow", ["assigned", "revoked"])
 @pytest.mark.slow
-@pytest.mark.protocols
 def test_a_slow_callback_does_not_end_the_session(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, slow: str
 ) -> None:
@@ -305,7 +304,6 @@ def test_a_cooperative_member_can_commit_what_it_gives_up(
         assert sorted(offset for _, offset in b.read) == [10, 10]
 
 
-@pytest.mark.protocols
 def test_an_orderly_cooperative_rebalance_reads_nothing_twice(
     cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
 ) -> None:

@@ -185,7 +185,8 @@ def test_another_subscription_moves_the_member(cluster: Cluster, make_topic: Mak
         join_all([member], 1)
         member.do(lambda consumer: consumer.subscribe([two], listener=member.listener))
         join_all([member], 2)
-        assert member.listener.calls == [
+        # The consumer protocol's assignor works a little later: until then there is nothing.
+        assert [call for call in member.listener.calls if call != ("assigned", [])] == [
             ("assigned", [TopicPartition(one, 0)]),
             ("revoked", [TopicPartition(one, 0)]),
             ("assigned", [TopicPartition(two, 0), TopicPartition(two, 1)]),

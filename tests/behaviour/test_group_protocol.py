@@ -267,7 +267,7 @@ def test_a_broken_coordinator_connection_costs_nothing(
         join_all([member], 2)
         generation = member.generation
         beats = len(proxy.events(ApiKey.CONSUMER_GROUP_HEARTBEAT, "request"))
-        proxy.cut_all()
+        proxy.cut(ApiKey.CONSUMER_GROUP_HEARTBEAT, direction="response").wait()
         eventually(
             lambda: len(proxy.events(ApiKey.CONSUMER_GROUP_HEARTBEAT, "request")) > beats + 2, "heartbeats again"
         )
@@ -301,6 +301,27 @@ def test_heartbeats_are_sparse_and_all_there_is(
         assert (last.member_id, last.member_epoch) == (first.member_id, -1)
 
 
+@pytest.mark.parametrize("what", ["assigned", "revoked"])
+def test_heartbeats_go_on_while_a_listener_takes_its_time(
+    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str, what: str
+) -> None:
+    topic = make_topic(2)
+    api = ApiKey.CONSUMER_GROUP_HEARTBEAT
+
+    def hook(kind: str, partitions: list[TopicPartition]) -> None:
+        if kind == what and partitions:
+            seen = len(proxy.events(api, "response"))
+            eventually(lambda: len(proxy.events(api, "response")) >= seen + 8, "heartbeats in the meantime")
+
+    with running() as start:
+        a = start(proxy.bootstrap_servers, group_id, [topic], listener=Listener(hook))
+        join_all([a], 2)
+        b = start(cluster, group_id, [topic])
+        join_all([a, b], 2)
+        assert not a.listener.of("lost")
+        assert a.error is None
+
+
 @pytest.mark.parametrize("way", [("classic", "consumer"), ("consumer", "classic")], ids="-to-".join)
 def test_a_group_moves_to_the_other_protocol_while_it_runs(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, way: tuple[str, str]
@@ -328,9 +349,40 @@ def test_a_group_moves_to_the_other_protocol_while_it_runs(
         assert all(member.error is None for member in members)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_member_of_confluent_kafka_takes_its_share_and_gives_it_back(
+    cluster: Cluster, make_topic: MakeTopic, group_id: str
+) -> None:
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    topic = make_topic(4)
+    fill(cluster, topic, 40, 4)
+    with running() as start:
+        ours = start(cluster, group_id, [topic])
+        join_all([ours], 4)
+        eventually(lambda: len(ours.read) == 40, "reading")
+        theirs = confluent_kafka.Consumer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group_id, "group.protocol": "consumer"}
+        )
+        try:
+            theirs.subscribe([topic])
+
+            def shared() -> bool:
+                theirs.poll(0.05)
+                owned = {one.partition for one in theirs.assignment()}
+                return len(owned) == 2 and owned | {tp.partition for tp in ours.assignment} == {0, 1, 2, 3}
+
+            eventually(shared, "two partitions each")
+            assert len(ours.assignment) == 2
+        finally:
+            theirs.close()
+        join_all([ours], 4)
+        assert not ours.listener.of("lost")
+
+
+@pytest.mark.kafka
 def test_a_broker_without_the_protocol_says_what_to_set(apache_old: Cluster, group_id: str, topic_name: str) -> None:
     apache_old.create_topic(topic_name, 1)
-    with make_consumer(apache_old, group_id) as consumer:
+    with make_consumer(apache_old, group_id, group_protocol="consumer") as consumer:
         consumer.subscribe([topic_name])
         with pytest.raises(errors.UnsupportedVersionError, match="set group_protocol='classic'"):
             _poll(consumer)

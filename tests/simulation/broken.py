@@ -12,6 +12,7 @@ from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
 from pyconsumer.consumer.coordinator.group_state import CompleteJoin
 from pyconsumer.consumer.coordinator.rebalance import RebalanceSteps, perform_assignment
+from pyconsumer.consumer.coordinator.reconciliation import ReconciliationSteps
 
 _ALL = ("eager", "static", "cooperative", "delayed")
 _KEEPING = ("cooperative", "delayed")
@@ -26,6 +27,7 @@ RULES = {
     "no-withholding": "the leader gives a partition away while somebody still has it",
     "no-waiting": "the leader gives away at once what a vanished member had",
     "no-follow-up": "members do not ask for a rebalance when the delay is over",
+    "no-giving-up": "a member of the consumer protocol confirms what it has to give up, and keeps it",
 }
 
 PROTOCOLS_OF = {
@@ -33,6 +35,7 @@ PROTOCOLS_OF = {
     "no-withholding": _KEEPING,
     "no-waiting": ("delayed",),
     "no-follow-up": ("delayed",),
+    "no-giving-up": ("consumer", "both"),
 }
 """The protocols under which a rule can be broken; by default all."""
 
@@ -58,7 +61,9 @@ def break_coordinator(coordinator: GroupCoordinator, rule: str | None) -> None:
 def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
     """Let one member break a rule."""
     rebalancer = coordinator._protocol.steps
-    if rule == "no-revoking":
+    if rule == "no-giving-up" and isinstance(rebalancer, ReconciliationSteps):
+        _confirm_and_keep(rebalancer)
+    elif rule == "no-revoking":
         rebalancer._give_up = lambda *, lost: iter(())  # type: ignore[method-assign]
         if rebalancer._protocol is RebalanceProtocol.COOPERATIVE:
             _keep_all(rebalancer)
@@ -88,6 +93,17 @@ def _keep_all(rebalancer: RebalanceSteps) -> None:
         subscriptions.assign_from_subscribed({*subscriptions.assigned_list(), *before})
 
     rebalancer.complete = keeping  # type: ignore[method-assign]
+
+
+def _confirm_and_keep(steps: ReconciliationSteps) -> None:
+    """The coordinator hears that partitions were given up, the application does not."""
+    assign, subscriptions = steps._assign, steps._subscriptions
+    steps._revoke = lambda step, revoked: iter(())  # type: ignore[method-assign, assignment, return-value]
+
+    def keeping(step: Any, wanted: Any, names: Any, added: Any) -> Iterator[Any]:
+        yield from assign(step, {*wanted, *subscriptions.assigned_list()}, names, added)
+
+    steps._assign = keeping  # type: ignore[method-assign, assignment]
 
 
 def _deal(rebalancer: RebalanceSteps, members: Mapping[str, Subscription]) -> dict[str, bytes]:

@@ -9,9 +9,11 @@ from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
 from pyconsumer.broker.group.config import GroupConfig
+from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.storage import KeyValue, StoreResult
-from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
+from pyconsumer.errors import Errors
+from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchResponse
 from pyconsumer.protocol.offsets_topic import GroupMetadataKey, decode_group_value, decode_key
 from pyconsumer.protocol.schema import Message
@@ -95,9 +97,16 @@ class Broker:
         self.up = True
         self.life += 1
         self.under_way = []
-        config = GroupConfig(group_initial_rebalance_delay_ms=500)
-        self.coordinator = GroupCoordinator(config, Storage(self), world.timer, world.clock)
+        config = GroupConfig(
+            group_initial_rebalance_delay_ms=500,
+            group_consumer_session_timeout_ms=10_000,
+            group_consumer_min_session_timeout_ms=10_000,
+            group_consumer_heartbeat_interval_ms=3000,
+            group_consumer_min_heartbeat_interval_ms=3000,
+        )
+        self.coordinator = GroupCoordinator(config, Storage(self), world.timer, world.clock, self)
         self.coordinator._joins._new_uuid = world.new_id
+        self.coordinator.consumer_groups._new_uuid = world.new_id
         broken.break_coordinator(self.coordinator, world.broken)
         self.coordinator.start()
 
@@ -124,6 +133,9 @@ class Broker:
         def reply(response: Message) -> None:
             if isinstance(response, OffsetFetchResponse):
                 self._note_offsets(response)
+            elif isinstance(response, OffsetCommitResponse):
+                codes = {partition.error_code for topic in response.topics for partition in topic.partitions}
+                self.brokers.stale_commits += Errors.STALE_MEMBER_EPOCH in codes
             if self.life == life:
                 answer(response)
 
@@ -155,6 +167,12 @@ class Broker:
     def partition_count(self, topic: str) -> int | None:
         return len(self.world.partitions) if topic == TOPIC else None
 
+    def topic_names(self) -> list[str]:
+        return [TOPIC]
+
+    def partition_racks(self, topic: str, partition: int) -> list[str]:
+        return []
+
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         known = self.brokers.known_leader(self)
         return None if known is None else known.metadata
@@ -167,13 +185,14 @@ class Brokers:
         leader: of the partition that holds the group; it coordinates.
         append_delay: longest time that an append waits for the replicas, seconds.
         writes: batches written.
+        stale_commits: commits whose member got another epoch while they were under way, and that were refused.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.log = MemoryStorage(world.clock, partitions=1)
         self.append_delay = 0.0
-        self.writes = 0
+        self.writes = self.stale_commits = 0
         self._epoch = 0
         self._pending = 0
         self.by_id: dict[int, Broker] = {}
@@ -194,7 +213,7 @@ class Brokers:
         known = self.by_id[self._told[asked.node_id]]
         return known if known.up else None
 
-    def group(self) -> GroupMetadata | None:
+    def group(self) -> GroupMetadata | ConsumerGroup | None:
         """The group in the memory of its coordinator; None while that has none."""
         manager = self.leader.coordinator.manager
         if not self.leader.up or manager.is_loading(GROUP):

@@ -11,6 +11,7 @@ from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.coordinator import ConsumerCoordinator
+from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.group_state import Sleep, Stop
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
@@ -19,6 +20,7 @@ from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     CommitFailedError,
     FencedInstanceIdError,
+    GroupIdNotFoundError,
     InconsistentGroupProtocolError,
     KafkaError,
     KafkaTimeoutError,
@@ -148,6 +150,7 @@ class Member(ConsumerRebalanceListener):
         name: for the trace.
         instance_id: of a static member.
         commits: "auto", "sync", "async".
+        group_protocol: "classic" or "consumer".
 
     Attributes:
         told: the partitions that the listener was told to own.
@@ -155,7 +158,9 @@ class Member(ConsumerRebalanceListener):
         slow_callback: how long the next callback takes, seconds; ``fenced_callback``: without network meanwhile.
     """
 
-    def __init__(self, world: World, name: str, instance_id: str | None, commits: str) -> None:
+    def __init__(
+        self, world: World, name: str, instance_id: str | None, commits: str, *, group_protocol: str = "classic"
+    ) -> None:
         self.world = world
         self.name = name
         self.instance_id = instance_id
@@ -178,20 +183,28 @@ class Member(ConsumerRebalanceListener):
         self._wake: TimerHandle | None = None
         self._inbox: list[Callable[[], None]] = []
         self.network = SimulatedClient(world, name, self._deliver, lambda: self._deliver(_nothing))
+        self.group_protocol = group_protocol
         config = CONSUMER_SETTINGS.build(
             {
                 "bootstrap_servers": "h:1",
                 "group_id": GROUP,
                 "group_instance_id": instance_id,
+                "group_protocol": group_protocol,
                 "enable_auto_commit": commits == "auto",
                 "auto_commit_interval_ms": round(_COMMIT_INTERVAL * 1000),
-                "session_timeout_ms": round(SESSION_TIMEOUT * 1000),
                 "max_poll_interval_ms": round(REBALANCE_TIMEOUT * 1000),
-                "heartbeat_interval_ms": 3000,
                 "request_timeout_ms": round(REQUEST_TIMEOUT * 1000),
-                "partition_assignment_strategy": world.new_assignors(),
-                "rebalance_delay_ms": round(world.rebalance_delay * 1000),
             }
+            | (
+                {
+                    "session_timeout_ms": round(SESSION_TIMEOUT * 1000),
+                    "heartbeat_interval_ms": 3000,
+                    "partition_assignment_strategy": world.new_assignors(),
+                    "rebalance_delay_ms": round(world.rebalance_delay * 1000),
+                }
+                if group_protocol == "classic"
+                else {}
+            )
         )
         metadata = Metadata.from_config(config)
         self.subscriptions = SubscriptionState(config.auto_offset_reset)
@@ -208,6 +221,8 @@ class Member(ConsumerRebalanceListener):
         self.coordinator.member = self
         broken.break_member(self.coordinator, world.broken)
         self.core = self.coordinator._core
+        if isinstance(self.core, ConsumerMembership):
+            self.core.member_id = f"member-{world.new_id()}"
         self.subscriptions.subscribe([TOPIC], self)
         metadata.set_topics([TOPIC])
         metadata.update(_metadata(world), 12, world.clock.now())
@@ -346,6 +361,12 @@ class Member(ConsumerRebalanceListener):
                 world.fail(f"{self.name} was told of {error!r}")
             world.note(self.name, "has no assignor that the coordinator knows the others to have")
             self.closing = True
+        except GroupIdNotFoundError as error:
+            # a classic group cannot be converted before its first generation, when no assignor was chosen yet
+            if world.protocol != "both":
+                world.fail(f"{self.name} was told of {error!r}")
+            world.note(self.name, "meets a classic group that cannot be converted")
+            self.closing = True
         except KafkaError as error:
             world.fail(f"{self.name} was told of {error!r}")
         world.note(self.name, "closes")
@@ -402,7 +423,7 @@ class Member(ConsumerRebalanceListener):
         numbers = " ".join(str(tp.partition) for tp in partitions)
         world.note(self.name, f"{name} [{numbers}] in generation {generation}")
         world.callbacks[name] += 1
-        world.rules.on_callback(self, name, partitions, eager=world.eager)
+        world.rules.on_callback(self, name, partitions, eager=world.eager and self.group_protocol == "classic")
         world.rules.check_owners()
         if world.nested:
             return  # one callback at a time may take time: they would have to end in the order in which they began

@@ -21,6 +21,7 @@ _NOTICED_BY = {
     "no-withholding": "belongs to",
     "no-waiting": "which waits",
     "no-follow-up": "has had no owner for|is not settled",
+    "no-giving-up": "belongs to",
     "no-callback": "were assigned before and never given up|were not revoked first|the assignment is",
 }
 
@@ -91,6 +92,12 @@ def test_the_schedules_have_every_fault_and_every_callback() -> None:
     assert min(callbacks.values()) > 10, callbacks
     assert commits > 1000
     assert delays > 2
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "both"])
+def test_commits_meet_an_epoch_that_has_moved_while_they_were_under_way(protocol: str) -> None:
+    """KIP-848: the coordinator refuses them, and the member commits again; rules about commits hold all the same."""
+    assert sum(play(protocol, seed).brokers.stale_commits for seed in range(60)) > 0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -21,12 +21,15 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 from tests.simulation.brokers import TOPIC, Broker, Brokers
+from tests.simulation.consumer_rules import ConsumerRules
 from tests.simulation.member import Member
 from tests.simulation.rules import Rules
 from tests.simulation.waiting import Waiting, WatchedAssignor
 from tests.unit.assignors.cooperative import Sticky
 
-PROTOCOLS = ("eager", "static", "cooperative", "delayed")
+PROTOCOLS = ("eager", "static", "cooperative", "delayed", "consumer", "both")
+#: Those with members of the consumer group protocol (KIP-848); in ``both`` there are classic ones, too.
+CONSUMER_PROTOCOLS = ("consumer", "both")
 _LINES = 250  # of the trace that a failure prints
 _MOST_MEMBERS = 6
 _SETTLED_FOR = 4.0  # seconds; a heartbeat tells everybody of a rebalance within 3
@@ -167,19 +170,22 @@ class World(Schedule):
         self._assignor: Callable[[], Assignor] = self.random.choice(
             _ASSIGNORS["eager" if self.eager else "cooperative"]
         )
+        if protocol == "both":
+            self._assignor = self.random.choice([RangeAssignor, CooperativeStickyAssignor])
+            self.eager = self._assignor is RangeAssignor
         if protocol == "delayed":
             self._assignor = lambda: WatchedAssignor(self)
         self.rebalance_delay = self.random.choice([3.0, 10.0, 30.0]) if protocol == "delayed" else 0.0
         self.mixed = protocol == "delayed" and self.random.random() < 0.2
         self.static = protocol == "static" or (protocol == "delayed" and self.random.random() < 0.5)
         # A cooperative assignor of one's own leaves static members the gap that this one closes.
-        if self._assignor is CooperativeStickyAssignor:
+        if self._assignor is CooperativeStickyAssignor and protocol not in CONSUMER_PROTOCOLS:
             self.static = self.random.random() < 0.3
         self.slowest = self.random.choice([0.003, 0.03, 0.3])
         self.longest_work = 0.8  # of a member on what a poll gave, seconds
         self.partitions = {TopicPartition(TOPIC, number) for number in range(self.random.randint(1, 12))}
         self.members: list[Member] = []
-        self.rules = Rules(self)
+        self.rules = ConsumerRules(self) if protocol in CONSUMER_PROTOCOLS else Rules(self)
         self.waiting = Waiting(self)
         self._names = 0
         self._ids = 0
@@ -251,8 +257,14 @@ class World(Schedule):
         if instance_id is None and self.static:
             self._instances += 1
             instance_id = f"i{self._instances}"
-        member = Member(self, f"c{self._names}", instance_id, self.random.choice(["auto", "sync", "async"]))
+        commits = self.random.choice(["auto", "sync", "async"])
+        protocol = "consumer" if self.protocol in CONSUMER_PROTOCOLS else "classic"
+        if self.protocol == "both" and self.random.random() < 0.5:
+            protocol = "classic"
+        member = Member(self, f"c{self._names}", instance_id, commits, group_protocol=protocol)
         self.note(member.name, f"starts{f' as {instance_id}' if instance_id else ''}")
+        if self.protocol == "both":
+            self.note(member.name, f"is of the {protocol} protocol")
         self.members.append(member)
         member.start()
 

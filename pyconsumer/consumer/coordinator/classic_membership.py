@@ -80,6 +80,14 @@ class RebalanceReport:
     left: tuple[str, ...] = ()
     members: int = 0
 
+    def lead(self, names: frozenset[str], before: frozenset[str] | None) -> None:
+        """Take what the leader knows: the members, and those of the generation before (None if unknown)."""
+        self.is_leader = True
+        self.members = len(names)
+        if before is not None:
+            self.joined = tuple(sorted(names - before))
+            self.left = tuple(sorted(before - names))
+
 
 @dataclass(slots=True)
 class _Attempt:
@@ -95,6 +103,42 @@ class _Attempt:
     failures: int = 0
     at_once: int = 0
     retry_at: float = -math.inf
+
+    def join(self, now: float, *, keeps: bool) -> None:
+        """Record that a JoinGroup leaves; it is a new attempt."""
+        self.number += 1
+        self.keeps = keeps
+        self.send(now)
+
+    def send(self, now: float) -> None:
+        """Record that a request leaves."""
+        self.in_flight = True
+        self.sent_at = now
+
+    def answered(self) -> None:
+        """Record that the request was answered."""
+        self.in_flight = False
+
+    def elect(self, election: ComputeAssignment | None) -> None:
+        """Record that the application has to divide the partitions; None: it has done so."""
+        self.election = election
+
+    def revoke(self) -> None:
+        """Record that the listener is notified of the partitions that it revokes."""
+        self.revoking = True
+
+    def end(self) -> None:
+        """Record that the application knows its new partitions."""
+        self.completed = None
+        self.revoking = False
+
+    def pause(self, until: float) -> None:
+        """Set when the next attempt may begin."""
+        self.retry_at = until
+
+    def count(self, failures: int, at_once: int) -> None:
+        """Take the number of failures in a row, and of repetitions at once."""
+        self.failures, self.at_once = failures, at_once
 
 
 class ClassicMembership(GroupMember):
@@ -193,8 +237,8 @@ class ClassicMembership(GroupMember):
             identity = MemberIdentity(
                 member_id=member_id, group_instance_id=instance_id, reason=reason[:LONGEST_REASON]
             )
-            self._leaving.request = LeaveGroupRequest(
-                group_id=self.settings.group_id, member_id=member_id, members=[identity]
+            self._leaving.ask(
+                LeaveGroupRequest(group_id=self.settings.group_id, member_id=member_id, members=[identity])
             )
         if self.generation != NO_GENERATION or self.state is not MemberState.UNJOINED:
             self._reset(reason, keep_member_id=False)
@@ -332,10 +376,7 @@ class ClassicMembership(GroupMember):
         self._open_report(now)
         self._joined_topics = frozenset(topics)
         self._rejoin_at = math.inf
-        attempt.number += 1
-        attempt.in_flight = True
-        attempt.keeps = keeps
-        attempt.sent_at = now
+        attempt.join(now, keeps=keeps)
         request = JoinGroupRequest(
             group_id=self.settings.group_id,
             session_timeout_ms=round(self.settings.session_timeout * 1000),
@@ -360,7 +401,7 @@ class ClassicMembership(GroupMember):
             self._wrong_protocol("JoinGroup", response.protocol_type, response.protocol_name, now)
             return None
         self.discovery.answered()
-        self._attempt.in_flight = False
+        self._attempt.answered()
         self.metrics.joins.add(now - self._attempt.sent_at)
         if self._missed(response.generation_id):
             self._reset(
@@ -377,8 +418,8 @@ class ClassicMembership(GroupMember):
             self._members = None
             return self._begin_sync((), now)
         self._note_members(frozenset(member.group_instance_id or member.member_id for member in response.members))
-        self._attempt.election = ComputeAssignment(
-            number, self.generation, tuple(response.members), response.skip_assignment
+        self._attempt.elect(
+            ComputeAssignment(number, self.generation, tuple(response.members), response.skip_assignment)
         )
         return None
 
@@ -399,7 +440,7 @@ class ClassicMembership(GroupMember):
         """
         if not self._is_current(number, MemberState.COMPLETING_REBALANCE) or self._attempt.election is None:
             return None
-        self._attempt.election = None
+        self._attempt.elect(None)
         self._assigned_by = self._snapshot = snapshot
         return self._begin_sync(
             [SyncGroupRequestAssignment(member_id=member, assignment=share) for member, share in shares.items()], now
@@ -439,7 +480,7 @@ class ClassicMembership(GroupMember):
 
     def on_revoking(self) -> None:
         """The application hears what it gives up under the cooperative protocol, and may commit that."""
-        self._attempt.revoking = True
+        self._attempt.revoke()
 
     def recover(self, under_way: int | None, now: float) -> None:
         """Ctrl-C interrupted a step: if no request of the present attempt is under way, it failed.
@@ -453,8 +494,7 @@ class ClassicMembership(GroupMember):
 
     def on_completed(self) -> RebalanceReport | None:
         """The application knows its new partitions; what to log about it comes back."""
-        self._attempt.completed = None
-        self._attempt.revoking = False
+        self._attempt.end()
         self._needs_prepare = True
         report, self.report = self.report, None
         self._rejected = 0
@@ -468,7 +508,7 @@ class ClassicMembership(GroupMember):
         self._rejected = rejected
         self.request_rejoin(reason)
         if rejected > 1:
-            self._attempt.retry_at = now + self.settings.backoff.delay(rejected - 2)
+            self._attempt.pause(now + self.settings.backoff.delay(rejected - 2))
 
     def on_commit_refused(self, reaction: ErrorAction, sent: Generation, error: KafkaError) -> None:
         """A commit was refused. ``sent``: the generation that it named; one that is over changes nothing."""
@@ -584,19 +624,14 @@ class ClassicMembership(GroupMember):
     def _note_members(self, names: frozenset[str]) -> None:
         before, self._members = self._members, names
         if self.report is not None:
-            self.report.is_leader = True
-            self.report.members = len(names)
-            if before is not None:
-                self.report.joined = tuple(sorted(names - before))
-                self.report.left = tuple(sorted(before - names))
+            self.report.lead(names, before)
 
     def _begin_sync(self, assignments: Sequence[SyncGroupRequestAssignment], now: float) -> SendSync | None:
         node = self.coordinator
         if node is None:
             self._step_failed(ErrorAction.RETRY_NOW, None, now, "the coordinator is unknown")
             return None
-        self._attempt.in_flight = True
-        self._attempt.sent_at = now
+        self._attempt.send(now)
         request = SyncGroupRequest(
             group_id=self.settings.group_id,
             generation_id=self.generation.generation_id,
@@ -631,7 +666,7 @@ class ClassicMembership(GroupMember):
         """JoinGroup or SyncGroup failed: decide what comes next."""
         what = what or f"{type(error).__name__}: {error}"
         if reaction is not ErrorAction.TAKE_MEMBER_ID:
-            self.metrics.failed_rebalances += 1
+            self.metrics.rebalance_failed()
         if reaction is ErrorAction.FENCED and error is not None:
             self._fence(error)
             return
@@ -654,9 +689,9 @@ class ClassicMembership(GroupMember):
         if reaction is ErrorAction.RAISE and error is not None:
             self._tell(error)
         if reaction in (ErrorAction.BACK_OFF, ErrorAction.RAISE, ErrorAction.REDISCOVER) or at_once > _RETRIES_AT_ONCE:
-            self._attempt.retry_at = now + self.settings.backoff.delay(failures)
+            self._attempt.pause(now + self.settings.backoff.delay(failures))
             failures += 1
-        self._attempt.failures, self._attempt.at_once = failures, at_once
+        self._attempt.count(failures, at_once)
 
     def _abandon(self, why: str, now: float) -> None:
         if self.state in _IN_REBALANCE and self._attempt.in_flight:

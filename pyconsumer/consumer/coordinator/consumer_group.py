@@ -99,8 +99,10 @@ class ConsumerGroup(GroupProtocol):
                 step = core.next_step(now)
                 pending = core.rejoin_pending
             if step is None:
-                if core.beats and core.coordinator is not None:
+                if core.needs_background:
                     self._surroundings.start_heartbeat()
+                    with self._lock:
+                        core.on_background_started()
                 if not pending:
                     return True
                 if now >= deadline:

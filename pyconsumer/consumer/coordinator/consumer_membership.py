@@ -175,6 +175,7 @@ class ConsumerMembership(GroupMember):
         self._awaited: ConsumerGroupHeartbeatRequest | None = None
         self._urgent = False  # the next heartbeat must not wait for its interval
         self._announced = False  # a heartbeat of this life has left
+        self._background = False  # heartbeats have a thread
         self._lost = False  # the assignment, and the application has not been notified
         self._reconciling = False  # the application's thread is about it
         self._failures = 0  # of callbacks, in a row
@@ -254,6 +255,8 @@ class ConsumerMembership(GroupMember):
             return now
         if self.state is _S.JOINING and self.coordinator is None:
             return self.discovery.due_at(USER)
+        if self.state is _S.JOINING and not self._background:
+            return now
         if self.state is _S.RECONCILING:
             return max(now, self._reconcile_at)
         return math.inf
@@ -276,6 +279,15 @@ class ConsumerMembership(GroupMember):
             self._reconciling = True
             return Reconcile(self.life, self.target, self.current)
         return None
+
+    @property
+    def needs_background(self) -> bool:
+        """Return whether the heartbeat thread has to run: there is somebody to send heartbeats to."""
+        return self.beats and self.coordinator is not None
+
+    def on_background_started(self) -> None:
+        """The heartbeat thread runs; whoever started it restarts one that fails."""
+        self._background = True
 
     # -- following an assignment -------------------------------------------------------------------------------------
 
@@ -578,7 +590,7 @@ class ConsumerMembership(GroupMember):
         """No answer is awaited, and the next heartbeat is a full one."""
         self._awaited = None
         self._heard = _Facts()
-        self.timer.forget()
+        self.timer.forget_sent()
 
     def _move(self, after: ConsumerMemberState) -> None:
         check_move(self.state, after)

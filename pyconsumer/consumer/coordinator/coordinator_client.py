@@ -67,6 +67,10 @@ class CoordinatorClient(Generic[M]):
         """Why the last lookup brought no coordinator; None since one has."""
         self.on_lookup_done: Callable[[KafkaError | None], object] = lambda error: None
 
+    def call_after_lookup(self, on_done: Callable[[KafkaError | None], object]) -> None:
+        """Call a function after each lookup, with the reason why it brought no coordinator, or None."""
+        self.on_lookup_done = on_done
+
     def find(self) -> bool:
         """Return whether the coordinator is known; if not, a lookup is sent as soon as one is due."""
         with self.lock:

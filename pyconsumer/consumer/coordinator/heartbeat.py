@@ -71,6 +71,10 @@ class Heartbeat:
         self.last_sent = now
         self._next_heartbeat = now + self.interval
 
+    def forget_sent(self) -> None:
+        """Wait no longer for the answer to a heartbeat: its coordinator is lost."""
+        self.in_flight = False
+
     def hasten(self) -> None:
         """The next heartbeat is due at once, unless the pause after a failure has not passed."""
         if not self._failures:
@@ -94,10 +98,6 @@ class Heartbeat:
         self.in_flight = False
         self._next_heartbeat = now + self._backoff.delay(self._failures)
         self._failures += 1
-
-    def forget(self) -> None:
-        """No answer is awaited any more."""
-        self.in_flight = False
 
     def reset_timeouts(self, now: float) -> None:
         """We have just joined: everything starts again."""

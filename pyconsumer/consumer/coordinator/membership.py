@@ -93,6 +93,21 @@ class Leaving:
     request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest | None = None
     in_flight: bool = False
 
+    def ask(self, request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest) -> None:
+        """Have a request sent."""
+        self.request = request
+
+    def send(
+        self, request: LeaveGroupRequest | ConsumerGroupHeartbeatRequest
+    ) -> LeaveGroupRequest | ConsumerGroupHeartbeatRequest:
+        """Record that the request leaves now, and return it."""
+        self.request, self.in_flight = None, True
+        return request
+
+    def end(self) -> None:
+        """Record that the request has ended, however."""
+        self.in_flight = False
+
     @property
     def pending(self) -> bool:
         return self.request is not None or self.in_flight
@@ -266,7 +281,7 @@ class GroupMember(ABC):
         if not self.discovery.lost(node_id, now):
             return False
         log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
-        self.timer.in_flight = False
+        self.timer.forget_sent()
         self._leaving = Leaving()  # a group that does not hear of our leaving will notice by itself
         self.epoch += 1
         self._abandon(str(why), now)
@@ -279,8 +294,7 @@ class GroupMember(ABC):
         node = self.discovery.node
         leaving = self._leaving
         if leaving.request is not None and node is not None:
-            request, leaving.request, leaving.in_flight = leaving.request, None, True
-            return SendLeave(node, request, self.discovery.term)
+            return SendLeave(node, leaving.send(leaving.request), self.discovery.term)
         if self._closed and not leaving.pending:
             return Stop()
         if not self.beats:
@@ -320,7 +334,7 @@ class GroupMember(ABC):
 
     def on_leave_done(self) -> None:
         """The request by which we leave has ended, however."""
-        self._leaving.in_flight = False
+        self._leaving.end()
         self.epoch += 1
 
     def on_background_failed(self, error: KafkaError) -> None:

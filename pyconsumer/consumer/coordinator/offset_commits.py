@@ -122,6 +122,10 @@ class _AsyncCommit:
     future: RequestFuture[None]
     sent: RequestFuture[None] | None = None
 
+    def leave(self, sent: RequestFuture[None]) -> None:
+        """Record that its request was sent."""
+        self.sent = sent
+
 
 class OffsetCommitter:
     """Commits offsets of one group.
@@ -162,7 +166,7 @@ class OffsetCommitter:
         self._async: dict[_AsyncCommit, None] = {}
         self._queue: deque[_AsyncCommit] = deque()
         self._callbacks: deque[Callable[[], object]] = deque()
-        coordinator_client.on_lookup_done = self._on_lookup_done
+        coordinator_client.call_after_lookup(self._on_lookup_done)
 
     # -- committing --------------------------------------------------------------------------------------------------
 
@@ -230,7 +234,7 @@ class OffsetCommitter:
     def _send_async(self, commit: _AsyncCommit) -> None:
         sent = self._send(commit.offsets, None)
         sent.chain(commit.future)
-        commit.sent = sent
+        commit.leave(sent)
 
     @property
     def pending_async(self) -> int:
@@ -409,7 +413,7 @@ class OffsetCommitter:
                 metrics.commits.add(done.value.latency)
                 self._judge(read_offset_commit(done.value.api_version, done.value.message, ids), sent, node.node_id)
             except KafkaError as error:
-                metrics.commit_failures += 1
+                metrics.commit_failed()
                 result.fail(error)
             else:
                 with self._coordinator.lock:

@@ -9,8 +9,8 @@ Rules
    known yet follow when metadata names them.
 2. A topic that was deleted and created again has another id: its partitions are revoked, and assigned with a new state.
 3. If the listener raises, nothing is acknowledged, and the same call is made again after a pause, at the next poll.
-   Until it succeeds, nothing is returned of the partitions it is about. (Java calls ``onPartitionsAssigned`` again
-   without the partitions, then acknowledges, and never fetches from them.)
+   Until it succeeds, nothing is returned of the partitions it is about. (Java 4.3 calls ``onPartitionsAssigned`` again
+   with no partitions, and if that succeeds it acknowledges and reads those that the listener has not taken.)
 4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new, the others only with partitions.
 5. A partition that the listener has given up is not ours any more, whatever comes next.
 """

@@ -102,6 +102,13 @@ def test_lines_are_not_said_to_be_sent_that_failed(
     assert capsys.readouterr().err == "Error: the broker has gone\n"
 
 
+def test_a_line_without_end_is_refused(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(lines).write_bytes(b"a\n" + b"x" * 81)
+    assert _run(["produce", "t", "-f", lines, "--config", "max.request.size=10"]) == 1
+    assert "Error: line 2 has more than 80 bytes, too many for a record" in capsys.readouterr().err
+    assert [record[0] for record in producer.sent] == [b"a"]
+
+
 def test_bytes_of_the_command_line_are_sent_as_they_are(producer: Producer, lines: str) -> None:
     Path(lines).write_bytes(b"k\xffv")
     assert _run(["produce", "t", "-q", "-f", lines, "-k", "\udcff", "-H", "a=\udcffé", "-p", "3"]) == 0

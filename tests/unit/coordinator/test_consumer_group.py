@@ -124,6 +124,7 @@ def test_a_member_finds_the_coordinator_then_its_heartbeat_thread_starts() -> No
     assert group.poll().result is False
     assert group.coordinator.started == 0  # type: ignore[attr-defined]
     group.network.find(NODE)
+    assert group.coordinator.next_due_at <= group.clock.now(), "the thread has to be started"
     assert group.poll().result is False
     assert group.coordinator.started == 1  # type: ignore[attr-defined]
     assert group.coordinator.next_due_at == math.inf, "only an answer helps"
