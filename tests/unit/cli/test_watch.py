@@ -43,6 +43,9 @@ class Admin:
         node = BrokerMetadata(0, "h", 1)
         return {"g": GroupDescription("g", "Stable", "consumer", "range", (member,), node)}
 
+    def list_topics(self, **_: Any) -> list[str]:
+        return ["t"]
+
     def list_group_offsets(self, group: str, **_: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         return {T0: OffsetAndMetadata(self.committed)}
 
