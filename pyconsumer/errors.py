@@ -237,10 +237,15 @@ class BrokerResponseError(KafkaError):
     Attributes:
         errno: the code on the wire.
         code_name: Kafka's name of the code, such as ``NOT_COORDINATOR``.
+        message: the same under kafka-python's name.
     """
 
     errno: ClassVar[int] = -1
     code_name: ClassVar[str] = "UNKNOWN_SERVER_ERROR"
+    message: ClassVar[str] = code_name
+
+    def __init_subclass__(cls) -> None:
+        cls.message = cls.code_name
 
     def __str__(self) -> str:
         detail = super().__str__()

@@ -90,7 +90,8 @@ class PartitionMetadata(NamedTuple):
 class RecordMetadata(NamedTuple):
     """The place of a produced record.
 
-    ``offset`` is -1 with ``acks=0``; ``timestamp`` is in ms since the epoch; sizes are in bytes, -1 for None.
+    ``offset`` is -1 with ``acks=0``; ``timestamp`` is in ms since the epoch; sizes are in bytes, -1 for None, and for a
+    record without headers.
     """
 
     topic: str
@@ -99,6 +100,12 @@ class RecordMetadata(NamedTuple):
     timestamp: int
     serialized_key_size: int = -1
     serialized_value_size: int = -1
+    serialized_header_size: int = -1
+
+    @property
+    def checksum(self) -> None:
+        """Return None: batches are checked as a whole. kafka-python's name."""
+        return None
 
     @property
     def topic_partition(self) -> TopicPartition:

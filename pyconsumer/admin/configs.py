@@ -58,7 +58,9 @@ def describe(
         )
         _raise_first(response.results)
         found[resource] = {
-            entry.name: ConfigEntry(entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive)
+            entry.name: ConfigEntry(
+                entry.name, entry.value, entry.config_source, entry.read_only, entry.is_sensitive, entry.config_type
+            )
             for result in response.results
             for entry in result.configs
         }

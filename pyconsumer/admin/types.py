@@ -182,13 +182,19 @@ class ConfigResource:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """A setting: ``source`` is Kafka's number (1 topic, 4 static broker, 5 default, ...)."""
+    """A setting.
+
+    Attributes:
+        source: Kafka's number (1 topic, 4 static broker, 5 default, ...).
+        config_type: Kafka's number of the value's type (1 boolean, 2 string, 3 int, ...), 0 if unknown.
+    """
 
     name: str
     value: str | None
     source: int
     read_only: bool
     is_sensitive: bool
+    config_type: int = 0
 
     @property
     def is_default(self) -> bool:

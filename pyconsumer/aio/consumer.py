@@ -223,6 +223,24 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         finally:
             guard.end()
 
+    async def _until_assigned(self, timeout_ms: float) -> bool:
+        """Join the group, or find the partitions of a subscription without one, and find the positions.
+
+        Returns:
+            Whether that was done in time.
+
+        No record is taken, so what is produced from now on is read also with ``latest``. aiokafka's ``start`` does
+        this, and so does the class that stands for it.
+        """
+        group = self._delegate.coordinator
+
+        def assigned() -> bool | None:
+            stable = group is not None and group.is_stable and not group.has_user_output
+            found = stable or bool(self._subscriptions.assigned_list())
+            return True if found and self._subscriptions.has_all_fetch_positions else None
+
+        return bool(await self._poll(timeout_ms, assigned, "start"))
+
     def __aiter__(self) -> Self:
         return self
 
@@ -374,6 +392,12 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
         lag = self._delegate.current_lag(as_partition(partition))
         self._driver.kick()
         return lag
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of an assigned partition as of its last fetch, None if unknown."""
+        self._guard.enter()
+        found = self._subscriptions.state(as_partition(partition)).last_stable_offset
+        return None if found < 0 else found
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of an assigned partition as of its last fetch, None if unknown."""

@@ -8,9 +8,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pyconsumer.errors import SerializationError
-from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from pyconsumer.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["check_time", "checked_headers", "checked_offset", "checked_timestamp", "is_topic_name", "serializer_of"]
+__all__ = [
+    "check_time",
+    "checked_group",
+    "checked_headers",
+    "checked_offset",
+    "checked_timestamp",
+    "is_topic_name",
+    "serializer_of",
+]
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -107,3 +115,18 @@ def checked_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[s
             raise SerializationError(f"a header is a pair of a name and bytes or None, not {item!r}")
         checked.append((name, data if data is None else bytes(data)))
     return checked
+
+
+def checked_group(given: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
+    """Return the group whose offsets a transaction commits, named by its id or by a consumer's metadata.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: it names no group.
+    """
+    group = ConsumerGroupMetadata(given) if isinstance(given, str) else given
+    if not isinstance(group, ConsumerGroupMetadata):
+        raise TypeError(f"group_metadata is consumer.group_metadata() or a group id, not {given!r}")
+    if not group.group_id:
+        raise ValueError("group_metadata names no group: the consumer needs a group_id")
+    return group

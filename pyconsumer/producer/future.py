@@ -141,14 +141,17 @@ class FutureRecordMetadata:
     None while it is not done and after a success.
     """
 
-    __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
+    __slots__ = ("_header_size", "_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
 
-    def __init__(self, result: BatchResult, index: int, timestamp_ms: int, key_size: int, value_size: int) -> None:
+    def __init__(
+        self, result: BatchResult, index: int, timestamp_ms: int, key_size: int, value_size: int, header_size: int = -1
+    ) -> None:
         self._result = result
         self._index = index
         self._timestamp_ms = timestamp_ms
         self._key_size = key_size
         self._value_size = value_size
+        self._header_size = header_size
 
     @classmethod
     def failed_with(cls, topic_partition: TopicPartition, error: KafkaError) -> FutureRecordMetadata:
@@ -247,6 +250,7 @@ class FutureRecordMetadata:
             self._timestamp_ms if result.log_append_time_ms < 0 else result.log_append_time_ms,
             self._key_size,
             self._value_size,
+            self._header_size,
         )
 
 

@@ -37,6 +37,7 @@ from pyconsumer.producer.accumulator import Appended, RecordAccumulator
 from pyconsumer.producer.appending import Appender, BatchResult, FutureRecordMetadata
 from pyconsumer.producer.arguments import (
     check_time,
+    checked_group,
     checked_headers,
     checked_offset,
     checked_timestamp,
@@ -54,6 +55,7 @@ from pyconsumer.producer.sent_records import FutureRecords
 from pyconsumer.producer.transaction_manager import DetachedTransaction, TransactionManager
 from pyconsumer.protocol.compiled import report_missing
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD
+from pyconsumer.protocol.records.record import size_of_headers
 from pyconsumer.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -461,6 +463,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             timestamp_ms,
             -1 if key_bytes is None else len(key_bytes),
             -1 if value_bytes is None else len(value_bytes),
+            size_of_headers(header_list),
         )
         if config.interceptors:
             future.add_both(self._acknowledge, tp)
@@ -599,9 +602,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group_metadata: ConsumerGroupMetadata | str
     ) -> Callable[[TransactionManager], TransactionResult] | None:
         """Check the arguments of :meth:`send_offsets_to_transaction`; return its beginning, None if that is all."""
-        group = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
-        if not group.group_id:
-            raise ValueError("group_metadata names no group: the consumer needs a group_id")
+        group = checked_group(group_metadata)
         checked = {tp: checked_offset(tp, offset) for tp, offset in offsets.items()}
         if checked:
             return lambda transactions: transactions.add_offsets(checked, group)

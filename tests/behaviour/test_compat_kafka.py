@@ -7,13 +7,14 @@ import inspect
 import json
 import re
 import time
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from pyconsumer import KafkaAdminClient
-from pyconsumer.errors import ConfigurationError
+from pyconsumer.errors import ConfigurationError, UnsupportedVersionError
 from tests.behaviour.consumer_support import fill
 from tests.support.cluster import Cluster
 
@@ -167,20 +168,169 @@ def test_settings_that_have_no_effect_or_no_counterpart(cluster: Cluster, caplog
             client(bootstrap_server=servers)
 
 
+#: Modules of kafka-python that programs import from; all that is public in them is in ours.
+_MODULES = (
+    "kafka.admin",
+    "kafka.consumer",
+    "kafka.coordinator.assignors.cooperative_sticky",
+    "kafka.coordinator.assignors.range",
+    "kafka.coordinator.assignors.roundrobin",
+    "kafka.partitioner",
+    "kafka.producer",
+    "kafka.structs",
+)
+_NOT_THERE = {
+    "AsyncConsumerRebalanceListener",
+    "MemberToRemove",
+    "ScramMechanism",
+    "UpdateFeatureType",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+}
+
+
+def test_every_module_and_name_is_there_or_on_the_page() -> None:
+    kafka = pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
+    page = (Path(__file__).parents[2] / "docs" / "porting.md").read_text(encoding="utf-8")
+    for name in _NOT_THERE:
+        assert f"`{name}`" in page
+    ours = importlib.import_module("pyconsumer.compat.kafka")
+    assert set(kafka.__all__) - set(dir(ours)) <= _NOT_THERE
+    for module in _MODULES:
+        theirs = importlib.import_module(module)
+        names = set(getattr(theirs, "__all__", ())) or {
+            name
+            for name, value in vars(theirs).items()
+            if inspect.isclass(value) and value.__module__ == theirs.__name__ and not name.startswith("_")
+        }
+        assert names, module
+        assert names - set(dir(importlib.import_module(f"pyconsumer.compat.{module}"))) <= _NOT_THERE, module
+    for old in (
+        "admin.config_resource.ConfigResource",
+        "admin.new_topic.NewTopic",
+        "admin.new_partitions.NewPartitions",
+    ):
+        module, name = old.rsplit(".", 1)
+        assert hasattr(importlib.import_module(f"pyconsumer.compat.kafka.{module}"), name)
+    for module, name in (
+        ("coordinator.assignors.sticky.sticky_assignor", "StickyPartitionAssignor"),
+        ("consumer.fetcher", "ConsumerRecord"),
+        ("consumer.group", "KafkaConsumer"),
+        ("consumer.subscription_state", "ConsumerRebalanceListener"),
+        ("producer.future", "RecordMetadata"),
+        ("producer.kafka", "KafkaProducer"),
+        ("partitioner.default", "DefaultPartitioner"),
+        ("serializer", "JsonSerializer"),
+        ("serializer.abstract", "Serializer"),
+        ("sasl.oauth", "AbstractTokenProvider"),
+        ("admin.acl_resource", "ACL"),
+        ("codec", "has_gzip"),
+        ("version", "__version__"),
+    ):
+        assert hasattr(importlib.import_module(f"pyconsumer.compat.kafka.{module}"), name)
+
+
+def test_errors_have_codes_and_flags(package: ModuleType) -> None:
+    errors = importlib.import_module(f"{package.__name__}.errors")
+    assert errors.for_code(0) is errors.NoError
+    assert errors.for_code(3) is errors.UnknownTopicOrPartitionError
+    assert errors.kafka_errors[25] is errors.UnknownMemberIdError
+    assert (errors.NoError.errno, errors.NoError.message) == (0, "NO_ERROR")
+    assert errors.NotLeaderForPartitionError.errno == 6
+    assert errors.NotLeaderForPartitionError.retriable
+    assert errors.NotLeaderForPartitionError.invalid_metadata
+    assert errors.InvalidConfigurationError.errno == 40
+    assert not errors.CommitFailedError.retriable
+    assert issubclass(errors.KafkaTimeoutError, errors.RetriableError)
+    assert issubclass(errors.InvalidTopicError, errors.BrokerResponseError)
+    with pytest.raises(errors.OffsetOutOfRangeError):
+        raise (
+            importlib.import_module("pyconsumer.errors").OffsetsOutOfRangeError
+            if "pyc" in package.__name__
+            else (errors.OffsetOutOfRangeError)
+        )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_results_have_the_same_shapes(package: ModuleType, cluster: Cluster, topic: str, group_id: str) -> None:
+    admin_values = importlib.import_module(f"{package.__name__}.admin")
+    fill(cluster, topic, 6)
+    tp = package.TopicPartition(topic, 0)
+    servers = cluster.bootstrap_servers
+    with package.KafkaConsumer(
+        topic, bootstrap_servers=servers, group_id=group_id, auto_offset_reset="earliest"
+    ) as one:
+        assert isinstance(next(one).headers, (list, tuple))
+        found = one.group_metadata()
+        assert (found.group_id, found.state) == (group_id, "<stable>")
+        admin = package.KafkaAdminClient(bootstrap_servers=servers)
+        described = admin.describe_groups([group_id])[group_id]
+        (member,) = described["members"]
+        assert (described["group_state"], described["error"]) == ("Stable", None)
+        assert member["member_metadata"]["topics"] == [topic]
+        assert member["member_assignment"]["assigned_partitions"][0]["topic"] == topic
+        assert admin.delete_groups([group_id]) == {group_id: "NonEmptyGroupError"}
+    assert {group["group_id"] for group in admin.list_groups()} >= {group_id}
+    assert admin.list_group_offsets(group_id)[group_id][tp].offset == 1
+    assert admin.reset_group_offsets(group_id, {tp: admin_values.OffsetSpec.LATEST})[tp]["offset"] == 6
+    assert admin.list_partition_offsets({tp: admin_values.OffsetSpec.EARLIEST})[tp].offset == 0
+    wanted = {"low_watermark": 2, "error_code": 0, "partition_index": 0}
+    assert admin.delete_records({tp: 2}) == {tp: wanted}
+    assert admin.delete_groups([group_id]) == {group_id: "OK"}
+    kind = admin_values.ConfigResourceType.TOPIC
+    all_settings = admin.describe_configs([admin_values.ConfigResource(kind, topic)], config_filter="all")
+    retention = all_settings["topic"][topic]["retention.bytes"]
+    assert (retention["value"], retention["config_type"], retention["config_source"]) == (
+        "-1",
+        "LONG",
+        "DEFAULT_CONFIG",
+    )
+    resource = admin_values.ConfigResource("topic", topic, {"retention.bytes": "1000000"})
+    assert admin.alter_configs([resource]) == {"topic": {topic: "OK"}}
+    assert set(admin.describe_configs([admin_values.ConfigResource(kind, topic)])["topic"][topic]) == {
+        "retention.bytes"
+    }
+    with pytest.raises(ValueError, match="nonsense"):
+        admin.alter_configs([admin_values.ConfigResource(kind, topic, {"nonsense": "1"})])
+    resource = admin_values.ConfigResource(kind, topic, ["retention.bytes"])
+    assert admin.reset_configs([resource]) == {"topic": {topic: "OK"}}
+    assert admin.describe_configs([admin_values.ConfigResource(kind, topic)])["topic"][topic] == {}
+    with package.KafkaProducer(bootstrap_servers=servers) as producer:
+        sent = producer.send(topic, b"value", key=b"key", headers=[("a", b"bc")]).get(timeout=10)
+        assert (sent.serialized_key_size, sent.serialized_value_size, sent.serialized_header_size) == (3, 5, 3)
+        assert (sent.topic_partition, sent.checksum) == (tp, None)
+        assert producer.config["retries"] > 1000
+    admin.close()
+
+
+def test_calls_that_are_not_there_say_what_to_use(cluster: Cluster) -> None:
+    from pyconsumer.compat.kafka import KafkaAdminClient as Theirs
+    from pyconsumer.compat.kafka.admin.client import NOT_THERE
+
+    page = (Path(__file__).parents[2] / "docs" / "porting.md").read_text(encoding="utf-8")
+    with Theirs(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        for name, instead in NOT_THERE.items():
+            assert f"`{name}`" in page
+            with pytest.raises(UnsupportedVersionError, match=re.escape(instead)):
+                getattr(admin, name)(None)
+
+
 def test_every_name_is_there() -> None:
     kafka = pytest.importorskip("kafka", reason="needs kafka-python, which pyconsumer[peers] installs")
     ours = importlib.import_module("pyconsumer.compat.kafka")
-    for name in ("KafkaConsumer", "KafkaProducer"):
+    for name in ("KafkaConsumer", "KafkaProducer", "KafkaAdminClient"):
         theirs = {each for each, _ in inspect.getmembers(getattr(kafka, name), callable) if not each.startswith("_")}
         assert theirs - set(dir(getattr(ours, name))) == set()
         for each in theirs:
             wanted = list(inspect.signature(getattr(getattr(kafka, name), each)).parameters)
             given = list(inspect.signature(getattr(getattr(ours, name), each)).parameters)
+            if name == "KafkaAdminClient" and given == ["self", "args", "kwargs"]:
+                continue  # it says what to use instead
             assert given[: len(wanted)] == wanted, f"{name}.{each}"
     errors = importlib.import_module("kafka.errors")
     for name, value in vars(errors).items():
         is_error = inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == "kafka.errors"
-        if is_error and name != "NoError":  # no error is no exception
+        if is_error:
             assert hasattr(ours.errors, name), name
     assert ours.errors.KafkaTimeoutError is importlib.import_module("pyconsumer.errors").KafkaTimeoutError
     with pytest.raises(AttributeError, match="has no error 'Nonsense'"):

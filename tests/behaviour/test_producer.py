@@ -40,7 +40,7 @@ def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | Non
 def test_records_arrive_as_they_were_sent(cluster: Cluster, topic: str) -> None:
     with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         future = producer.send(topic, b"value", b"key", [("h", b"1"), ("n", None)], timestamp_ms=1234)
-        assert future.get(60) == RecordMetadata(topic, 0, 0, 1234, 3, 5)
+        assert future.get(60) == RecordMetadata(topic, 0, 0, 1234, 3, 5, 3)
         assert producer.send(topic, None, None).get(60).offset == 1
         assert producer.send(topic, "text", "ключ").get(60).serialized_key_size == 8
 

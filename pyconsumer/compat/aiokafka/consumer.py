@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+import time
+import warnings
 from collections.abc import Awaitable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pyconsumer.aio import AsyncKafkaConsumer
 from pyconsumer.compat.aiokafka.errors import ConsumerStoppedError
-from pyconsumer.compat.kafka.settings import beginning_with, translate
+from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
+from pyconsumer.compat.kafka.settings import beginning_with, translate, unknown_is_timeout
+from pyconsumer.consumer.arguments import as_partition
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
-from pyconsumer.errors import IllegalStateError, KafkaConnectionError, KafkaTimeoutError
+from pyconsumer.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NoOffsetForPartitionError,
+)
 from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -50,35 +59,53 @@ class AIOKafkaConsumer:
     Raises:
         ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
 
-    Heartbeats have a thread of their own, and nothing is fetched before the first ``getone``, ``getmany`` or iteration,
-    in which the consumer joins its group, too. Calls of several tasks take turns.
+    ``start`` joins the group, or finds all partitions without one. Heartbeats have a thread of their own; what else the
+    group needs happens in ``getone``, ``getmany`` and iteration. Calls of several tasks take turns.
 
     Attributes:
         consumer: the :class:`pyconsumer.aio.AsyncKafkaConsumer` behind it.
     """
 
     def __init__(self, *topics: str, **configs: Any) -> None:
+        if configs.get("loop") is not None:
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
         for name in _WITHOUT_EFFECT:
             configs.pop(name, None)
+        for name in ("key_deserializer", "value_deserializer"):
+            if configs.get(name) is not None:
+                configs[name] = as_deserializer(configs[name])
         if configs.get("max_poll_records", 0) is None:
             configs["max_poll_records"] = _NO_LIMIT
         configs.setdefault("max_poll_records", _NO_LIMIT)
         self.consumer = AsyncKafkaConsumer(*topics, **translate(configs, defaults=_DEFAULTS))
         self._turn = asyncio.Lock()
         self._stopped = False
+        self._read_at_ms: int | None = None
 
     # -- beginning and end -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect.
+        """Connect; if topics are subscribed, join the group, or find the partitions to read.
 
         Raises:
             KafkaConnectionError: no broker answered within ``request_timeout_ms``. Stop the consumer nevertheless.
+            KafkaError: the group cannot be joined.
         """
         try:
             await self.consumer.topics(timeout_ms=self.consumer.config.request_timeout_ms)
         except KafkaTimeoutError as error:
             raise KafkaConnectionError(f"no broker answered: {error}") from error
+        await self._assigned()
+
+    async def _assigned(self) -> None:
+        """Wait until a subscription has partitions, as aiokafka's calls do."""
+        consumer = self.consumer
+        if consumer.subscription() and not consumer.assignment():
+            async with self._turn:
+                try:
+                    await consumer._until_assigned(consumer.config.request_timeout_ms)
+                except NoOffsetForPartitionError:
+                    pass  # the next read says so
 
     async def stop(self) -> None:
         """Commit if commits are automatic, leave the group, close the connections. A second call does nothing."""
@@ -122,11 +149,16 @@ class AIOKafkaConsumer:
             max_records: the most records to return; by default ``max_poll_records``, which has no limit by default.
 
         Raises:
-            ConsumerStoppedError: the consumer was stopped, before or during this call.
+            ConsumerStoppedError: the consumer was stopped before this call; one that waits then returns nothing.
             ValueError: ``max_records`` is less than 1.
         """
         async with self._turn:
-            return await self._read(partitions, timeout_ms, max_records)
+            if self._stopped:
+                raise ConsumerStoppedError("the consumer was stopped")
+            try:
+                return await self._read(partitions, timeout_ms, max_records)
+            except ConsumerStoppedError:
+                return {}
 
     async def _read(
         self, partitions: tuple[TopicPartition, ...], timeout_ms: float, max_records: int | None
@@ -139,7 +171,9 @@ class AIOKafkaConsumer:
             if partitions:
                 others = consumer.assignment() - set(partitions) - consumer.paused()
                 consumer.pause(*others)
-            return dict(await consumer.poll(timeout_ms, max_records))
+            found = dict(await consumer.poll(timeout_ms, max_records))
+            self._read_at_ms = int(time.time() * 1000)
+            return found
         except IllegalStateError as error:
             if self._stopped and not isinstance(error, ConsumerStoppedError):
                 raise ConsumerStoppedError("the consumer was stopped") from error
@@ -168,7 +202,18 @@ class AIOKafkaConsumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Subscribe to topics by name or by pattern, which matches the beginning of a topic's name."""
+        """Subscribe to topics by name or by pattern, which matches the beginning of a topic's name.
+
+        Raises:
+            TypeError: both or none of them are given, or one is of a wrong type.
+            ValueError: the pattern is no regular expression.
+        """
+        if bool(topics) == (pattern is not None):
+            raise TypeError("subscribe takes topics or a pattern, one of them")
+        try:
+            beginning_with(pattern)
+        except re.error as error:
+            raise ValueError(f"the pattern {pattern!r} is no regular expression: {error}") from error
         self.consumer.subscribe(topics, beginning_with(pattern), listener)
 
     def subscription(self) -> frozenset[str]:
@@ -200,19 +245,24 @@ class AIOKafkaConsumer:
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record."""
+        await self._assigned()
         return await self.consumer.position(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from an offset."""
+        """Continue from an offset. Raises ValueError if it is no offset."""
+        if not isinstance(offset, int) or offset < 0:
+            raise ValueError(f"an offset is a number from 0 on, not {offset!r}")
         self.consumer.seek(partition, offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue from the start of the log, in these partitions or in all; return when it is known."""
+        await self._assigned()
         self.consumer.seek_to_beginning(*partitions)
         return await self._positioned(partitions)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
         """Continue from the end of the log, in these partitions or in all; return when it is known."""
+        await self._assigned()
         self.consumer.seek_to_end(*partitions)
         return await self._positioned(partitions)
 
@@ -223,6 +273,9 @@ class AIOKafkaConsumer:
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
         """Continue from what is committed, in these partitions or in all; return the offsets."""
+        await self._assigned()
+        for tp in partitions:
+            self._check_assigned(tp)
         found: dict[TopicPartition, int | None] = await self.consumer.committed(
             partitions or self.consumer.assignment()
         )
@@ -230,6 +283,11 @@ class AIOKafkaConsumer:
             if offset is not None:
                 self.consumer.seek(tp, offset)
         return found
+
+    def _check_assigned(self, partition: TopicPartition) -> None:
+        tp = as_partition(partition)
+        if tp not in self.consumer.assignment():
+            raise IllegalStateError(f"{tp} is not assigned to this consumer")
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions until :meth:`resume`."""
@@ -247,6 +305,15 @@ class AIOKafkaConsumer:
         """Return the high watermark as of the last fetch."""
         return self.consumer.highwater(partition)
 
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset as of the last fetch."""
+        return self.consumer.last_stable_offset(partition)
+
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
+        """Return when this consumer last read, in ms since the epoch; None before the first time."""
+        self._check_assigned(partition)
+        return self._read_at_ms
+
     # -- commits and the log -----------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
@@ -254,8 +321,22 @@ class AIOKafkaConsumer:
 
         Args:
             offsets: the next offset of each partition, or a pair of it and metadata.
+
+        Raises:
+            ValueError: ``offsets`` is empty or no mapping of partitions to offsets.
+            IllegalStateError: a partition is not assigned.
         """
+        if offsets is not None:
+            self._check_offsets(offsets)
         await self.consumer.commit(as_offsets(offsets))
+
+    def _check_offsets(self, offsets: Any) -> None:
+        if not isinstance(offsets, Mapping) or not offsets:
+            raise ValueError(f"offsets are a mapping of partitions to offsets, not {offsets!r}")
+        for tp, value in offsets.items():
+            self._check_assigned(tp)
+            if isinstance(value, tuple) and not isinstance(value, OffsetAndMetadata) and len(value) != 2:
+                raise ValueError(f"{tp}: an offset is a number or a pair of it and metadata, not {value!r}")
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition."""
@@ -264,17 +345,24 @@ class AIOKafkaConsumer:
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each log."""
-        return await self.consumer.beginning_offsets(partitions)
+        with unknown_is_timeout():
+            return await self.consumer.beginning_offsets(partitions)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last readable record."""
-        return await self.consumer.end_offsets(partitions)
+        with unknown_is_timeout():
+            return await self.consumer.end_offsets(partitions)
 
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first offset at or after a time, in ms."""
-        return await self.consumer.offsets_for_times(timestamps)
+        with unknown_is_timeout():
+            found = await self.consumer.offsets_for_times(timestamps)
+        return {
+            tp: None if offset is None else OffsetAndTimestamp(offset.offset, offset.timestamp)
+            for tp, offset in found.items()
+        }
 
     def __repr__(self) -> str:
         return repr(self.consumer).replace("AsyncKafkaConsumer", "AIOKafkaConsumer")

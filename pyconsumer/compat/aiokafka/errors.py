@@ -120,7 +120,8 @@ NotCoordinatorForGroupError = NotCoordinatorError
 OperationNotAttempted = OperationNotAttemptedError
 OutOfOrderSequenceNumber = OutOfOrderSequenceNumberError
 ProducerClosed = IllegalStateError
-ProducerFenced = ProducerFencedError
+#: A newer producer has this one's id: brokers say so in two ways, and an ``except`` catches both.
+ProducerFenced = (ProducerFencedError, InvalidProducerEpochError)
 ReassignmentInProgress = ReassignmentInProgressError
 SaslAuthenticationFailed = SaslAuthenticationFailedError
 SecurityDisabled = SecurityDisabledError

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Final, Self
 
 from pyconsumer.aio import AsyncKafkaProducer
+from pyconsumer.compat.aiokafka.batch import BatchBuilder
 from pyconsumer.compat.aiokafka.consumer import as_offsets
+from pyconsumer.compat.aiokafka.structs import RecordMetadata
+from pyconsumer.compat.kafka.serializer.abstract import as_serializer
 from pyconsumer.compat.kafka.settings import connect, translate
 from pyconsumer.errors import KafkaConnectionError, NoBrokersAvailableError
 from pyconsumer.producer.appending import FutureRecordMetadata
-from pyconsumer.structs import RecordMetadata, TopicPartition
+from pyconsumer.structs import TopicPartition
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -39,13 +43,17 @@ class AIOKafkaProducer:
     """
 
     def __init__(self, **configs: Any) -> None:
-        configs.pop("loop", None)
+        if configs.pop("loop", None) is not None:
+            warnings.warn("loop has no effect: the running loop is used", DeprecationWarning, stacklevel=2)
+        for name in ("key_serializer", "value_serializer"):
+            if configs.get(name) is not None:
+                configs[name] = as_serializer(configs[name])
         if "max_batch_size" in configs:
             configs["batch_size"] = configs.pop("max_batch_size")
         if not configs.get("transactional_id") and not configs.get("enable_idempotence"):
             configs = {"acks": 1, **configs, "enable_idempotence": False}
         self.producer = AsyncKafkaProducer(translate(configs, defaults=_DEFAULTS))
-        self._futures: set[asyncio.Task[RecordMetadata]] = set()
+        self._futures: set[asyncio.Task[RecordMetadata | None]] = set()
 
     async def start(self) -> None:
         """Connect, and get ready for transactions if there is a ``transactional_id``.
@@ -88,10 +96,36 @@ class AIOKafkaProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
-    ) -> asyncio.Future[RecordMetadata]:
-        """Hand a record over; return a future of asyncio with its metadata. Mind the order of the arguments."""
+    ) -> asyncio.Future[RecordMetadata | None]:
+        """Hand a record over; return a future of asyncio with its metadata. Mind the order of the arguments.
+
+        With ``acks=0`` its result is None.
+        """
         sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
-        future = asyncio.ensure_future(_outcome(sent))
+        return self._future(sent)
+
+    def create_batch(self) -> BatchBuilder:
+        """Return an empty batch; fill it, and give it to :meth:`send_batch`."""
+        config = self.producer.config
+        return BatchBuilder(config.batch_size, config.key_serializer, config.value_serializer)
+
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int
+    ) -> asyncio.Future[RecordMetadata | None]:
+        """Hand the records of a batch over, in order; return a future with the metadata of the first one.
+
+        Raises:
+            IllegalStateError: the batch has no records, or the producer was stopped.
+        """
+        first: FutureRecordMetadata | None = None
+        for key, value, timestamp_ms, headers in batch.taken():
+            sent = await self.producer.send(topic, value, key, headers, partition, timestamp_ms)
+            first = first or sent
+        assert first is not None
+        return self._future(first)
+
+    def _future(self, sent: FutureRecordMetadata) -> asyncio.Future[RecordMetadata | None]:
+        future = asyncio.ensure_future(_outcome(sent, wanted=self.producer.config.acks != 0))
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
@@ -104,9 +138,9 @@ class AIOKafkaProducer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
-    ) -> RecordMetadata:
+    ) -> RecordMetadata | None:
         """Send a record and wait for the broker's answer."""
-        return await self.producer.send_and_wait(topic, value, key, headers, partition, timestamp_ms)
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def flush(self) -> None:
         """Wait until everything that was handed over was acknowledged or has failed."""
@@ -135,12 +169,20 @@ class AIOKafkaProducer:
         return self.producer.transaction()
 
     async def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_id: str) -> None:
-        """Commit offsets of a group as part of the transaction."""
+        """Commit offsets of a group as part of the transaction. Raises ValueError without a group."""
+        if not group_id or not isinstance(group_id, str):
+            await self.producer.send_offsets_to_transaction({}, "any")  # an error of the state comes first
+            raise ValueError(f"a group is named by its id, not by {group_id!r}")
         await self.producer.send_offsets_to_transaction(as_offsets(offsets) or {}, group_id)
 
     def __repr__(self) -> str:
         return repr(self.producer).replace("AsyncKafkaProducer", "AIOKafkaProducer")
 
 
-async def _outcome(sent: FutureRecordMetadata) -> RecordMetadata:
-    return await sent
+async def _outcome(sent: FutureRecordMetadata, *, wanted: bool) -> RecordMetadata | None:
+    found = await sent
+    if not wanted:
+        return None
+    by_broker = sent.place[0].log_append_time_ms >= 0
+    tp = found.topic_partition
+    return RecordMetadata(found.topic, found.partition, tp, found.offset, found.timestamp, int(by_broker))

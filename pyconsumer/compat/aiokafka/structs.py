@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from pyconsumer.protocol.records import ConsumerRecord
-from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, RecordMetadata, TopicPartition
+from typing import NamedTuple
 
-__all__ = ["ConsumerRecord", "OffsetAndMetadata", "OffsetAndTimestamp", "RecordMetadata", "TopicPartition"]
+from pyconsumer.compat.kafka.structs import BrokerMetadata
+from pyconsumer.protocol.records import ConsumerRecord
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, PartitionMetadata, TopicPartition
+
+__all__ = [
+    "BrokerMetadata",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionMetadata",
+    "RecordMetadata",
+    "TopicPartition",
+]
+
+
+class RecordMetadata(NamedTuple):
+    """The place of a produced record.
+
+    ``timestamp_type`` is 0 if the timestamp is the producer's, 1 if it is the broker's; ``log_start_offset`` is not
+    known here.
+    """
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int | None
+    timestamp_type: int
+    log_start_offset: int | None = None

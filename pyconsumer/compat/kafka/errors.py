@@ -6,24 +6,30 @@ happen here; they exist so that programs which name them still run.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyconsumer import errors as _ours
 from pyconsumer.errors import (
+    BY_CODE,
+    BrokerResponseError,
     ClusterAuthorizationFailedError,
     ConfigurationError,
     CorruptMessageError,
+    DelegationTokenAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    InvalidConfigError,
     InvalidFetchSizeError,
     InvalidMetadataError,
     InvalidReplicaAssignmentError,
     KafkaError,
+    MessageTooLargeError,
     NoBrokersAvailableError,
     NotLeaderOrFollowerError,
     PrincipalDeserializationError,
     ProtocolError,
     RecordTooLargeError,
     RequestCancelledError,
+    RetriableError,
     ThrottlingQuotaExceededError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
@@ -35,9 +41,11 @@ __all__ = [
     "AuthorizationError",
     "Cancelled",
     "CorrelationIdError",
+    "CorruptRecordError",
     "CorruptRecordException",
     "IllegalArgumentError",
     "IncompatibleBrokerVersion",
+    "InvalidConfigurationError",
     "InvalidFetchRequestError",
     "InvalidReceiveError",
     "InvalidReplicationAssignmentError",
@@ -46,7 +54,9 @@ __all__ = [
     "MessageSizeTooLargeError",
     "MetadataEmptyBrokerList",
     "NoBrokersAvailable",
+    "NoError",
     "NotLeaderForPartitionError",
+    "OffsetOutOfRangeError",
     "PrincipalDeserializationFailureError",
     "QuotaViolationError",
     "StaleMetadata",
@@ -54,18 +64,19 @@ __all__ = [
     "UnknownBrokerIdError",
     "UnknownError",
     "UnrecognizedBrokerVersion",
+    "for_code",
+    "kafka_errors",
 ]
 
 Cancelled = RequestCancelledError
 CorrelationIdError = ProtocolError
-CorruptRecordException = CorruptMessageError
 IncompatibleBrokerVersion = UnsupportedVersionError
+InvalidConfigurationError = InvalidConfigError
 InvalidFetchRequestError = InvalidFetchSizeError
 InvalidReceiveError = ProtocolError
 InvalidReplicationAssignmentError = InvalidReplicaAssignmentError
 KafkaConfigurationError = ConfigurationError
 KafkaProtocolError = ProtocolError
-MessageSizeTooLargeError = RecordTooLargeError
 MetadataEmptyBrokerList = NoBrokersAvailableError
 NoBrokersAvailable = NoBrokersAvailableError
 NotLeaderForPartitionError = NotLeaderOrFollowerError
@@ -75,16 +86,30 @@ StaleMetadata = InvalidMetadataError
 UnknownError = UnknownServerError
 #: Python's own errors stand for it: an ``except`` catches both.
 IllegalArgumentError = (ValueError, TypeError)
+#: Found by a broker, or by us: an ``except`` catches both.
+CorruptRecordError = CorruptRecordException = (CorruptMessageError, _ours.CorruptRecordError)
+#: Said by a broker, or raised by a consumer without a reset policy: an ``except`` catches both.
+OffsetOutOfRangeError = (_ours.OffsetOutOfRangeError, _ours.OffsetsOutOfRangeError)
+#: Too large for the broker, or for the producer's own limits: an ``except`` catches both.
+MessageSizeTooLargeError = (MessageTooLargeError, RecordTooLargeError)
 #: One class for each kind here: an ``except`` catches all of them.
 AuthorizationError = (
     ClusterAuthorizationFailedError,
+    DelegationTokenAuthorizationFailedError,
     GroupAuthorizationFailedError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
 )
 
 
-class TooManyInFlightRequests(KafkaError):
+class NoError(BrokerResponseError):
+    """Stands for success where the admin client returns classes of errors."""
+
+    errno = 0
+    code_name = "NO_ERROR"
+
+
+class TooManyInFlightRequests(RetriableError):
     """Does not happen: requests queue."""
 
 
@@ -94,6 +119,15 @@ class UnknownBrokerIdError(KafkaError):
 
 class UnrecognizedBrokerVersion(KafkaError):
     """Does not happen: versions are negotiated for each API."""
+
+
+#: The class of each code from the wire.
+kafka_errors: Final[dict[int, type[BrokerResponseError]]] = {0: NoError, **BY_CODE}
+
+
+def for_code(error_code: int) -> type[BrokerResponseError]:
+    """Return the class of a code from the wire, :class:`NoError` for 0; of an unknown code ``UnknownError``."""
+    return kafka_errors.get(error_code, UnknownServerError)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.admin.config import ADMIN_SETTINGS
 from pyconsumer.config import ClientConfig
 from pyconsumer.consumer.config import CLASSIC_ONLY
-from pyconsumer.errors import ConfigurationError, KafkaTimeoutError, NoBrokersAvailableError
+from pyconsumer.errors import (
+    ConfigurationError,
+    KafkaTimeoutError,
+    NoBrokersAvailableError,
+    UnknownTopicOrPartitionError,
+)
 
-__all__ = ["beginning_with", "connect", "translate"]
+__all__ = ["GivenConfig", "beginning_with", "connect", "translate", "unknown_is_timeout"]
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +36,7 @@ _WITHOUT_EFFECT: Final = {
     "metrics_enabled": "see metrics()",
     "metrics_num_samples": "see metrics()",
     "metrics_sample_window_ms": "see metrics()",
+    "net": "clients have a selector of their own",
     "receive_message_max_bytes": "answers are bounded by what was asked for",
     "sasl_kerberos_domain_name": "there is no GSSAPI",
     "sasl_kerberos_name": "there is no GSSAPI",
@@ -41,6 +48,30 @@ _WITHOUT_EFFECT: Final = {
 }
 #: Settings without which a program would not do what it says: only None is taken.
 _NOT_THERE: Final = ("proxy_url", "socks5_proxy")
+
+
+class GivenConfig:
+    """A client's settings, as attributes and, as kafka-python's, by name: ``config["group_id"]``.
+
+    Args:
+        config: our settings.
+        given: what the program set; names that are not ours are answered from here.
+    """
+
+    def __init__(self, config: Any, given: Mapping[str, Any]) -> None:
+        self._config = config
+        self._given = given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._config, name)
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self._config, name)
+        except AttributeError:
+            if name in _WITHOUT_EFFECT or name in _NOT_THERE or name in self._given:
+                return self._given.get(name)
+            raise KeyError(name) from None
 
 
 def translate(
@@ -66,9 +97,27 @@ def translate(
             log.info("the setting %s has no effect: %s", name, _WITHOUT_EFFECT[name])
         else:
             settings[name] = value
+    api_ms, request_ms = settings.get("default_api_timeout_ms"), settings.get("request_timeout_ms")
+    if api_ms is not None and request_ms is not None and api_ms < request_ms:
+        raise ConfigurationError(
+            f"default_api_timeout_ms ({api_ms}) must not be less than request_timeout_ms ({request_ms})"
+        )
     if "request_timeout_ms" in settings:
         settings.setdefault("default_api_timeout_ms", settings["request_timeout_ms"])
     return settings
+
+
+@contextlib.contextmanager
+def unknown_is_timeout() -> Iterator[None]:
+    """Turn the error for a partition that does not exist into the one that kafka-python and aiokafka raise.
+
+    Raises:
+        KafkaTimeoutError: there is no such partition; at once, while theirs wait for it.
+    """
+    try:
+        yield
+    except UnknownTopicOrPartitionError as error:
+        raise KafkaTimeoutError(str(error)) from error
 
 
 def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | None:
@@ -79,7 +128,7 @@ def beginning_with(pattern: str | re.Pattern[str] | None) -> re.Pattern[str] | N
     return re.compile(f"(?:{given.pattern}).*", given.flags | re.DOTALL)
 
 
-def connect(config: ClientConfig, timeout_ms: float) -> None:
+def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
     """Make sure that a broker answers, as kafka-python's constructors do.
 
     Raises:

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 from pyconsumer.consumer.coordinator.classic_group import ClassicGroup
 from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership
 from pyconsumer.consumer.coordinator.consumer_group import ConsumerGroup
+from pyconsumer.consumer.coordinator.consumer_group_state import ConsumerMemberState
 from pyconsumer.consumer.coordinator.consumer_membership import FIRST_HEARTBEAT_INTERVAL, ConsumerMembership
 from pyconsumer.consumer.coordinator.coordinator_client import COORDINATOR, CoordinatorClient
 from pyconsumer.consumer.coordinator.group_protocol import GroupProtocol, Surroundings
+from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.consumer.coordinator.heartbeat_thread import HeartbeatThread
 from pyconsumer.consumer.coordinator.membership import GroupSettings
 from pyconsumer.consumer.coordinator.offset_commits import AutoCommit, CommitCallback, CommittedOffsets, OffsetCommitter
@@ -241,6 +243,11 @@ class ConsumerCoordinator:
         return ConsumerGroupMetadata(
             group.group_id, generation.generation_id, generation.member_id, group.group_instance_id
         )
+
+    @property
+    def is_stable(self) -> bool:
+        """Return whether this is a member with nothing to do but to stay one. Any thread may ask."""
+        return self._core.state in (MemberState.STABLE, ConsumerMemberState.STABLE)
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
         """Give up the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.

@@ -286,6 +286,7 @@ cdef class Appender:
         future.index = index
         future.key_size = <int32_t>key_size
         future.value_size = <int32_t>value_size
+        future.header_size = -1  # records with headers do not come this way
         future.timestamp_ms = timestamp
         self.announce(batch)
         return future

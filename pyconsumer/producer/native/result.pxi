@@ -110,16 +110,18 @@ cdef class FutureRecordMetadata:
     cdef int32_t index
     cdef int32_t key_size
     cdef int32_t value_size
+    cdef int32_t header_size
     cdef int64_t timestamp_ms
     cdef int when
     cdef object function  # the first one, if it takes the outcome alone
 
-    def __init__(self, BatchResult result, index, timestamp_ms, key_size, value_size):
+    def __init__(self, BatchResult result, index, timestamp_ms, key_size, value_size, header_size=-1):
         self.result_ = result
         self.index = index
         self.timestamp_ms = timestamp_ms
         self.key_size = key_size
         self.value_size = value_size
+        self.header_size = header_size
 
     @classmethod
     def failed_with(cls, topic_partition, error):
@@ -230,6 +232,7 @@ cdef class FutureRecordMetadata:
                 self.timestamp_ms if result.log_append_time_ms < 0 else result.log_append_time_ms,
                 self.key_size,
                 self.value_size,
+                self.header_size,
             ),
         )
 

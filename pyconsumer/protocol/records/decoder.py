@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 3
+_REVISION: Final = 4
 
 
 def _compiled() -> tuple[Any, str]:

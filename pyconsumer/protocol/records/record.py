@@ -18,6 +18,7 @@ __all__ = [
     "record_fields",
     "record_repr",
     "same_record",
+    "size_of_headers",
 ]
 
 NewK = TypeVar("NewK")
@@ -50,6 +51,12 @@ _REPR_FIELDS = (
 
 def _size(data: Any) -> int:
     return len(data) if isinstance(data, bytes) else -1
+
+
+def size_of_headers(headers: Iterable[Header]) -> int:
+    """Return the bytes of all names and values, -1 if there are no headers (as kafka-python counts them)."""
+    sizes = [len(name.encode()) + len(value or b"") for name, value in headers]
+    return sum(sizes) if sizes else -1
 
 
 # What both kinds of records, these and the compiled ones, do in the same way.
@@ -104,6 +111,8 @@ class ConsumerRecord(Generic[K_co, V_co]):
         headers: pairs of name and value, in order; each access returns a new list.
         leader_epoch: of the leader that wrote the batch (KIP-320), -1 if unknown.
         serialized_key_size, serialized_value_size: in bytes as they were sent, -1 for None.
+        checksum: None, since batches are checked as a whole; a name of kafka-python and aiokafka.
+        serialized_header_size: bytes of the names and values of headers, -1 without any.
 
     Records are equal if all attributes are. They can be pickled, and do not keep the buffer they were read from
     alive. Treat them as read-only. This is the class of the pure decoder; that of the compiled one behaves the same, is
@@ -170,6 +179,14 @@ class ConsumerRecord(Generic[K_co, V_co]):
     @property
     def serialized_value_size(self) -> int:
         return _size(self.value)
+
+    @property
+    def serialized_header_size(self) -> int:
+        return size_of_headers(self._headers)
+
+    @property
+    def checksum(self) -> None:
+        return None
 
     def deserialized(self, key: NewK | None, value: NewV | None) -> DeserializedRecord[NewK, NewV]:
         """Return the record with a deserialized key and value; it keeps their serialized sizes."""

@@ -144,7 +144,7 @@ def test_the_future_of_an_appended_record(native: Any) -> None:
     future = bench.append("zwölf", "k", 3)
     bench.batches[3].result.finish(100, -1, None)
     found = future.get(0)
-    assert tuple(found) == ("t", 3, 101, NOW, 1, 6)
+    assert tuple(found) == ("t", 3, 101, NOW, 1, 6, -1)
     assert bench.records()[3] == [(None, b"first"), (b"k", "zwölf".encode())]
 
 

@@ -39,11 +39,11 @@ from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
 from pyconsumer.protocol.records.cursor import aborts
-from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, record_fields, record_repr, same_record
+from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, record_fields, record_repr, same_record, size_of_headers
 from pyconsumer.structs import TopicPartition
 
 #: Changes with what the Python modules expect of this one: a build of an older source is not used.
-REVISION = 3
+REVISION = 4
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil

@@ -109,6 +109,14 @@ cdef class ConsumerRecord:
             return parse_headers(self.headers_)
         return self.headers_
 
+    @property
+    def serialized_header_size(self):
+        return -1 if self.headers_ is None else size_of_headers(self._headers)
+
+    @property
+    def checksum(self):
+        return None
+
     def deserialized(self, key, value):
         return with_content(self, key, value)
 

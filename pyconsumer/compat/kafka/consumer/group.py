@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
 from typing import Any, Final
 
 import pyconsumer
-from pyconsumer.compat.kafka.settings import beginning_with, connect, translate
+from pyconsumer.compat.kafka.serializer.abstract import as_deserializer
+from pyconsumer.compat.kafka.settings import (
+    GivenConfig,
+    beginning_with,
+    connect,
+    translate,
+    unknown_is_timeout,
+)
+from pyconsumer.compat.kafka.structs import ConsumerGroupMetadata, MemberState
 from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
+from pyconsumer.errors import ConfigurationError
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.structs import OffsetAndMetadata, SubscriptionPattern, TopicPartition
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, SubscriptionPattern, TopicPartition
 
 __all__ = ["KafkaConsumer"]
 
@@ -22,6 +32,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "request_timeout_ms": 30_000,
 }
 _BOOTSTRAP_TIMEOUT_MS: Final = 30_000
+_IDLE_MS: Final = 540_000
 
 
 class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
@@ -48,7 +59,11 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         assignors = configs.get("partition_assignment_strategy")
         if assignors is not None and not isinstance(assignors, str):
             configs["partition_assignment_strategy"] = [_ours(assignor) for assignor in assignors]
-        super().__init__(translate(configs, defaults=_DEFAULTS))
+        for name in ("key_deserializer", "value_deserializer"):
+            if configs.get(name) is not None:
+                configs[name] = as_deserializer(configs[name])
+        super().__init__(_checked(translate(configs, defaults=_DEFAULTS)))
+        self.config: Any = GivenConfig(self.config, configs)
         try:
             if configs.get("api_version") is None:
                 connect(self.config, bootstrap_ms)
@@ -76,6 +91,25 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
             client = self._client
             return any(client.connection_state(broker.node_id) == "ready" for broker in self._metadata.brokers())
 
+    def assignment(self) -> set[TopicPartition]:
+        """Return the assigned partitions; in other threads than the consumer's, too."""
+        return self._subscriptions.assignment()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return who this member is in its group, and its state; in other threads than the consumer's, too."""
+        group = self._delegate.coordinator
+        if group is None:
+            return ConsumerGroupMetadata(None)
+        found = group.group_metadata()
+        state = MemberState.REBALANCING if found.generation_id >= 0 else MemberState.UNJOINED
+        return ConsumerGroupMetadata(
+            found.group_id,
+            found.generation_id,
+            found.member_id,
+            found.group_instance_id,
+            MemberState.STABLE if group.is_stable else state,
+        )
+
     def subscribe(
         self,
         topics: Iterable[str] = (),
@@ -99,9 +133,33 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         Raises:
             ValueError: ``update_offsets`` is False.
         """
+        if self._subscriptions.has_none:
+            with self._guard:
+                return ConsumerRecords()
         if not update_offsets:
             raise ValueError("update_offsets=False was for kafka-python's own iteration: seek back to read again")
         return super().poll(timeout_ms, max_records)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offset at or after a time; raises ``KafkaTimeoutError`` for a partition that is unknown."""
+        with unknown_is_timeout():
+            return super().offsets_for_times(timestamps, timeout_ms)
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each log. Errors as :meth:`offsets_for_times`."""
+        with unknown_is_timeout():
+            return super().beginning_offsets(partitions, timeout_ms)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the offset after the last readable record. Errors as :meth:`offsets_for_times`."""
+        with unknown_is_timeout():
+            return super().end_offsets(partitions, timeout_ms)
 
     def commit_async(
         self,
@@ -121,6 +179,20 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
             timeout_ms: longest time for all of this, by default 30 s.
         """
         self._close(timeout_ms, None, commit=bool(autocommit))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the consumer; after an exception without the last automatic commit."""
+        self.close(autocommit=kind is None)
+
+
+def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings; refuse times that kafka-python's consumer refuses."""
+    request, idle = settings["request_timeout_ms"], settings.get("connections_max_idle_ms", _IDLE_MS)
+    if request >= idle:
+        raise ConfigurationError(f"request_timeout_ms ({request}) must be less than connections_max_idle_ms ({idle})")
+    return settings
 
 
 def _ours(assignor: Any) -> Any:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import pyconsumer
-from pyconsumer.compat.kafka.settings import connect, translate
+from pyconsumer.compat.kafka.partitioner.default import as_function
+from pyconsumer.compat.kafka.serializer.abstract import as_serializer
+from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
 from pyconsumer.errors import KafkaTimeoutError
 
 __all__ = ["KafkaProducer"]
@@ -41,7 +43,13 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
         configs.pop("allow_auto_create_topics", None)  # the broker decides
         mine = frozenset(("max_in_flight_requests_per_connection",))
+        for name in ("key_serializer", "value_serializer"):
+            if configs.get(name) is not None:
+                configs[name] = as_serializer(configs[name])
+        if configs.get("partitioner") is not None:
+            configs["partitioner"] = as_function(configs["partitioner"])
         super().__init__(translate(configs, defaults=_DEFAULTS, meaningful=mine))
+        self.config: Any = GivenConfig(self.config, configs)
         self._bootstrap_ms: float = bootstrap_ms
         try:
             if configs.get("api_version") is None:

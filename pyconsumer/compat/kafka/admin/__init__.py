@@ -1,0 +1,65 @@
+"""``kafka.admin``: the admin client with kafka-python's names and shapes of results, and the values that it takes."""
+
+from __future__ import annotations
+
+from pyconsumer.compat.kafka.admin.acl_resource import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from pyconsumer.compat.kafka.admin.client import KafkaAdminClient
+from pyconsumer.compat.kafka.admin.types import (
+    AbortTransactionSpec,
+    AlterConfigOp,
+    ConfigFilterType,
+    ConfigResource,
+    ConfigResourceType,
+    ConfigSourceType,
+    ConfigType,
+    GroupState,
+    GroupType,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    OffsetTimestamp,
+    PartitionProducerState,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+
+__all__ = [
+    "ACL",
+    "ACLFilter",
+    "ACLOperation",
+    "ACLPermissionType",
+    "ACLResourcePatternType",
+    "AbortTransactionSpec",
+    "AlterConfigOp",
+    "ConfigFilterType",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSourceType",
+    "ConfigType",
+    "GroupState",
+    "GroupType",
+    "KafkaAdminClient",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetSpec",
+    "OffsetTimestamp",
+    "PartitionProducerState",
+    "ProducerState",
+    "ResourcePattern",
+    "ResourcePatternFilter",
+    "ResourceType",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionState",
+]

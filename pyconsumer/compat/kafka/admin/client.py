@@ -1,0 +1,646 @@
+"""``KafkaAdminClient`` with kafka-python's names and shapes of results, over :class:`pyconsumer.KafkaAdminClient`.
+
+Results are dictionaries with the names of Kafka's protocol, as in kafka-python 3.x; the methods and names that only 2.x
+has return what they return there. What cannot be done here raises ``UnsupportedVersionError`` with what to use instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Never, Self
+
+import pyconsumer
+from pyconsumer import admin as ours
+from pyconsumer.compat.kafka.admin import shapes
+from pyconsumer.compat.kafka.admin.types import (
+    AbortTransactionSpec,
+    AlterConfigOp,
+    ConfigFilterType,
+    ConfigResource,
+    ConfigResourceType,
+    IsolationLevel,
+    NewPartitions,
+    OffsetSpec,
+    OffsetTimestamp,
+    PartitionProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from pyconsumer.compat.kafka.errors import NoError
+from pyconsumer.compat.kafka.settings import GivenConfig, connect, translate
+from pyconsumer.compat.kafka.structs import GroupInformation
+from pyconsumer.errors import (
+    BrokerResponseError,
+    GroupIdNotFoundError,
+    GroupSubscribedToTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from pyconsumer.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+
+__all__ = ["KafkaAdminClient"]
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "bootstrap_servers": "localhost:9092",
+    "reconnect_backoff_max_ms": 30_000,
+    "request_timeout_ms": 30_000,
+}
+_BOOTSTRAP_TIMEOUT_MS: Final = 30_000
+_BETWEEN_LOOKS_S: Final = 0.1
+_SLACK_OF_HANGING_MS: Final = 300_000  # as Kafka's own tool
+
+
+class KafkaAdminClient:
+    """An admin client that a program for kafka-python can use.
+
+    Args:
+        configs: kafka-python's settings, and ours.
+
+    Raises:
+        NoBrokersAvailableError: no broker answered within ``bootstrap_timeout_ms`` (30 s); not with an ``api_version``,
+            when nothing connects before the first call.
+        ConfigurationError: a setting is unknown, has a wrong value, or cannot be had here.
+
+    Attributes:
+        client: the :class:`pyconsumer.KafkaAdminClient` behind it.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        bootstrap_ms = configs.pop("bootstrap_timeout_ms", _BOOTSTRAP_TIMEOUT_MS)
+        self.client = pyconsumer.KafkaAdminClient(translate(configs, defaults=_DEFAULTS))
+        self.config = GivenConfig(self.client.config, configs)
+        try:
+            if configs.get("api_version") is None:
+                connect(self.client.config, bootstrap_ms)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- cluster and topics ------------------------------------------------------------------------------------------
+
+    def describe_cluster(self) -> dict[str, Any]:
+        """Return the brokers, the controller and the cluster's id."""
+        return shapes.cluster(self.client.describe_cluster())
+
+    def list_topics(self) -> list[str]:
+        """Return the names of all topics, Kafka's own included."""
+        return self.client.list_topics(include_internal=True)
+
+    def describe_topics(self, topics: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """Return partitions, leaders and replicas of topics; one that does not exist has ``error_code`` 3."""
+        if topics is None:
+            return [shapes.topic(found) for found in self.client.describe_topics()]
+        described = []
+        for name in topics:
+            try:
+                described += [shapes.topic(found) for found in self.client.describe_topics([name])]
+            except UnknownTopicOrPartitionError as error:
+                described.append(shapes.missing_topic(name, error.errno))
+        return described
+
+    def describe_topic_partitions(
+        self, topics: Iterable[str], response_partition_limit: int = 2000, cursor: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return partitions of topics in pages: ``topics`` and ``next_cursor`` (None at the end).
+
+        Args:
+            response_partition_limit: the most partitions of a page.
+            cursor: where a page begins, as the one before it says.
+        """
+        return shapes.page(self.describe_topics(sorted(set(topics))), response_partition_limit, cursor)
+
+    def create_topics(
+        self,
+        new_topics: Iterable[Any] | Mapping[str, Mapping[str, Any]],
+        timeout_ms: int | None = None,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+        wait_for_metadata: bool = False,
+    ) -> shapes.Response:
+        """Create topics.
+
+        Args:
+            new_topics: names, :class:`NewTopic`, or a mapping of names to options: ``num_partitions``,
+                ``replication_factor``, ``assignments``, ``configs``.
+            wait_for_metadata: return when every partition has a leader.
+
+        Raises:
+            KafkaError: the first error, unless ``raise_errors`` is False.
+            ValueError: there is no topic, or two arguments exclude each other.
+        """
+        if validate_only and wait_for_metadata:
+            raise ValueError("a topic that is only validated does not appear: wait_for_metadata makes no sense")
+        wanted = _new_topics(new_topics)
+        outcome = self.client.create_topics(
+            wanted, validate_only=validate_only, raise_errors=raise_errors, timeout_ms=timeout_ms
+        )
+        if wait_for_metadata:
+            self.wait_for_topics([topic.name for topic in wanted])
+        return shapes.created(wanted, outcome)
+
+    def wait_for_topics(self, topic_names: Iterable[str], timeout_ms: float = 10_000) -> None:
+        """Wait until every partition of topics has a leader.
+
+        Raises:
+            KafkaTimeoutError: one has not within ``timeout_ms``.
+        """
+        names = list(topic_names)
+        deadline = time.monotonic() + timeout_ms / 1000
+        while waiting := [topic["name"] for topic in self.describe_topics(names) if not shapes.is_ready(topic)]:
+            if time.monotonic() >= deadline:
+                raise KafkaTimeoutError(f"topics without leaders after {timeout_ms:g} ms: {', '.join(waiting)}")
+            time.sleep(_BETWEEN_LOOKS_S)
+
+    def delete_topics(
+        self, topics: Iterable[str], timeout_ms: int | None = None, raise_errors: bool = True
+    ) -> shapes.Response:
+        """Delete topics. Raises the first error, unless ``raise_errors`` is False."""
+        outcome = self.client.delete_topics(list(topics), raise_errors=raise_errors, timeout_ms=timeout_ms)
+        return shapes.deleted(outcome)
+
+    def create_partitions(
+        self,
+        topic_partitions: Mapping[str, Any],
+        timeout_ms: int | None = None,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+    ) -> shapes.Response:
+        """Raise the number of partitions.
+
+        Args:
+            topic_partitions: by topic the total number, :class:`NewPartitions`, or a mapping with ``count`` and
+                ``assignments``.
+        """
+        outcome = self.client.create_partitions(
+            {name: _new_partitions(given) for name, given in topic_partitions.items()},
+            validate_only=validate_only,
+            raise_errors=raise_errors,
+            timeout_ms=timeout_ms,
+        )
+        return shapes.Response(results=[(name, *shapes.code(error)) for name, error in outcome.items()])
+
+    def delete_records(
+        self,
+        records_to_delete: Mapping[TopicPartition, int],
+        timeout_ms: int | None = None,
+        partition_leader_id: int | None = None,
+    ) -> dict[TopicPartition, dict[str, int]]:
+        """Delete records before an offset (-1: all); ``partition_leader_id`` makes no difference."""
+        self._known(records_to_delete)
+        left = self.client.delete_records(records_to_delete, timeout_ms=timeout_ms)
+        return {
+            tp: {"low_watermark": offset, "error_code": 0, "partition_index": tp.partition}
+            for tp, offset in left.items()
+        }
+
+    def _known(self, partitions: Iterable[TopicPartition]) -> None:
+        """Raise an error for a partition that does not exist, as kafka-python does, instead of waiting for it."""
+        topics = {topic["name"]: topic for topic in self.describe_topics(sorted({tp.topic for tp in partitions}))}
+        unknown = [
+            tp
+            for tp in partitions
+            if tp.partition not in {found["partition_index"] for found in topics[tp.topic]["partitions"]}
+        ]
+        if unknown:
+            raise UnknownTopicOrPartitionError(f"not known: {', '.join(map(str, unknown))}")
+
+    def list_partition_offsets(
+        self,
+        topic_partition_specs: Mapping[TopicPartition, OffsetSpec | int],
+        isolation_level: Any = IsolationLevel.READ_UNCOMMITTED,
+        timeout_ms: int | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the start, the end, or the first offset at or after a time, of partitions; -1 where there is none."""
+        found = self.client.list_offsets(
+            {tp: _spec(given) for tp, given in topic_partition_specs.items()},
+            isolation_level=IsolationLevel.build_from(isolation_level).name.lower(),
+            timeout_ms=timeout_ms,
+        )
+        return {tp: OffsetAndTimestamp(-1, -1) if offset is None else offset for tp, offset in found.items()}
+
+    # -- settings ----------------------------------------------------------------------------------------------------
+
+    def describe_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        config_filter: Any = "modified",
+    ) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return settings by type of resource, name of resource and name of setting.
+
+        Args:
+            include_synonyms: accepted; there are none in the result.
+            config_filter: ``modified`` (those that are not defaults), ``dynamic``, ``default``, ``static`` or ``all``.
+        """
+        wanted = ConfigFilterType.build_from(config_filter)
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for resource in config_resources:
+            entries = self._entries(resource)
+            kept = {name: shapes.setting(entry) for name, entry in entries.items() if shapes.is_wanted(entry, wanted)}
+            found.setdefault(resource.resource_type.name.lower(), {})[str(resource.name)] = kept
+        return found
+
+    def list_config_resources(self, resource_types: Iterable[Any] | None = None) -> dict[str, list[str]]:
+        """Return the names of topics and brokers, by type of resource; other types are not listed here."""
+        wanted = {str(getattr(each, "name", each)).upper() for each in resource_types or ("TOPIC", "BROKER")}
+        found: dict[str, list[str]] = {}
+        if "TOPIC" in wanted:
+            found["topic"] = self.list_topics()
+        if "BROKER" in wanted:
+            found["broker"] = [str(broker.node_id) for broker in self.client.describe_cluster().brokers]
+        return found
+
+    def _entries(self, resource: ConfigResource) -> dict[str, ours.ConfigEntry]:
+        target = _resource(resource)
+        entries = self.client.describe_configs([target])[target]
+        if resource.configs is None:
+            return entries
+        return {name: entry for name, entry in entries.items() if name in resource.configs}
+
+    def alter_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        validate_only: bool = False,
+        raise_on_unknown: bool = True,
+        incremental: bool | None = None,
+    ) -> dict[str, dict[str, str]]:
+        """Change settings, those named and no others.
+
+        Args:
+            config_resources: with values, or pairs of :class:`AlterConfigOp` (``SET`` or ``DELETE``) and value.
+            raise_on_unknown: raise ValueError for a setting that the resource does not have.
+            incremental: only True or None.
+
+        Returns:
+            By type and name of resource ``"OK"``, or the error in words.
+
+        Raises:
+            ValueError: an unknown setting, an operation that is not there, or ``incremental=False``.
+        """
+        if incremental is False:
+            raise ValueError("changes are always incremental here (KIP-339); incremental=False would reset the others")
+        found: dict[str, dict[str, str]] = {}
+        for resource in config_resources:
+            if not isinstance(resource.configs, Mapping):
+                raise TypeError("configs must be a mapping of names of settings to values")
+            changes = {name: _change(name, given) for name, given in resource.configs.items()}
+            if raise_on_unknown:
+                self._refuse_unknown(resource)
+            shapes.add_outcome(found, resource, self._alter(resource, changes, validate_only))
+        return found
+
+    def reset_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        validate_only: bool = False,
+        raise_on_unknown: bool = True,
+        incremental: bool | None = None,
+    ) -> dict[str, dict[str, str]]:
+        """Give settings back their defaults: those named, or all that are modified. Result as :meth:`alter_configs`."""
+        found: dict[str, dict[str, str]] = {}
+        for resource in config_resources:
+            if raise_on_unknown:
+                self._refuse_unknown(resource)
+            names: Iterable[str] = resource.configs or [
+                name
+                for name, entry in self._entries(ConfigResource(resource.resource_type, resource.name)).items()
+                if shapes.is_wanted(entry, ConfigFilterType.MODIFIED)
+            ]
+            shapes.add_outcome(found, resource, self._alter(resource, dict.fromkeys(names), validate_only))
+        return found
+
+    def _refuse_unknown(self, resource: ConfigResource) -> None:
+        known = self._entries(ConfigResource(resource.resource_type, resource.name))
+        unknown = sorted(set(resource.configs or ()) - {name for name, entry in known.items() if not entry.read_only})
+        if unknown:
+            raise ValueError(f"{resource.resource_type.name.lower()} {resource.name} has no setting {unknown[0]!r}")
+
+    def _alter(self, resource: ConfigResource, changes: Mapping[str, str | None], validate_only: bool) -> str:
+        try:
+            if changes:
+                self.client.alter_configs({_resource(resource): changes}, validate_only=validate_only)
+        except BrokerResponseError as error:
+            return str(error)
+        return "OK"
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def list_groups(
+        self,
+        broker_ids: Iterable[int] | None = None,
+        states_filter: Iterable[Any] | None = None,
+        types_filter: Iterable[Any] | None = None,
+    ) -> list[dict[str, str]]:
+        """Return all groups, or those of some coordinators, states and types."""
+        found = self.client.list_groups(
+            states=shapes.states(states_filter or ()), types=shapes.types(types_filter or ())
+        )
+        brokers = None if broker_ids is None else set(broker_ids)
+        return [shapes.listing(group) for group in found if brokers is None or group.coordinator_id in brokers]
+
+    def describe_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+    ) -> dict[str, dict[str, Any]]:
+        """Return groups and their members by group id; one that does not exist is ``Dead``."""
+        found = {}
+        for group_id in group_ids:
+            try:
+                found[group_id] = shapes.group(self.client.describe_groups([group_id])[group_id])
+            except GroupIdNotFoundError:
+                found[group_id] = shapes.dead_group(group_id)
+        return found
+
+    def delete_groups(self, group_ids: Iterable[str], group_coordinator_id: int | None = None) -> dict[str, str]:
+        """Delete groups without members; return by group ``"OK"`` or the name of the error."""
+        outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
+        return {group: "OK" if error is None else type(error).__name__ for group, error in outcome.items()}
+
+    def list_group_offsets(self, group_specs: Any) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return committed offsets by group.
+
+        Args:
+            group_specs: a group, groups, or a mapping of groups to partitions (None: all that have one).
+        """
+        if isinstance(group_specs, str):
+            group_specs = [group_specs]
+        if not isinstance(group_specs, Mapping):
+            group_specs = dict.fromkeys(group_specs)
+        if not group_specs:
+            raise ValueError("no group is named")
+        return {group: self.list_consumer_group_offsets(group, None, wanted) for group, wanted in group_specs.items()}
+
+    def alter_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_coordinator_id: int | None = None,
+    ) -> dict[TopicPartition, type[KafkaError]]:
+        """Set the committed offsets of a group without members; return the class of each partition's error."""
+        if not offsets:
+            return {}
+        outcome: type[KafkaError] = NoError
+        try:
+            self.client.alter_group_offsets(group_id, {tp: _epoch_known(offset) for tp, offset in offsets.items()})
+        except BrokerResponseError as error:
+            outcome = type(error)
+        return dict.fromkeys(offsets, outcome)
+
+    def reset_group_offsets(
+        self, group_id: str, offset_specs: Mapping[TopicPartition, Any], group_coordinator_id: int | None = None
+    ) -> dict[TopicPartition, dict[str, Any]]:
+        """Set the committed offsets of a group without members to offsets between the ends of the logs.
+
+        Args:
+            offset_specs: an offset, :class:`OffsetSpec` or :class:`OffsetTimestamp` for each partition.
+
+        Returns:
+            ``error`` (a class) and ``offset`` of each partition.
+        """
+        for tp, given in offset_specs.items():
+            if not isinstance(given, int):
+                raise TypeError(f"{tp}: {given!r} is neither an offset nor an OffsetSpec or OffsetTimestamp")
+        first = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.EARLIEST))
+        last = self.client.list_offsets(dict.fromkeys(offset_specs, ours.OffsetSpec.LATEST))
+        asked = {tp: given for tp, given in offset_specs.items() if isinstance(given, OffsetSpec | OffsetTimestamp)}
+        answers = self.list_partition_offsets(asked) if asked else {}
+        chosen = {}
+        for tp, given in offset_specs.items():
+            low, high = first[tp], last[tp]
+            assert low is not None
+            assert high is not None
+            offset = answers[tp].offset if tp in answers else int(given)
+            chosen[tp] = high.offset if offset < 0 else min(max(offset, low.offset), high.offset)
+        now = self.list_consumer_group_offsets(group_id)
+        outcome = self.alter_group_offsets(
+            group_id,
+            {tp: now.get(tp, OffsetAndMetadata(0))._replace(offset=offset) for tp, offset in chosen.items()},
+        )
+        return {tp: {"error": outcome[tp], "offset": offset} for tp, offset in chosen.items()}
+
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition], group_coordinator_id: int | None = None
+    ) -> dict[TopicPartition, type[KafkaError]]:
+        """Delete the committed offsets of a group for partitions; return the class of each partition's error."""
+        wanted = list(partitions)
+        outcome: type[KafkaError] = NoError
+        try:
+            if wanted:
+                self.client.delete_group_offsets(group_id, wanted)
+        except GroupSubscribedToTopicError as error:
+            outcome = type(error)
+        return dict.fromkeys(wanted, outcome)
+
+    # -- groups, by the names of kafka-python 2.x --------------------------------------------------------------------
+
+    def list_consumer_groups(self, broker_ids: Iterable[int] | None = None) -> list[tuple[str, str]]:
+        """Return pairs of group id and protocol type (kafka-python 2.x)."""
+        return [(group["group_id"], group["protocol_type"]) for group in self.list_groups(broker_ids)]
+
+    def describe_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+    ) -> list[GroupInformation]:
+        """Return groups as tuples (kafka-python 2.x)."""
+        return [shapes.old_group(group) for group in self.describe_groups(group_ids).values()]
+
+    def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        group_coordinator_id: int | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the committed offsets of a group; -1 for partitions that are asked for and have none."""
+        wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
+        found = self.client.list_group_offsets(group_id, wanted)
+        return {**dict.fromkeys(wanted or (), OffsetAndMetadata(-1)), **found}
+
+    def delete_consumer_groups(
+        self, group_ids: Iterable[str], group_coordinator_id: int | None = None
+    ) -> list[tuple[str, type[KafkaError]]]:
+        """Delete groups; return pairs of group id and class of the error (kafka-python 2.x)."""
+        outcome = self.client.delete_groups(list(group_ids), raise_errors=False)
+        return [(group, NoError if error is None else type(error)) for group, error in outcome.items()]
+
+    # -- transactions ------------------------------------------------------------------------------------------------
+
+    def list_transactions(
+        self,
+        broker_ids: Iterable[int] | None = None,
+        producer_id_filters: Iterable[int] | None = None,
+        state_filters: Iterable[Any] | None = None,
+        duration_filter_ms: int | None = None,
+        transactional_id_pattern: str | None = None,
+    ) -> dict[int, list[TransactionListing]]:
+        """Return the transactional ids that brokers know, by broker."""
+        found = self.client.list_transactions(
+            states=shapes.transaction_states(state_filters or ()),
+            producer_ids=producer_id_filters or (),
+            min_duration_ms=duration_filter_ms,
+            pattern=transactional_id_pattern,
+        )
+        if broker_ids is None:
+            broker_ids = [broker.node_id for broker in self.client.describe_cluster().brokers]
+        return {
+            broker: [shapes.transaction_listing(each) for each in found if each.coordinator_id == broker]
+            for broker in broker_ids
+        }
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """Return state, producer and partitions of transactions."""
+        found = self.client.describe_transactions(list(transactional_ids))
+        return {name: shapes.transaction(described) for name, described in found.items()}
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], broker_id: int | None = None
+    ) -> dict[TopicPartition, PartitionProducerState]:
+        """Return the producers that the leaders of partitions know; ``broker_id`` makes no difference."""
+        found = self.client.describe_producers(partitions)
+        return {tp: PartitionProducerState([shapes.producer(each) for each in states]) for tp, states in found.items()}
+
+    def abort_transaction(self, spec: AbortTransactionSpec) -> None:
+        """Abort the open transaction of a producer in a partition.
+
+        Raises:
+            InvalidTxnStateError: it has none open there.
+        """
+        tp = spec.topic_partition
+        for state in self.client.describe_producers([tp])[tp]:
+            if state.producer_id == spec.producer_id and state.transaction_start_offset is not None:
+                self.client.abort_transaction(tp, state.transaction_start_offset)
+                return
+        raise pyconsumer.errors.InvalidTxnStateError(f"producer {spec.producer_id} has no open transaction in {tp}")
+
+    def find_hanging_transactions(
+        self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900_000
+    ) -> list[dict[str, Any]]:
+        """Return transactions that have been open for longer than brokers allow, and five minutes."""
+        names = sorted(
+            {each.transactional_id for found in self.list_transactions(broker_ids).values() for each in found}
+        )
+        now_ms = time.time() * 1000
+        return [
+            shapes.hanging(name, found, now_ms)
+            for name, found in self.describe_transactions(names).items()
+            if found.transaction_start_time_ms >= 0
+            and now_ms - found.transaction_start_time_ms >= max_transaction_timeout_ms + _SLACK_OF_HANGING_MS
+        ]
+
+
+def _not_there(name: str, instead: str) -> Any:
+    def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
+        raise UnsupportedVersionError(f"{name}() is not there in pyconsumer; {instead}")
+
+    call.__name__ = name
+    call.__doc__ = f"Raise ``UnsupportedVersionError``: {instead}."
+    return call
+
+
+#: What there is no call for, with what to use instead.
+NOT_THERE: Final = {
+    "alter_partition_reassignments": "use kafka-reassign-partitions.sh",
+    "alter_replica_log_dirs": "use kafka-reassign-partitions.sh",
+    "alter_user_scram_credentials": "use kafka-configs.sh --entity-type users",
+    "api_versions": "versions are negotiated with each broker; use kafka-broker-api-versions.sh",
+    "create_acls": "use kafka-acls.sh",
+    "delete_acls": "use kafka-acls.sh",
+    "describe_acls": "use kafka-acls.sh",
+    "describe_features": "use kafka-features.sh",
+    "describe_log_dirs": "use kafka-log-dirs.sh",
+    "describe_metadata_quorum": "use kafka-metadata-quorum.sh",
+    "describe_user_scram_credentials": "use kafka-configs.sh --entity-type users",
+    "elect_leaders": "use kafka-leader-election.sh",
+    "get_broker_version_data": "versions are negotiated with each broker",
+    "list_partition_reassignments": "use kafka-reassign-partitions.sh",
+    "perform_leader_election": "use kafka-leader-election.sh",
+    "remove_group_members": "a member leaves by close(leave_group=True), or when its session times out",
+    "update_features": "use kafka-features.sh",
+}
+for _name, _instead in NOT_THERE.items():
+    setattr(KafkaAdminClient, _name, _not_there(_name, _instead))
+
+
+def _new_topics(given: Any) -> list[ours.NewTopic]:
+    if isinstance(given, Mapping):
+        found = [
+            ours.NewTopic(
+                name,
+                options.get("num_partitions", -1),
+                options.get("replication_factor", -1),
+                options.get("assignments") or {},
+                options.get("configs") or {},
+            )
+            for name, options in given.items()
+        ]
+    else:
+        found = [
+            ours.NewTopic(topic)
+            if isinstance(topic, str)
+            else ours.NewTopic(
+                topic.name,
+                topic.num_partitions,
+                topic.replication_factor,
+                topic.replica_assignments,
+                topic.topic_configs,
+            )
+            for topic in given
+        ]
+    if not found:
+        raise ValueError("no topic is named")
+    return found
+
+
+def _new_partitions(given: int | Mapping[str, Any] | NewPartitions) -> int | ours.NewPartitions:
+    if isinstance(given, int):
+        return given
+    if isinstance(given, Mapping):
+        return ours.NewPartitions(given["count"], given.get("assignments"))
+    return ours.NewPartitions(given.total_count, given.new_assignments)
+
+
+def _spec(given: Any) -> ours.OffsetSpec | int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise TypeError(f"{given!r} is neither a time in ms nor an OffsetSpec")
+    return ours.OffsetSpec(given) if given < 0 else int(given)
+
+
+def _resource(resource: ConfigResource) -> ours.ConfigResource:
+    if resource.resource_type is ConfigResourceType.BROKER and not str(resource.name).isdecimal():
+        raise ValueError(f"the name of a broker is its id, not {resource.name!r}")
+    return ours.ConfigResource(ours.ConfigResourceType(resource.resource_type), str(resource.name))
+
+
+def _change(name: str, given: Any) -> str | None:
+    operation, value = given if isinstance(given, tuple) else (AlterConfigOp.SET, given)
+    if isinstance(operation, str):
+        operation = AlterConfigOp[operation.upper()]
+    if operation == AlterConfigOp.DELETE:
+        return None
+    if operation != AlterConfigOp.SET:
+        raise ValueError(f"{name}: only SET and DELETE are there; read the list, change it, and SET it")
+    return None if value is None else str(value)
+
+
+def _epoch_known(offset: Any) -> OffsetAndMetadata:
+    number, metadata, epoch = (*offset, "", -1)[:3] if isinstance(offset, tuple) else (offset, "", -1)
+    return OffsetAndMetadata(number, metadata or "", -1 if epoch is None else epoch)

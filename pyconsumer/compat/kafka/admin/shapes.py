@@ -1,0 +1,374 @@
+"""Our results in the shapes of kafka-python's: dictionaries with the names of Kafka's protocol, and tuples of 2.x."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyconsumer import admin as ours
+from pyconsumer.compat.kafka.admin.types import (
+    ConfigFilterType,
+    ConfigResource,
+    ConfigSourceType,
+    ConfigType,
+    GroupState,
+    GroupType,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    TransactionState,
+)
+from pyconsumer.compat.kafka.structs import GroupInformation, MemberInformation
+from pyconsumer.errors import BrokerResponseError, KafkaError
+
+__all__ = [
+    "Response",
+    "add_outcome",
+    "cluster",
+    "code",
+    "created",
+    "dead_group",
+    "deleted",
+    "group",
+    "hanging",
+    "is_ready",
+    "is_wanted",
+    "listing",
+    "missing_topic",
+    "old_group",
+    "page",
+    "producer",
+    "setting",
+    "states",
+    "topic",
+    "transaction",
+    "transaction_listing",
+    "transaction_states",
+    "types",
+]
+
+
+class Response(dict[str, Any]):
+    """A response: a dictionary as in kafka-python 3.x, whose entries are attributes, too, as in 2.x."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the response has no {name!r}; it has {', '.join(self)}") from None
+
+    @property
+    def topic_errors(self) -> list[tuple[str, int, str | None]]:
+        """Return name, error code and message of each topic, as the responses of kafka-python 2.x have them."""
+        return [(each["name"], each["error_code"], each["error_message"]) for each in self["topics"]]
+
+    @property
+    def topic_error_codes(self) -> list[tuple[str, int]]:
+        """Return name and error code of each topic, as the responses of kafka-python 2.x have them."""
+        return [(each["name"], each["error_code"]) for each in self["topics"]]
+
+
+def code(error: KafkaError | None) -> tuple[int, str | None]:
+    """Return the code of an error and its message; 0 for success."""
+    if error is None:
+        return 0, None
+    return (error.errno if isinstance(error, BrokerResponseError) else -1), str(error)
+
+
+# -- cluster and topics ----------------------------------------------------------------------------------------------
+
+
+def cluster(found: ours.ClusterDescription) -> dict[str, Any]:
+    """Return the brokers, the controller and the id of a cluster."""
+    brokers = [
+        {
+            "broker_id": each.node_id,
+            "node_id": each.node_id,
+            "host": each.host,
+            "port": each.port,
+            "rack": each.rack,
+            "is_fenced": False,
+        }
+        for each in found.brokers
+    ]
+    return {"cluster_id": found.cluster_id, "controller_id": found.controller_id, "brokers": brokers}
+
+
+def topic(found: ours.TopicDescription) -> dict[str, Any]:
+    """Return a topic with the keys of kafka-python 3.x, and those of 2.x beside them."""
+    partitions = [
+        {
+            "error_code": each.error_code,
+            "partition_index": each.partition,
+            "partition": each.partition,
+            "leader_id": each.leader,
+            "leader": each.leader,
+            "leader_epoch": each.leader_epoch,
+            "replica_nodes": list(each.replicas),
+            "replicas": list(each.replicas),
+            "isr_nodes": list(each.isr),
+            "isr": list(each.isr),
+            "offline_replicas": list(each.offline_replicas),
+        }
+        for each in found.partitions
+    ]
+    return {
+        "error_code": 0,
+        "name": found.name,
+        "topic": found.name,
+        "topic_id": uuid.UUID(bytes=urlsafe_b64decode(found.topic_id + "==")),
+        "is_internal": found.is_internal,
+        "partitions": partitions,
+    }
+
+
+def missing_topic(name: str, error_code: int) -> dict[str, Any]:
+    """Return what stands for a topic that does not exist."""
+    return {"error_code": error_code, "name": name, "topic": name, "is_internal": False, "partitions": []}
+
+
+def is_ready(described: Mapping[str, Any]) -> bool:
+    """Return whether a topic exists and each of its partitions has a leader."""
+    partitions = described["partitions"]
+    return bool(partitions) and all(each["error_code"] == 0 and each["leader_id"] >= 0 for each in partitions)
+
+
+def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return one page of partitions, in the order of topics and numbers.
+
+    Args:
+        topics: as :func:`topic` makes them, in order.
+        limit: the most partitions of the page.
+        cursor: the topic and partition with which the page begins; None for the first page.
+    """
+    begin = ("", -1) if cursor is None else (cursor["topic_name"], cursor["partition_index"])
+    shown: list[dict[str, Any]] = []
+    left = max(1, limit)
+    for each in topics:
+        rest = [one for one in each["partitions"] if (each["name"], one["partition_index"]) >= begin]
+        if each["name"] < begin[0]:
+            continue
+        if rest and left == 0:
+            following = {"topic_name": each["name"], "partition_index": rest[0]["partition_index"]}
+            return {"topics": shown, "next_cursor": following}
+        shown.append({**each, "partitions": rest[:left]})
+        if len(rest) > left:
+            following = {"topic_name": each["name"], "partition_index": rest[left]["partition_index"]}
+            return {"topics": shown, "next_cursor": following}
+        left -= len(rest)
+    return {"topics": shown, "next_cursor": None}
+
+
+def created(wanted: Iterable[ours.NewTopic], outcome: Mapping[str, KafkaError | None]) -> Response:
+    """Return what has become of topics that were to be created."""
+    topics = []
+    for each in wanted:
+        number, message = code(outcome[each.name])
+        topics.append(
+            {
+                "name": each.name,
+                "error_code": number,
+                "error_message": message,
+                "num_partitions": each.num_partitions,
+                "replication_factor": each.replication_factor,
+            }
+        )
+    return Response(topics=topics)
+
+
+def deleted(outcome: Mapping[str, KafkaError | None]) -> Response:
+    """Return what has become of topics that were to be deleted."""
+    codes = {name: code(error) for name, error in outcome.items()}
+    return Response(
+        topics=[
+            {"name": name, "error_code": number, "error_message": message} for name, (number, message) in codes.items()
+        ]
+    )
+
+
+# -- settings --------------------------------------------------------------------------------------------------------
+
+
+def setting(entry: ours.ConfigEntry) -> dict[str, Any]:
+    """Return a setting of a resource."""
+    return {
+        "value": entry.value,
+        "read_only": entry.read_only,
+        "is_default": entry.is_default,
+        "config_source": ConfigSourceType(entry.source).name,
+        "is_sensitive": entry.is_sensitive,
+        "synonyms": [],
+        "config_type": ConfigType(entry.config_type).name,
+    }
+
+
+def is_wanted(entry: ours.ConfigEntry, wanted: ConfigFilterType) -> bool:
+    """Return whether a filter lets a setting through."""
+    source = ConfigSourceType(entry.source)
+    is_modified = source not in (
+        ConfigSourceType.DYNAMIC_DEFAULT_BROKER_CONFIG,
+        ConfigSourceType.STATIC_BROKER_CONFIG,
+        ConfigSourceType.DEFAULT_CONFIG,
+    )
+    return {
+        ConfigFilterType.ALL: True,
+        ConfigFilterType.DYNAMIC: not entry.read_only,
+        ConfigFilterType.MODIFIED: is_modified,
+        ConfigFilterType.DEFAULT: not is_modified,
+        ConfigFilterType.STATIC: source is ConfigSourceType.STATIC_BROKER_CONFIG,
+    }[wanted]
+
+
+def add_outcome(found: dict[str, dict[str, str]], resource: ConfigResource, outcome: str) -> None:
+    """Add what has become of a resource whose settings were to be changed."""
+    found.setdefault(resource.resource_type.name.lower(), {})[str(resource.name)] = outcome
+
+
+# -- groups ----------------------------------------------------------------------------------------------------------
+
+
+def states(given: Iterable[Any]) -> list[str]:
+    """Return the names of groups' states as the protocol has them."""
+    return [GroupState.value_for(each) for each in given]
+
+
+def types(given: Iterable[Any]) -> list[str]:
+    """Return the names of groups' types as the protocol has them."""
+    return [GroupType.value_for(each) for each in given]
+
+
+def listing(found: ours.GroupListing) -> dict[str, str]:
+    """Return a group as listed."""
+    return {
+        "group_id": found.group_id,
+        "protocol_type": found.protocol_type,
+        "group_state": found.state,
+        "group_type": found.group_type,
+    }
+
+
+def group(found: ours.GroupDescription) -> dict[str, Any]:
+    """Return a group and its members."""
+    return {
+        "error": None,
+        "group_id": found.group_id,
+        "group_state": found.state,
+        "protocol_type": found.protocol_type,
+        "protocol_data": found.protocol,
+        "members": [_member(each) for each in found.members],
+    }
+
+
+def dead_group(group_id: str) -> dict[str, Any]:
+    """Return what stands for a group that does not exist."""
+    return {
+        "error": None,
+        "group_id": group_id,
+        "group_state": "Dead",
+        "protocol_type": "",
+        "protocol_data": "",
+        "members": [],
+    }
+
+
+def _member(found: ours.MemberDescription) -> dict[str, Any]:
+    assigned: dict[str, list[int]] = {}
+    for tp in found.assignment:
+        assigned.setdefault(tp.topic, []).append(tp.partition)
+    return {
+        "member_id": found.member_id,
+        "group_instance_id": found.group_instance_id,
+        "client_id": found.client_id,
+        "client_host": found.host,
+        "member_metadata": {"topics": list(found.topics)},
+        "member_assignment": {
+            "assigned_partitions": [{"topic": name, "partitions": numbers} for name, numbers in assigned.items()]
+        },
+    }
+
+
+class _Metadata(dict[str, Any]):
+    """Subscription of a member, with the name of kafka-python 2.x."""
+
+    @property
+    def subscription(self) -> list[str]:
+        return list(self["topics"])
+
+
+class _Assigned(dict[str, Any]):
+    """Partitions of a member, with the names of kafka-python 2.x."""
+
+    @property
+    def assignment(self) -> list[tuple[str, list[int]]]:
+        return [(each["topic"], each["partitions"]) for each in self["assigned_partitions"]]
+
+
+def old_group(found: Mapping[str, Any]) -> GroupInformation:
+    """Return a group as kafka-python 2.x does."""
+    members = [
+        MemberInformation(
+            each["member_id"],
+            each["client_id"],
+            each["client_host"],
+            _Metadata(each["member_metadata"]),
+            _Assigned(each["member_assignment"]),
+        )
+        for each in found["members"]
+    ]
+    return GroupInformation(
+        0, found["group_id"], found["group_state"], found["protocol_type"], found["protocol_data"], members
+    )
+
+
+# -- transactions ----------------------------------------------------------------------------------------------------
+
+
+def transaction_states(given: Iterable[Any]) -> list[str]:
+    """Return the names of transactions' states as the protocol has them."""
+    return [TransactionState.value_for(each) for each in given]
+
+
+def transaction_listing(found: ours.TransactionListing) -> TransactionListing:
+    """Return a transactional id as listed."""
+    return TransactionListing(found.transactional_id, found.producer_id, TransactionState.build_from(found.state))
+
+
+def transaction(found: ours.TransactionDescription) -> TransactionDescription:
+    """Return a transaction."""
+    return TransactionDescription(
+        found.coordinator_id,
+        TransactionState.build_from(found.state),
+        found.producer_id,
+        found.producer_epoch,
+        found.timeout_ms,
+        -1 if found.start_ms is None else found.start_ms,
+        set(found.partitions),
+    )
+
+
+def producer(found: ours.ProducerState) -> ProducerState:
+    """Return a producer of a partition."""
+    offset = found.transaction_start_offset
+    return ProducerState(
+        found.producer_id,
+        found.producer_epoch,
+        found.last_sequence,
+        found.last_timestamp_ms,
+        found.coordinator_epoch,
+        -1 if offset is None else offset,
+    )
+
+
+def hanging(name: str, found: TransactionDescription, now_ms: float) -> dict[str, Any]:
+    """Return a transaction that has been open for too long."""
+    return {
+        "transactional_id": name,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "state": found.state.value,
+        "age_ms": int(now_ms - found.transaction_start_time_ms),
+        "coordinator_id": found.coordinator_id,
+        "topic_partitions": sorted(found.topic_partitions),
+    }

@@ -1,0 +1,1 @@
+"""``kafka.sasl``: the base class of token providers."""

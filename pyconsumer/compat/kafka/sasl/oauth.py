@@ -1,0 +1,17 @@
+"""``kafka.sasl.oauth``: the base class of what ``sasl_oauth_token_provider`` takes."""
+
+from __future__ import annotations
+
+__all__ = ["AbstractTokenProvider"]
+
+
+class AbstractTokenProvider:
+    """Gives tokens for SASL/OAUTHBEARER: override :meth:`token`. Any object with that method will do."""
+
+    def token(self) -> str:
+        """Return a token that is valid now."""
+        raise NotImplementedError
+
+    def extensions(self) -> dict[str, str]:
+        """Return SASL extensions to send with the token (KIP-342); none by default."""
+        return {}

@@ -1,0 +1,107 @@
+"""``kafka.serializer``: base classes, and the two serializers of kafka-python 3.x.
+
+Objects are asked as ``serialize(topic, headers, data)``; those of kafka-python 2.x, which take ``(topic, value)``, are
+recognised by the number of their arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from typing import Any
+
+__all__ = ["DefaultSerializer", "Deserializer", "JsonSerializer", "Serializer", "as_deserializer", "as_serializer"]
+
+
+class Serializer:
+    """Base class of serializers."""
+
+    def __init__(self, **config: Any) -> None:
+        pass
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> bytes | None:
+        """Return bytes for a key or value."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what the serializer holds."""
+
+
+class Deserializer:
+    """Base class of deserializers."""
+
+    def __init__(self, **config: Any) -> None:
+        pass
+
+    def deserialize(self, topic: str, headers: Any, data: bytes | None) -> Any:
+        """Return the key or value for bytes."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what the deserializer holds."""
+
+
+class DefaultSerializer(Serializer, Deserializer):
+    """Text to bytes and back; bytes go as they are."""
+
+    def __init__(self, encoding: str = "utf-8") -> None:
+        super().__init__()
+        self.encoding = encoding
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+        """Return the bytes of a text; what is bytes already, or None, is returned as it is."""
+        if data is None or type(data) in (bytes, bytearray, memoryview):
+            return data
+        return data.encode(self.encoding)
+
+    def deserialize(self, topic: str, headers: Any, data: bytes | None) -> Any:
+        """Return the text of bytes, None for None."""
+        return None if data is None else data.decode(self.encoding)
+
+
+class JsonSerializer(DefaultSerializer):
+    """Objects to JSON and back."""
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+        """Return an object as JSON, None for None."""
+        return None if data is None else super().serialize(topic, headers, json.dumps(data))
+
+    def deserialize(self, topic: str, headers: Any, data: bytes | None) -> Any:
+        """Return the object of a JSON text, None for None."""
+        return None if data is None else json.loads(super().deserialize(topic, headers, data))
+
+
+def as_serializer(given: Any) -> Any:
+    """Return a serializer that takes ``(topic, headers, data)``; functions stay as they are."""
+    serialize = getattr(given, "serialize", None)
+    return given if serialize is None or not _takes_two(serialize) else _OldSerializer(serialize)
+
+
+def as_deserializer(given: Any) -> Any:
+    """Return a deserializer that takes ``(topic, headers, data)``; functions stay as they are."""
+    deserialize = getattr(given, "deserialize", None)
+    return given if deserialize is None or not _takes_two(deserialize) else _OldDeserializer(deserialize)
+
+
+def _takes_two(method: Any) -> bool:
+    try:
+        parameters = inspect.signature(method).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return len(parameters) == 2 and all(one.kind is not one.VAR_POSITIONAL for one in parameters)
+
+
+class _OldSerializer:
+    def __init__(self, serialize: Any) -> None:
+        self._serialize = serialize
+
+    def serialize(self, topic: str, headers: Any, data: Any) -> Any:
+        return self._serialize(topic, data)
+
+
+class _OldDeserializer:
+    def __init__(self, deserialize: Any) -> None:
+        self._deserialize = deserialize
+
+    def deserialize(self, topic: str, headers: Any, data: Any) -> Any:
+        return self._deserialize(topic, data)

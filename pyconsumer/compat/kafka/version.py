@@ -1,0 +1,9 @@
+"""``kafka.version``: the version of kafka-python whose names and habits :mod:`pyconsumer.compat.kafka` has."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["__version__"]
+
+__version__: Final = "3.0.12"
