@@ -59,7 +59,7 @@ class Simulation:
         self.members: list[Member | Classic] = []
         self.acknowledged: dict[TopicPartition, int] = {}
         self.log: list[str] = []
-        self._made = 0
+        self._made = self._ids = 0
         self._start()
 
     # The coordinator
@@ -74,8 +74,14 @@ class Simulation:
             group_consumer_assignment_interval_ms=self.random.choice((0, 0, 1000)),
         )
         self.coordinator = GroupCoordinator(config, self.storage, self.timer, self.clock, self)
+        self.coordinator._joins._new_uuid = self._new_id
+        self.coordinator.consumer_groups._new_uuid = self._new_id
         self.coordinator.start()
         self.coordinator.on_become_leader(0, self.life + 1)
+
+    def _new_id(self) -> str:
+        self._ids += 1
+        return f"id{self._ids}"
 
     def restart(self) -> None:
         self.note("the coordinator restarts")
@@ -306,10 +312,10 @@ class _Base:
 class Member(_Base):
     """A member of the consumer protocol."""
 
-    def __init__(self, world: Simulation, name: str) -> None:
+    def __init__(self, world: Simulation, name: str, instance: str | None = None) -> None:
         super().__init__(world, name)
         self.epoch = 0
-        self.instance = f"i-{name}" if world.random.random() < 0.3 else None
+        self.instance = instance or (f"i-{name}" if world.random.random() < 0.3 else None)
         self.assignor = world.random.choice((None, None, "range", "uniform"))
         self.revoking = False
         self.full = True
@@ -396,9 +402,7 @@ class Member(_Base):
         world = self.world
         if world.calm:
             return
-        back = Member(world, f"{self.name}'")
-        back.instance, back.topics = self.instance, self.topics
-        world.members.append(back)
+        world.members.append(Member(world, f"{self.name}'", self.instance))
 
 
 class Classic(_Base):
@@ -511,17 +515,15 @@ class Classic(_Base):
         if isinstance(group, ConsumerGroup) and self.member_id in group.members:
             return self.topics if group.members[self.member_id].topic_names == set(self.topics) else ()
         if isinstance(group, GroupMetadata) and self.member_id in group.members:
-            member = group.members[self.member_id]
-            known = ConsumerProtocolSubscription.decode_with_version(member.supported_protocols[0][1])[0].topics
+            read = {member_id: _topics_of(one.supported_protocols[0][1]) for member_id, one in group.members.items()}
+            known = read[self.member_id]
             held = {partition for other in self.world.members if other.alive for partition in other.uses}
-            missing = any(
-                TopicPartition(topic, self.world.counts[topic] - 1) not in held
-                for topic in known
-                if self.world.counts[topic]
-            )
+            counts = {topic: self.world.counts[topic] for topics in read.values() for topic in topics}
+            last = [TopicPartition(topic, count - 1) for topic, count in counts.items() if count]
+            missing = not held.issuperset(last)
             if group.is_leader(self.member_id) and missing and str(group.state) == "Stable":
                 return ()
-            return self.topics if set(known) == set(self.topics) else ()
+            return self.topics if known == set(self.topics) else ()
         return self.topics
 
     def leave(self) -> None:
@@ -530,6 +532,10 @@ class Classic(_Base):
         self.alive = False
         if self.member_id:
             self.world.coordinator.leave(GROUP, [LeavingMember(self.member_id)])
+
+
+def _topics_of(metadata: bytes) -> set[str]:
+    return set(ConsumerProtocolSubscription.decode_with_version(metadata)[0].topics)
 
 
 def run(seed: int) -> Simulation:
