@@ -4,8 +4,7 @@ Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 
 2. A fetch is valid only while its partition is in the fetch epoch in which it was requested
    (:attr:`CompletedFetch.is_current`). When that changes, the fetch and its memory are dropped at once. (A response
-   that
-   arrives for an older epoch never becomes a fetch: the fetcher drops it.)
+   that arrives for an older epoch never becomes a fetch: ``Fetcher._on_done`` drops it.)
 4. :attr:`CompletedFetch.next_offset` is the offset after everything that :meth:`CompletedFetch.take` has read, hidden
    records (control records, aborted transactions) included. Positions move there and nowhere else.
 5. A deserializer that is interrupted (Ctrl-C) loses no record: the fetch starts again at the first one that was not

@@ -1,10 +1,10 @@
 """Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
 
 The journey of a record set: :class:`FetchPlanner` decides what to request from which node; the node's
-:class:`FetchSessionHandler` checks the response; a part whose partition has another fetch epoch by now is
-stale and dropped here (``_on_partition``); of the others the batch headers are scanned, and it joins the
-:class:`FetchBuffer`; the next fetch is sent; then, and only for records that a poll returns, batches are checked,
-decompressed and decoded.
+:class:`FetchSessionHandler` checks the response; a part whose partition is not assigned any more, or has another
+fetch epoch or fetch offset than was requested, is stale and dropped (:meth:`Fetcher._on_done`); of the others the
+batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and only for records
+that a poll returns, batches are checked, decompressed and decoded.
 
 The table ``_ERROR_ACTIONS`` says what each error code of a partition leads to.
 """

@@ -1,4 +1,8 @@
-"""``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits."""
+"""``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits.
+
+It is about calls of the consumer. Which thread runs the application's callbacks is said in
+:mod:`.coordinator.consumer_coordinator`.
+"""
 
 from __future__ import annotations
 

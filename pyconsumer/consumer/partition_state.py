@@ -1,6 +1,7 @@
 """One assigned partition: its fetch state, its position, and what is known of its log. A core: no I/O, no clock.
 
-:mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each assigned partition.
+:mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each assigned partition, and decides which move
+is made when, such as a validation (its rule 7). Which moves are possible is said here.
 
 Rules of the fetch states, and the table ``RULES``
 

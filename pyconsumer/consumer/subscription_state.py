@@ -11,7 +11,9 @@ Rules
 5. Only the application's thread calls this.
 6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
    need a new fetch epoch and the journal, only here.
-7. A position is validated (KIP-320) when :meth:`on_leader` sees another leader or leader epoch than the position has.
+7. A position is validated (KIP-320) if its own epoch and that of the leader are known, and either it was set
+   (:meth:`seek`, by which committed offsets and resets are set, too) or :meth:`on_leader` sees another leader or leader
+   epoch than the position has.
 8. Offsets that the application stored end with the assignment of their partition, committed or not, so that a member
    never commits over its successor.
 """

@@ -1,7 +1,8 @@
 """Choice of the node for a request: for requests that any node can answer, and for the refresh of metadata.
 
 Rules
-1. A request for any node is queued until a node is ready, and is then sent to the least loaded one. Until then it
+1. A request for any node is queued until a node is ready, and is then sent to the least loaded one
+   (``least_loaded`` in :mod:`.node`). Until then it
    belongs to no node, so it does not fail when an attempt to connect fails; only a failed authentication fails it.
 2. While no node is ready, nodes are tried one after another, 0.25 s apart, at most four at a time.
 3. The client starts over with the bootstrap addresses (KIP-899, KIP-1102) when metadata is due and no known broker can

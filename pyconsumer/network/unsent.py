@@ -5,8 +5,10 @@ Rules
 2. A request is added to its destination before it is removed from its source: the queue of a node, the requests in
    flight, or the completed ones. Ctrl-C between the two steps can duplicate a request, which its future ignores, but
    cannot lose it.
-3. A request expires when its delivery timeout, counted from its creation, is over. Only the head of a queue is
-   examined, so a request with a short timeout waits for the ones before it.
+3. A request expires when its timeout (``Request.timeout``), counted from its creation, is over. Only the head of a
+   queue is examined, so a request with a short timeout waits for the ones before it. Callers ask only after the sockets
+   were served (:mod:`.connection_pool`), and for any node only while none is ready (:mod:`.node_selector`). A request
+   that has been sent has the timeout again, for its response.
 4. A request that fails or expires is recorded as completed; its callbacks run later, in the order of completion.
 5. A node without unsent requests has no queue: one is created for the first request, and goes with the last one.
 """

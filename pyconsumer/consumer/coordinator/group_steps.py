@@ -1,7 +1,8 @@
 """Parts of a rebalance in the user's thread that both group protocols have: the commit before it, listener calls.
 
-:mod:`.rebalance` (classic) and :mod:`.reconciliation` (consumer protocol) put the steps into their order. Callbacks of
-the application run with no lock held and with wakeups put off.
+:mod:`.rebalance` (classic) and :mod:`.reconciliation` (consumer protocol) put the steps into their order. Every
+rebalance listener is called here (:meth:`GroupSteps._tell`), by generators that only the thread that uses the consumer
+runs: with no lock held, and with wakeups put off. The heartbeat thread never gets there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The three timers of a member: the next heartbeat, the end of its session, the deadline of the next poll.
 
-A core: times come in as seconds. :mod:`.heartbeat_thread` acts on it; :mod:`.membership` judges the responses to
-heartbeats, by the table ``HEARTBEAT`` in :mod:`.group_state`.
+A core: times come in as seconds. :mod:`.heartbeat_thread` acts on it. What an error code leads to is in the table
+``HEARTBEAT`` of :mod:`.group_state`, carried out by ``ClassicMembership.on_heartbeat_response``; a heartbeat that gets
+no response, by ``GroupMember.on_heartbeat_failed``.
 
 Rules
 

@@ -6,9 +6,12 @@ Commits
    partitions. A commit that is repeated names the same generation as before, or fails.
 2. A commit is repeated only after errors that cannot have lost us the partitions: coordinator moving or loading, a
    broken connection, a topic not known yet, a member epoch that was behind (KIP-848; Java repeats that one only before
-   it revokes partitions). All others go to the caller.
+   it revokes partitions). All others go to the caller. :meth:`OffsetCommitter.commit` decides it by the ``retriable``
+   of the error that the code becomes.
 3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
-   queue, and leave in order when it is found, before any later commit; if the search fails, they fail.
+   queue, and leave in order when it is found, before any later commit; if the search fails, they fail. The commit
+   before a rebalance is repeated while there is time (:mod:`.group_steps`); after an automatic one that failed the next
+   one comes sooner.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is

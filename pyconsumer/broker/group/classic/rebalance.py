@@ -3,7 +3,8 @@
 A rebalance in steps:
 
 1. *Prepare*: somebody joined, left, fell silent or changed. Pending SyncGroups are sent back to join again.
-2. *Join phase*: JoinGroups are held. It ends when every member has come, or after the longest of their rebalance
+2. *Join phase*: JoinGroups are held. It ends (:meth:`GroupRebalancer.maybe_complete_join`) when every member has come
+   and every member id that was issued has been used or has expired, or after the longest of their rebalance
    timeouts; a group that was empty waits ``group.initial.rebalance.delay.ms`` instead, again and again while new
    members come, within that timeout. Dynamic members that did not come are removed.
 3. *Next generation*: counted up, strategy chosen, pending JoinGroups answered. The leader gets everybody's
