@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from pyconsumer.broker.context import RequestContext
@@ -153,6 +154,8 @@ class Broker:
             self.world.rules.on_offsets_read(self, offsets)
 
     # -- what the handlers ask --------------------------------------------------------------------------------------
+
+    controller = SimpleNamespace(features={"group.version": 1})
 
     @property
     def group_coordinator(self) -> GroupCoordinator:

@@ -18,9 +18,12 @@ Invariants
 5. A reconciliation that has begun ends with the assignment that it began with, even if there is a newer one by then;
    that one comes next. Only the end of a life interrupts it. (Java also interrupts it when the coordinator
    takes the change back. Partitions that the listener has already given up would have no owner then.)
-6. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
+6. A heartbeat that reports less than the target gives the rest back: the coordinator may have another owner for it by
+   then. So the next step waits for the answer, which has the newest target. (In Java it does not, and for the
+   time of one heartbeat two members can have a partition.)
+7. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
    moment at which the request is encoded.
-7. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
+8. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
    a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
 """
 
@@ -176,6 +179,7 @@ class ConsumerMembership(GroupMember):
         self._urgent = False  # the next heartbeat must not wait for its interval
         self._announced = False  # a heartbeat of this life has left
         self._background = False  # heartbeats have a thread
+        self._reported = False  # see the invariants
         self._lost = False  # the assignment, and the application has not been notified
         self._reconciling = False  # the application's thread is about it
         self._failures = 0  # of callbacks, in a row
@@ -257,7 +261,7 @@ class ConsumerMembership(GroupMember):
             return self.discovery.due_at(USER)
         if self.state is _S.JOINING and not self._background:
             return now
-        if self.state is _S.RECONCILING:
+        if self.state is _S.RECONCILING and not self._reported:
             return max(now, self._reconcile_at)
         return math.inf
 
@@ -275,7 +279,7 @@ class ConsumerMembership(GroupMember):
             self._join(now)
         if self.state is _S.JOINING and self.coordinator is None:
             return FindCoordinator() if self.discovery.start(USER, now) else None
-        if self.state is _S.RECONCILING and now >= self._reconcile_at:
+        if self.state is _S.RECONCILING and not self._reported and now >= self._reconcile_at:
             self._reconciling = True
             return Reconcile(self.life, self.target, self.current)
         return None
@@ -441,6 +445,7 @@ class ConsumerMembership(GroupMember):
         self._heard = facts
         if self.state is _S.ACKNOWLEDGING:
             self._move(_S.STABLE if self.current == self.target else _S.RECONCILING)
+        self._reported = request.topic_partitions is not None and self.current.partitions != self.target.partitions
         self._awaited = request
         needed = 0 if request.subscribed_topic_regex is None else FIRST_VERSION_WITH_REGEX
         return SendHeartbeat(node, request, self.generation, self.discovery.term, needed)
@@ -471,6 +476,9 @@ class ConsumerMembership(GroupMember):
             self.epoch += 1
         if message.assignment is not None and self.state in _ASSIGNABLE:
             self._on_assignment(message.assignment)
+        if self._reported:
+            self._reported = False
+            self.epoch += 1
 
     def _on_assignment(self, assignment: Assignment) -> None:
         wanted: dict[bytes, frozenset[int]] = {}
@@ -581,6 +589,7 @@ class ConsumerMembership(GroupMember):
     def _forget(self) -> None:
         self.generation = NO_GENERATION
         self.current = self.target = NOTHING
+        self._reported = False
         self._reconcile_at = -math.inf
         self._failures = 0
         self._expect_nothing()

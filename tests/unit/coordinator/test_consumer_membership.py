@@ -276,8 +276,11 @@ def test_another_assignment_while_one_is_followed_comes_next() -> None:
     member.heartbeat(2, 0)
     assert member.core.still_follows(step), "what has begun is finished"
     assert member.core.on_reconciled(step, step.target)
-    assert member.request().topic_partitions == [TopicPartitions(topic_id=TOPIC, partitions=[0, 1])]
+    report = member.beat()
+    assert report.request.topic_partitions == [TopicPartitions(topic_id=TOPIC, partitions=[0, 1])]  # type: ignore[union-attr]
     assert member.core.state is S.RECONCILING
+    assert member.step() is None, "the answer has the newest target"
+    member.answer(report, 2, assign=False)
     assert member.reconcile().target == LocalAssignment(1, {TOPIC: frozenset({0})})
 
 
@@ -319,8 +322,12 @@ def test_a_part_that_can_be_followed_is_acknowledged_and_the_rest_waits_for_meta
     member = reconciling()
     step = member.reconcile()
     assert member.core.on_reconciled(step, LocalAssignment(0, {}))
-    assert member.request().topic_partitions == [], "the coordinator has heard the same before; Java repeats it, too"
+    report = member.beat()
+    assert report.request.topic_partitions == []  # type: ignore[union-attr]
     assert member.core.state is S.RECONCILING
+    assert member.step() is None, "what is not reported may have another owner by now: the answer says"
+    assert member.core.due_at(member.now) == math.inf
+    member.answer(report, 1, assign=False)
     again = member.reconcile()
     member.core.on_unresolved(again)
     assert member.step() is None
