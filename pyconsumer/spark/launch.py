@@ -154,7 +154,7 @@ def _install(home: Path, script: str) -> Path:
 
 _PACKAGE: Final = "pyconsumer"
 
-_NOT_SHIPPED: Final = frozenset({"autoload", "cli", "broker", "testing", "__pycache__"})
+_NOT_SHIPPED: Final = frozenset({"aio", "autoload", "broker", "cli", "compat", "testing", "__pycache__"})
 
 _FRONT: Final = '''\
 """An installed pyconsumer of the same version is used instead of the one in this zip."""

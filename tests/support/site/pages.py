@@ -57,19 +57,19 @@ def api_navigation() -> list[dict[str, object]]:
 
 def example_navigation() -> list[dict[str, str]]:
     """Return the part of the navigation for the examples."""
-    return [{"Overview": "examples/index.md"}, *({title: page} for page, title, _ in _examples())]
+    return [{"Overview": "examples/index.md"}, *({title: page} for page, title, _, _ in _examples())]
 
 
 # -- examples ---------------------------------------------------------------------------------------------------------
 
 
-def _examples() -> Iterator[tuple[str, str, list[Path]]]:
-    """Yield the page, the title and the files of each example; a folder is one example."""
+def _examples() -> Iterator[tuple[str, str, Path | None, list[Path]]]:
+    """Yield the page, the title, the folder and the files of each example; a folder is one example."""
     for path in sorted((ROOT / "examples").iterdir()):
         if path.suffix == ".py":
-            yield f"examples/{path.stem}.md", _title(path.stem), [path]
+            yield f"examples/{path.stem}.md", _title(path.stem), None, [path]
         elif path.is_dir() and (files := sorted(path.rglob("*.py"))):
-            yield f"examples/{path.name}.md", _title(path.name), files
+            yield f"examples/{path.name}.md", _title(path.name), path, files
 
 
 def _title(name: str) -> str:
@@ -80,11 +80,9 @@ def _title(name: str) -> str:
 def _example_pages() -> dict[str, str]:
     lines: list[str] = []
     pages: dict[str, str] = {}
-    for page, title, files in _examples():
-        about = files[0].parent / "README.md"
-        folder = files[0].parent if files[0].parent.name != "examples" else None
+    for page, title, folder, files in _examples():
         parts = [f"# {title}"]
-        if folder and about.exists():
+        if folder and (about := folder / "README.md").exists():
             text = about.read_text("utf-8")
             parts = [_moved(text, page, base=folder.relative_to(ROOT).as_posix())]
             lines.append(f"* [{title}]({posixpath.basename(page)})")

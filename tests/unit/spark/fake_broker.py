@@ -70,6 +70,7 @@ class FakeConnection:
             update_count=0,
             topic=lambda name: object(),
             topic_error=lambda name: None,
+            absence=lambda tp, since: None,
             take_fatal_error=lambda: None,
         )
 
