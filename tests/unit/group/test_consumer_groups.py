@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
+from pyconsumer.protocol.consumer_protocol import TopicPartition as OwnedPartitions
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from pyconsumer.structs import TopicPartition
 from tests.unit.group.support import MemoryStorage, value_of
@@ -87,10 +89,13 @@ class World:
             setattr(request, name, value)
         return value_of(self.coordinator.consumer_group_heartbeat(request, version=1, client_id="c", client_host="/h"))
 
-    def join_classic(self, *topics: str) -> Any:
-        metadata = ConsumerProtocolSubscription(topics=list(topics)).encode_with_version(1)
+    def join_classic(self, *topics: str, member_id: str = "", owned: Sequence[int] = ()) -> Any:
+        partitions = [OwnedPartitions(topic=topics[0], partitions=list(owned))] if owned else []
+        subscribed = ConsumerProtocolSubscription(topics=list(topics), owned_partitions=partitions)
+        metadata = subscribed.encode_with_version(1)
         request = JoinRequest(
             group_id=GROUP,
+            member_id=member_id,
             require_known_member_id=False,
             client_id="old",
             client_host="/h",
@@ -253,6 +258,17 @@ def test_classic_members_of_a_consumer_group_by_policy(policy: MigrationPolicy) 
     result = value_of(world.join_classic("t"))
     expected = Errors.NONE if policy.allows_classic_members else Errors.INCONSISTENT_GROUP_PROTOCOL
     assert result.error_code == expected
+
+
+def test_a_classic_member_that_was_removed_gives_up_what_it_had_before_it_joins_again() -> None:
+    world = World()
+    world.beat("new")
+    refused = value_of(world.join_classic("t", member_id="old", owned=[2, 3]))
+    assert (refused.error_code, set(world.group.members)) == (Errors.UNKNOWN_MEMBER_ID, {"new"})
+
+    assert value_of(world.join_classic("t", member_id="old")).error_code == 0
+    assert set(world.group.members) == {"new", "old"}
+    assert value_of(world.join_classic("t", member_id="old", owned=[2, 3])).error_code == 0
 
 
 def test_a_classic_member_that_does_not_join_again_is_removed() -> None:

@@ -3,8 +3,11 @@
 Such a member is a member like any other; its generation is its member epoch, and its strategy the first of its own
 list. JoinGroup is its heartbeat of the consumer protocol: the owned partitions of its subscription say what it has
 given up. It is answered at once, without a join phase, and SyncGroup brings what it may use. Heartbeat sends it to join
-again
-while it is behind the target assignment; then it has its rebalance timeout to do so.
+again while it is behind the target assignment; then it has its rebalance timeout to do so.
+
+A member that is not in the group and says that it owns partitions was taken out of it, and does not know that yet: what
+it had may be somebody else's by now. UNKNOWN_MEMBER_ID makes it give everything up first. (Kafka 4.3.1 takes it in, and
+it keeps its partitions until it has read its SyncGroup: two members may own one.)
 """
 
 from __future__ import annotations
@@ -91,6 +94,8 @@ class ClassicMembers:
             subscription = read_subscription(request.protocols[0][1])
         except ProtocolError:
             raise InconsistentGroupProtocolError("Malformed embedded consumer protocol in the subscription.") from None
+        if member_id not in group.members and instance_id is None and subscription.owned_partitions:
+            raise UnknownMemberIdError(f"Member {member_id} is not in group {group_id} any more.")
         updated = member.replace(
             instance_id=instance_id if instance_id is not None else member.instance_id,
             rack_id=subscription.rack_id or member.rack_id,
