@@ -11,13 +11,18 @@ from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
 from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig, MigrationPolicy
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
+from pyconsumer.broker.group.consumer.member import MemberState
 from pyconsumer.broker.group.consumer.membership import HeartbeatResult
 from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import ConfigurationError, Errors
-from pyconsumer.protocol.consumer_protocol import ConsumerProtocolSubscription
+from pyconsumer.protocol.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
 from pyconsumer.protocol.consumer_protocol import TopicPartition as OwnedPartitions
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from pyconsumer.structs import TopicPartition
@@ -249,6 +254,27 @@ def test_the_four_policies(policy: MigrationPolicy) -> None:
     assert world.beat("new", -1).error_code == 0
     kind = GroupMetadata if policy.allows_downgrade else ConsumerGroup
     assert isinstance(world.coordinator.manager.get_group(GROUP), kind)
+
+
+def test_what_a_classic_member_still_has_to_revoke_is_given_to_nobody_at_an_upgrade() -> None:
+    world = World()
+    joining = world.join_classic("t", owned=[0, 1, 2, 3])
+    world.advance(0.1)
+    joined = value_of(joining)
+    assigned = ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[0, 1])
+    assignment = ConsumerProtocolAssignment(assigned_partitions=[assigned]).encode_with_version(1)
+    classic = joined.member_id
+    value_of(world.coordinator.sync_group(GROUP, joined.generation_id, classic, {classic: assignment}))
+
+    world.beat("new")
+    assert world.group.members[classic].state is MemberState.UNREVOKED_PARTITIONS
+    assert world.group.members["new"].assigned == {}
+    assert value_of(world.join_classic("t", member_id=classic, owned=[0, 1, 2])).generation_id == joined.generation_id
+
+    value_of(world.join_classic("t", member_id=classic, owned=[0, 1]))
+    world.beat("new", world.group.members["new"].member_epoch, {})
+    (partitions,) = world.group.members["new"].assigned.values()
+    assert set(partitions) == {2, 3}
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)

@@ -2,7 +2,10 @@
 
 * An empty group of the other protocol is always replaced, and keeps its offsets.
 * *Upgrade*: a member of the consumer protocol joins a classic group of consumers. All classic members become members of
-  a consumer group, with their assignments as they are, and continue by JoinGroup and SyncGroup.
+  a consumer group, with their assignments as they are, and continue by JoinGroup and SyncGroup. Under cooperative
+  rebalancing a member may still have partitions that this generation's assignment takes from it: those that it named in
+  its JoinGroup. They are pending revocation until it joins again without them. (Kafka 4.3.1 takes them for free, and
+  gives them away at once: two members may own one.)
 * *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left.
 
 User data of a custom assignor in an assignment would be lost: such a group is not upgraded.
@@ -24,7 +27,13 @@ from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer import records
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
-from pyconsumer.broker.group.consumer.member import ClassicMember, ConsumerGroupMember, Target, with_epoch
+from pyconsumer.broker.group.consumer.member import (
+    ClassicMember,
+    ConsumerGroupMember,
+    MemberState,
+    Target,
+    with_epoch,
+)
 from pyconsumer.broker.group.consumer.metadata_hash import MetadataHasher
 from pyconsumer.broker.group.consumer.timers import MemberTimers
 from pyconsumer.broker.group.consumer.topics import TopicImage, from_names, to_names
@@ -92,7 +101,8 @@ class Migration:
             problem = "the group size exceeds the consumer group maximum size"
         else:
             try:
-                members = [self._to_member(group, member) for member in group.members.values()]
+                converted = [self._to_member(group, member) for member in group.members.values()]
+                members = _with_pending(converted)
             except (ProtocolError, ValueError):
                 problem = "the embedded consumer protocol is malformed"
             except _CustomAssignor:
@@ -122,7 +132,8 @@ class Migration:
         _log.info("Group %s: the classic group becomes a consumer group", group.group_id)
         return change
 
-    def _to_member(self, group: GroupMetadata, member: MemberMetadata) -> tuple[ConsumerGroupMember, Target]:
+    def _to_member(self, group: GroupMetadata, member: MemberMetadata) -> tuple[ConsumerGroupMember, Target, Target]:
+        """Return a classic member as one of the consumer group, its assignment, and what it owned when it joined."""
         target: Target = {}
         if member.assignment:
             assignment, _ = ConsumerProtocolAssignment.decode_with_version(member.assignment)
@@ -145,7 +156,8 @@ class Migration:
             assigned=with_epoch(target, epoch),
             classic=ClassicMember(member.session_timeout_ms, tuple(member.supported_protocols)),
         )
-        return made, target
+        named = ((one.topic, one.partitions) for one in subscription.owned_partitions)
+        return made, target, from_names(named, self._image)
 
     def _replace_classic(self, group: GroupMetadata, new: ConsumerGroup) -> None:
         self._rebalancer.convert(group)
@@ -228,6 +240,27 @@ class Migration:
         _log.info("Group %s: the consumer group becomes a classic group", group.group_id)
         if rebalance is not None and classic.is_(GroupState.STABLE):
             self._rebalancer.prepare(classic, rebalance)
+
+
+def _with_pending(
+    converted: list[tuple[ConsumerGroupMember, Target, Target]],
+) -> list[tuple[ConsumerGroupMember, Target]]:
+    """Let members give up what they owned when they joined and nobody is assigned."""
+    taken = {
+        (topic_id, one) for _, target, _ in converted for topic_id, partitions in target.items() for one in partitions
+    }
+    members: list[tuple[ConsumerGroupMember, Target]] = []
+    for member, target, owned in converted:
+        pending: dict[bytes, dict[int, int]] = {}
+        for topic_id, partitions in owned.items():
+            left = [one for one in sorted(partitions) if (topic_id, one) not in taken]
+            if left:
+                pending[topic_id] = dict.fromkeys(left, member.member_epoch)
+                taken.update((topic_id, one) for one in left)
+        if pending:
+            member = member.replace(state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
+        members.append((member, target))
+    return members
 
 
 def _holds(group: ConsumerGroup, member: ConsumerGroupMember) -> Target:
