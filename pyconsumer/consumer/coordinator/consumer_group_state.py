@@ -15,7 +15,7 @@ States
 5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error; nothing leads out of it.
 6. Heartbeats are sent in ``JOINING``, ``RECONCILING``, ``ACKNOWLEDGING``, ``STABLE`` and ``PREPARE_LEAVING``.
 
-The table is the one of Java's ``MemberState`` in Apache Kafka 4.3; a test compares it with Java's own.
+The table is the one of Java's ``MemberState`` in Apache Kafka 4.3; a test compares the two.
 """
 
 from __future__ import annotations
