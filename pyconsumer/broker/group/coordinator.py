@@ -169,6 +169,8 @@ class GroupCoordinator:
         self._rebalancer.start_sessions(group)
         if group.size > self.config.group_max_size:
             self._rebalancer.prepare(group, f"the group is over its limit of {self.config.group_max_size} members")
+        elif group.rebalance_is_due:
+            self._rebalancer.prepare(group, "the coordinator moved before the rebalance after a downgrade began")
 
     def partition_for(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` whose leader coordinates the group."""

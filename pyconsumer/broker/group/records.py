@@ -52,8 +52,11 @@ def partition_for(group_id: str, partition_count: int) -> int:
     return (0 if value == -(1 << 31) else abs(value)) % partition_count
 
 
-def group_record(group: GroupMetadata, assignments: Mapping[str, bytes]) -> KeyValue:
+def group_record(group: GroupMetadata, assignments: Mapping[str, bytes], *, rebalance_is_due: bool = False) -> KeyValue:
     """The registration of a group as it is now, with these assignments.
+
+    Args:
+        rebalance_is_due: a rebalance is to begin; the record says so by naming no leader.
 
     Raises:
         IllegalStateError: there are members but no chosen protocol, or a member has no assignment.
@@ -81,7 +84,7 @@ def group_record(group: GroupMetadata, assignments: Mapping[str, bytes]) -> KeyV
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
         protocol=group.protocol_name,
-        leader=group.leader_id,
+        leader=None if rebalance_is_due else group.leader_id,
         current_state_timestamp=_NO_TIMESTAMP if timestamp is None else timestamp,
         members=members,
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
+from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState
 from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig, MigrationPolicy
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
@@ -275,6 +275,21 @@ def test_what_a_classic_member_still_has_to_revoke_is_given_to_nobody_at_an_upgr
     world.beat("new", world.group.members["new"].member_epoch, {})
     (partitions,) = world.group.members["new"].assigned.values()
     assert set(partitions) == {2, 3}
+
+
+def test_a_coordinator_that_takes_over_after_a_downgrade_begins_the_rebalance() -> None:
+    world = World()
+    classic = world.stable_classic()
+    world.beat("new")
+    assert world.beat("new", -1).error_code == 0
+    assert world.coordinator.manager.get_group(GROUP).is_(GroupState.PREPARING_REBALANCE)
+
+    world.coordinator.on_resign(0, 2)
+    world.coordinator.on_become_leader(0, 3)
+    world.advance(0.1)
+
+    group = world.coordinator.manager.get_group(GROUP)
+    assert (set(group.members), group.state) == ({classic}, GroupState.PREPARING_REBALANCE)
 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)

@@ -276,6 +276,8 @@ class GroupMetadata:
         #: Completed join phases; 0 before the first.
         self.generation_id = 0
         self.leader_id: str | None = None
+        #: Read from a record without a leader: the coordinator that wrote it had a rebalance to begin.
+        self.rebalance_is_due = False
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         #: Topics that members of a Stable ``consumer`` group subscribe to; None if that is not known.
@@ -367,6 +369,7 @@ class GroupMetadata:
         self.current_state_timestamp = state_timestamp
         for member in members:
             self.add(member)
+        self.rebalance_is_due = leader_id is None and bool(self.members)
         self.subscribed_topics = self.compute_subscribed_topics()
 
     def __repr__(self) -> str:

@@ -6,7 +6,9 @@
   rebalancing a member may still have partitions that this generation's assignment takes from it: those that it named in
   its JoinGroup. They are pending revocation until it joins again without them. (Kafka 4.3.1 takes them for free, and
   gives them away at once: two members may own one.)
-* *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left.
+* *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left. If they have to
+  rebalance, the record names no leader: whoever reads it because the coordinator moved just then begins the rebalance.
+  (In Kafka 4.3.1 it is forgotten, and what the last member had stays without an owner.)
 
 User data of a custom assignor in an assignment would be lost: such a group is not upgraded.
 """
@@ -228,7 +230,7 @@ class Migration:
             for one in classic.members.values()
         }
         classic.set_assignments(assignments)
-        change.last.append(group_record(classic, assignments))
+        change.last.append(group_record(classic, assignments, rebalance_is_due=rebalance is not None))
         change.on_accepted.append(partial(self._replace_consumer, group, classic, rebalance))
         return change
 
