@@ -10,7 +10,9 @@ Invariants
 2. A *life* begins with each heartbeat of epoch 0. An answer counts only if it is to the heartbeat that is awaited, so
    one to an earlier life changes nothing (in Java it can: its epoch is taken for that of the new life).
 3. A heartbeat is full after a join, an error or a lost answer: then the coordinator may not have heard of what came
-   before. Otherwise it holds only what has changed.
+   before. Otherwise it holds only what has changed. After a lost answer it stays full for ``request_timeout_ms``: the
+   request itself may reach the coordinator late, whose answer, with an assignment that is told once, nobody reads. (In
+   Java only the next one is full, and that assignment stays without an owner.)
 4. ``current`` is what the application knows, ``target`` what the coordinator wants. ``current`` changes when a
    reconciliation is over, which is also when the coordinator hears of it, not before. If a callback raises,
    it does not, and the step is tried again after a pause: a member whose callback keeps failing is fenced by the
@@ -175,6 +177,7 @@ class ConsumerMembership(GroupMember):
         self._topics: frozenset[str] = frozenset()
         self._regex: str | None = None
         self._heard = _Facts()  # what the coordinator has heard of us in this life, as far as we know
+        self._full_until = -math.inf
         self._awaited: ConsumerGroupHeartbeatRequest | None = None
         self._urgent = False  # the next heartbeat must not wait for its interval
         self._announced = False  # a heartbeat of this life has left
@@ -413,7 +416,7 @@ class ConsumerMembership(GroupMember):
         self._hurry()
 
     def _abandon(self, why: str, now: float) -> None:
-        self._expect_nothing()
+        self._on_lost_answer(now)
 
     # -- heartbeats --------------------------------------------------------------------------------------------------
 
@@ -440,7 +443,7 @@ class ConsumerMembership(GroupMember):
             member_id=self.member_id,
             member_epoch=JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id,
             instance_id=settings.group_instance_id,
-            **facts.since(_Facts() if joining else self._heard),
+            **facts.since(_Facts() if joining or now < self._full_until else self._heard),
         )
         self._heard = facts
         if self.state is _S.ACKNOWLEDGING:
@@ -535,7 +538,7 @@ class ConsumerMembership(GroupMember):
         """The heartbeat got no answer: what the coordinator has heard is not known. ``term`` as in the base class."""
         if term != self.discovery.term:
             return
-        self._expect_nothing()
+        self._on_lost_answer(now)
         if isinstance(error, UnsupportedVersionError) and self.beats:
             self.timer.failed(now)
             refused = UnsupportedVersionError(_UNSUPPORTED if self._regex is None else f"{_REGEX_UNSUPPORTED}; {error}")
@@ -594,6 +597,11 @@ class ConsumerMembership(GroupMember):
         self._failures = 0
         self._expect_nothing()
         self.epoch += 1
+
+    def _on_lost_answer(self, now: float) -> None:
+        if self._awaited is not None:
+            self._full_until = now + self.settings.request_timeout
+        self._expect_nothing()
 
     def _expect_nothing(self) -> None:
         """No answer is awaited, and the next heartbeat is a full one."""

@@ -9,7 +9,8 @@ Commits
    it revokes partitions). All others go to the caller. :meth:`OffsetCommitter.commit` decides it by the ``retriable``
    of the error that the code becomes.
 3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
-   queue, and leave in order when it is found, before any later commit; if the search fails, they fail. The commit
+   queue, and leave in order when it is found, before any later commit; if the search fails, they fail, and so they do
+   if the member has another generation by then (under the consumer protocol: has joined again). The commit
    before a rebalance is repeated while there is time (:mod:`.group_steps`); after an automatic one that failed the next
    one comes sooner.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
@@ -119,10 +120,16 @@ class AutoCommit:
 
 @dataclass(eq=False, slots=True)
 class _AsyncCommit:
-    """An asynchronous commit that has not ended. ``sent``: its request; None while it waits for the coordinator."""
+    """An asynchronous commit that has not ended.
+
+    Attributes:
+        term: what it may not outlive, as of its call.
+        sent: its request; None while it waits for the coordinator.
+    """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
     future: RequestFuture[None]
+    term: object
     sent: RequestFuture[None] | None = None
 
     def leave(self, sent: RequestFuture[None]) -> None:
@@ -222,7 +229,7 @@ class OffsetCommitter:
         wanted = _checked(offsets)
         self._run_plain_callbacks()
         future: RequestFuture[None] = RequestFuture()
-        commit = _AsyncCommit(wanted, future)
+        commit = _AsyncCommit(wanted, future, self._term())
         self._async[commit] = None
         future.add_callback(lambda done: self._async_done(commit, callback, done.exception))
         if not wanted:
@@ -235,7 +242,10 @@ class OffsetCommitter:
         return future
 
     def _send_async(self, commit: _AsyncCommit) -> None:
-        sent = self._send(commit.offsets, None)
+        if commit.term == self._term():
+            sent = self._send(commit.offsets, None)
+        else:  # it waited for the coordinator, and its partitions may have another owner now
+            sent = RequestFuture.failure(self._commit_failed(self._core.generation))
         sent.chain(commit.future)
         commit.leave(sent)
 
@@ -348,6 +358,13 @@ class OffsetCommitter:
                 self._send_async(commit)
             else:
                 commit.future.fail(error)
+
+    def _term(self) -> object:
+        """What a commit that is called now may not outlive; None if the group does not assign our partitions."""
+        if not self._is_member():
+            return None
+        with self._coordinator.lock:
+            return self._core.term_of_commits
 
     def _generation(self) -> tuple[Generation, object]:
         """The generation to commit for, and what the commit may not outlive.

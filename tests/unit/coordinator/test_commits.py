@@ -494,6 +494,20 @@ def test_without_a_coordinator_asynchronous_commits_wait_in_order() -> None:
     assert bench.committer.pending_async == 3
 
 
+def test_an_asynchronous_commit_that_waited_until_the_next_generation_fails() -> None:
+    bench = Bench()
+    log: list[tuple[int, KafkaError | None]] = []
+    bench.core.on_coordinator_lost(NODE.node_id, "gone", 0.0)
+    asynchronous(bench, 1, log)
+    bench.core.on_coordinator_found("background", NODE, 0.0)  # nothing has sent the commit yet
+    bench.core.request_rejoin("because")
+    bench.member.stable(4)
+    bench.committer.send_queued()
+    list(bench.committer.run_callbacks())
+    assert [type(error) for _, error in log] == [errors.CommitFailedError]
+    assert not [sent for sent in bench.network.sent if isinstance(sent.request, OffsetCommitRequest)]
+
+
 def test_when_the_coordinator_is_not_found_they_fail() -> None:
     bench = Bench(manual=True, find=False)
     log: list[tuple[int, KafkaError | None]] = []

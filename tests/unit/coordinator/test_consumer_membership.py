@@ -406,6 +406,23 @@ def test_after_a_lost_answer_the_next_heartbeat_is_full() -> None:
     assert member.core.state is S.STABLE
 
 
+def test_a_request_that_arrives_late_hides_no_assignment() -> None:
+    """Its answer, which nobody reads, was the only one with a new assignment: heartbeats stay full for a while."""
+    member = stable()
+    member.now = 3.0
+    step = member.beat()
+    member.core.on_heartbeat_failed(NODE.node_id, KafkaConnectionError("gone"), member.now, step.term)
+    member.core.on_coordinator_found("background", OTHER, member.now)
+    timeout = member.core.settings.request_timeout
+    full = []
+    for later in (0.1, timeout - 1.0, timeout + 3.0):
+        member.now = 3.0 + later
+        step = member.beat()
+        full.append(step.request.topic_partitions is not None)  # type: ignore[attr-defined]
+        member.answer(step, 1, assign=False)
+    assert full == [True, True, False]
+
+
 def test_a_garbage_assignment_stops_the_member() -> None:
     member = joining()
     member.heartbeat(1, -1)
