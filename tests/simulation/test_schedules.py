@@ -26,7 +26,15 @@ def test_no_rule_is_broken(protocol: str, block: int, simulated: dict[str, int])
 
 @pytest.mark.parametrize(
     ("protocol", "seed"),
-    [("both", 5117), ("both", 20110), ("both", 23596), ("both", 26315), ("consumer", 5184), ("consumer", 20148)],
+    [
+        ("both", 5117),
+        ("both", 20110),
+        ("both", 23207),
+        ("both", 23596),
+        ("both", 26315),
+        ("consumer", 5184),
+        ("consumer", 20148),
+    ],
 )
 def test_schedules_that_once_broke_a_rule(protocol: str, seed: int) -> None:
     """Two owners, partitions without one, a commit of an earlier life. (A changed simulation changes the meaning.)"""

@@ -23,9 +23,11 @@ Invariants
 6. A heartbeat that reports less than the target gives the rest back: the coordinator may have another owner for it by
    then. So the next step waits for the answer, which has the newest target. (In Java it does not, and for the
    time of one heartbeat two members can have a partition.)
-7. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
+7. While an assignment is followed the application may have partitions of ``current`` and of the new one. A heartbeat
+   that has to say what we own says both: what it left out the coordinator would give to somebody else at once.
+8. A member's epoch can change at any moment, by the heartbeat thread. Whoever sends it reads it under the lock, at the
    moment at which the request is encoded.
-8. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
+9. ``GROUP_ID_NOT_FOUND`` ends a life as UNKNOWN_MEMBER_ID does. (In Java it is fatal: a member that comes back late to
    a group that was empty and was deleted has to be replaced by a new one.) It is fatal to a member that joins.
 """
 
@@ -121,6 +123,14 @@ def new_member_id() -> str:
             return text
 
 
+def _both(first: LocalAssignment, second: LocalAssignment) -> LocalAssignment:
+    """Return the partitions of both, as no assignment that the coordinator has given."""
+    topics = first.partitions.keys() | second.partitions.keys()
+    nothing = frozenset[int]()
+    partitions = {one: first.partitions.get(one, nothing) | second.partitions.get(one, nothing) for one in topics}
+    return LocalAssignment(-2, partitions)
+
+
 class _Facts(NamedTuple):
     """The facts that heartbeats carry; None: not said yet, or there is none."""
 
@@ -185,6 +195,7 @@ class ConsumerMembership(GroupMember):
         self._reported = False  # see the invariants
         self._lost = False  # the assignment, and the application has not been notified
         self._reconciling = False  # the application's thread is about it
+        self._following: LocalAssignment | None = None  # what it may have taken over, and has not confirmed
         self._failures = 0  # of callbacks, in a row
         self._reconcile_at = -math.inf
         self._fatal: KafkaError | None = None
@@ -284,6 +295,7 @@ class ConsumerMembership(GroupMember):
             return FindCoordinator() if self.discovery.start(USER, now) else None
         if self.state is _S.RECONCILING and not self._reported and now >= self._reconcile_at:
             self._reconciling = True
+            self._following = self.target
             return Reconcile(self.life, self.target, self.current)
         return None
 
@@ -315,6 +327,7 @@ class ConsumerMembership(GroupMember):
         if not self.still_follows(step):
             return False
         self.current = partitions
+        self._following = None
         self._failures = 0
         self._reconcile_at = -math.inf
         self._move(_S.ACKNOWLEDGING)
@@ -332,6 +345,7 @@ class ConsumerMembership(GroupMember):
     def on_unresolved(self, step: Reconcile) -> None:
         """Nothing can be done before newer metadata names the topics: :meth:`on_metadata`."""
         self._reconciling = False
+        self._following = None
         if self.still_follows(step):
             self._reconcile_at = math.inf
 
@@ -430,20 +444,24 @@ class ConsumerMembership(GroupMember):
         self._announced = True
         settings = self.settings
         joining = not self.generation.joined
+        heard = _Facts() if joining or now < self._full_until else self._heard
+        owned = self.current
+        if self._following is not None and heard.assignment != self.current:
+            owned = _both(self.current, self._following)
         facts = _Facts(
             settings.rebalance_timeout,
             self._topics,
             self._regex,
             settings.remote_assignor,
             settings.rack,
-            self.current,
+            owned,
         )
         request = ConsumerGroupHeartbeatRequest(
             group_id=settings.group_id,
             member_id=self.member_id,
             member_epoch=JOIN_GROUP_MEMBER_EPOCH if joining else self.generation.generation_id,
             instance_id=settings.group_instance_id,
-            **facts.since(_Facts() if joining or now < self._full_until else self._heard),
+            **facts.since(heard),
         )
         self._heard = facts
         if self.state is _S.ACKNOWLEDGING:
@@ -592,6 +610,7 @@ class ConsumerMembership(GroupMember):
     def _forget(self) -> None:
         self.generation = NO_GENERATION
         self.current = self.target = NOTHING
+        self._following = None
         self._reported = False
         self._reconcile_at = -math.inf
         self._failures = 0

@@ -423,6 +423,20 @@ def test_a_request_that_arrives_late_hides_no_assignment() -> None:
     assert full == [True, True, False]
 
 
+@pytest.mark.parametrize(("target", "said"), [((0, 1, 2), [0, 1, 2]), ((1, 2), [0, 1, 2]), ((0,), [0, 1])])
+def test_what_may_be_in_use_is_owned_while_an_assignment_is_followed(target: tuple[int, ...], said: list[int]) -> None:
+    member = stable()
+    member.now = 3.0
+    member.heartbeat(2, *target)
+    member.reconcile()  # the listener has begun
+    member.now = 6.0
+    step = member.beat()
+    member.core.on_heartbeat_failed(NODE.node_id, KafkaConnectionError("gone"), member.now, step.term)
+    member.core.on_coordinator_found("background", OTHER, member.now)
+    member.now += 0.1
+    assert member.request().topic_partitions == [TopicPartitions(topic_id=TOPIC, partitions=said)]
+
+
 def test_a_garbage_assignment_stops_the_member() -> None:
     member = joining()
     member.heartbeat(1, -1)
