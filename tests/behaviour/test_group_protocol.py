@@ -38,7 +38,10 @@ def test_members_come_and_go_and_only_what_moves_is_given_up(
         a = start(cluster, group_id, [topic])
         join_all([a], 4)
         first = a.generation
-        assert a.listener.calls == [("assigned", [TopicPartition(topic, p) for p in range(4)])]
+        # The coordinator may not know a new topic yet: then its first assignment is empty.
+        assert [call for call in a.listener.calls if call[1]] == [
+            ("assigned", [TopicPartition(topic, p) for p in range(4)])
+        ]
         b = start(cluster, group_id, [topic])
         owners = join_all([a, b], 4)
         assert sorted(map(list(owners.values()).count, (a, b))) == [2, 2]
@@ -198,7 +201,7 @@ def test_a_listener_that_raises_stays_without_acknowledging_and_is_fenced_in_the
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
     try:
-        eventually(lambda: len(listener.of("assigned")) == 1, "joining")
+        eventually(lambda: any(len(partitions) == 2 for partitions in listener.of("assigned")), "joining")
         listener.hook = refuse
         with running() as start:
             other = start(cluster, group_id, [topic])

@@ -179,8 +179,8 @@ def test_what_is_logged_of_a_join(lines: pytest.LogCaptureFixture) -> None:
     bench.poll()
     (subscription,) = logged(lines, logging.DEBUG, "subscription", "['t']")
     (sending,) = logged(lines, logging.DEBUG, "sending to coordinator", "one:9092", "JoinGroupRequest(")
-    text = lines.text
-    assert text.index(subscription) < text.index(sending)
+    messages = [record.getMessage() for record in lines.records]
+    assert messages.index(subscription) < messages.index(sending)
     bench.answer_join(14, error_code=14)
     (failed,) = logged(lines, logging.INFO, "the rebalance failed")
     bench.clock.advance(1.0)
@@ -190,7 +190,8 @@ def test_what_is_logged_of_a_join(lines: pytest.LogCaptureFixture) -> None:
     bench.poll()
     (joined,) = logged(lines, logging.DEBUG, "joined as generation 3")
     (finished,) = logged(lines, logging.INFO, "rebalance finished", "generation 3")
-    assert lines.text.index(joined) < lines.text.index(finished)
+    messages = [record.getMessage() for record in lines.records]
+    assert messages.index(joined) < messages.index(finished)
     prefix = "[group_instance_id=place, client_id=worker, group_id=g] "
     assert all(line.startswith(prefix) for line in logged(lines, logging.DEBUG) + logged(lines, logging.INFO))
     assert failed.startswith(prefix)
