@@ -11,7 +11,7 @@ Invariants
    one to an earlier life changes nothing (in Java it can: its epoch is taken for that of the new life).
 3. A heartbeat is full after a join, an error or a lost answer: then the coordinator may not have heard of what came
    before. Otherwise it holds only what has changed. After a lost answer it stays full for ``request_timeout_ms``: the
-   request itself may reach the coordinator late, whose answer, with an assignment that is told once, nobody reads. (In
+   request itself may reach the coordinator late, whose answer, the only one with an assignment, nobody reads. (In
    Java only the next one is full, and that assignment stays without an owner.)
 4. ``current`` is what the application knows, ``target`` what the coordinator wants. ``current`` changes when a
    reconciliation is over, which is also when the coordinator hears of it, not before. If a callback raises,

@@ -360,7 +360,7 @@ class OffsetCommitter:
                 commit.future.fail(error)
 
     def _term(self) -> object:
-        """What a commit that is called now may not outlive; None if the group does not assign our partitions."""
+        """Return what a commit that is called now may not outlive; None if the group does not assign our partitions."""
         if not self._is_member():
             return None
         with self._coordinator.lock:
