@@ -20,7 +20,7 @@ from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
 from tests.support.ports import unused_address
-from tests.unit.network.broker import SILENCE, AutoSelector, ScriptedBroker, silent_port
+from tests.unit.network.broker import SILENCE, AutoSelector, Received, ScriptedBroker, silent_port
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -171,18 +171,34 @@ def test_a_first_address_that_is_silent_costs_a_quarter_of_a_second(
     assert clock.now() - 100.0 == pytest.approx(0.25, abs=0.2)
 
 
+@pytest.mark.parametrize(("metadata_first", "node_id"), [(False, -2), (True, 0)])
 def test_a_request_for_any_node_waits_until_one_is_ready(
-    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack, metadata_first: bool, node_id: int
 ) -> None:
+    # It goes to the second bootstrap address, whose connection becomes the broker's own when metadata name it.
     dead = cleanup.enter_context(unused_address())
-    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    may_answer = threading.Event()
+    cleanup.callback(may_answer.set)
+
+    def heartbeat(request: Received) -> HeartbeatResponse:
+        assert may_answer.wait(20)
+        return HeartbeatResponse()
+
+    broker.on(ApiKey.HEARTBEAT, heartbeat)
+    if not metadata_first:
+        broker.on(ApiKey.METADATA, SILENCE)
+        may_answer.set()
     client = make_client(dead, broker.address)
     future = client.send_any(HeartbeatRequest, HEARTBEAT)
     assert client.unsent() == 1
+    if metadata_first:
+        wait_metadata(client)
+        may_answer.set()
     client.poll(client.clock.now() + 20, future)
     assert future.succeeded
-    # Its connection is that of the second bootstrap address, which is the broker's own as soon as metadata say so.
-    assert future.value.node_id in (-2, 0)
+    assert future.value.node_id == node_id
+    assert [request.connection for request in broker.received if request.api_key == ApiKey.HEARTBEAT] == [1]
+    assert broker.accepted == 1
 
 
 @pytest.mark.spec("client:CC-36")
