@@ -1,10 +1,13 @@
-"""One partition's part of a fetch response. A core: no I/O, no clock. :mod:`.fetch_buffer` queues these.
+"""One partition's part of a fetch response, and whether it is stale. A core: no I/O, no clock.
+
+:mod:`.fetcher` makes these of the responses that arrive; :mod:`.fetch_buffer` queues them.
 
 Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 
-2. A fetch is valid only while its partition is in the fetch epoch in which it was requested
-   (:attr:`CompletedFetch.is_current`). When that changes, the fetch and its memory are dropped at once. (A response
-   that arrives for an older epoch never becomes a fetch: ``Fetcher._on_done`` drops it.)
+2. A response is stale if its partition is not assigned any more, or is in another fetch epoch or at another fetch
+   offset than when it was requested. One that arrives stale is dropped: :func:`is_stale`, which ``Fetcher._on_done``
+   asks. A fetch that becomes stale in the buffer (:attr:`CompletedFetch.is_current`) is dropped at once, with its
+   memory. What raises the fetch epoch is rule 3 of :mod:`.subscription_state`.
 4. :attr:`CompletedFetch.next_offset` is the offset after everything that :meth:`CompletedFetch.take` has read, hidden
    records (control records, aborted transactions) included. Positions move there and nowhere else.
 5. A deserializer that is interrupted (Ctrl-C) loses no record: the fetch starts again at the first one that was not
@@ -21,11 +24,21 @@ from typing import Any
 from pyconsumer.consumer.partition_state import TopicPartitionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 
-__all__ = ["CompletedFetch", "Convert", "Frame"]
+__all__ = ["CompletedFetch", "Convert", "Frame", "is_stale"]
 
 Buffer = bytes | bytearray | memoryview
 Convert = Callable[[list[ConsumerRecord[Any, Any]]], tuple[list[ConsumerRecord[Any, Any]], int, Exception | None]]
 """Deserializes raw records: returns the good ones, the number of raw ones used up, and the error that stopped it."""
+
+
+def is_stale(state: TopicPartitionState, fetch_epoch: int, fetch_offset: int) -> bool:
+    """Return whether a response for an assigned partition is stale (rule 2).
+
+    Args:
+        state: of the partition.
+        fetch_epoch, fetch_offset: what was requested.
+    """
+    return state.fetch_epoch != fetch_epoch or state.fetch_offset != fetch_offset
 
 
 class Frame:

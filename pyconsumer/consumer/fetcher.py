@@ -1,10 +1,9 @@
 """Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
 
 The journey of a record set: :class:`FetchPlanner` decides what to request from which node; the node's
-:class:`FetchSessionHandler` checks the response; a part whose partition is not assigned any more, or has another
-fetch epoch or fetch offset than was requested, is stale and dropped (:meth:`Fetcher._on_done`); of the others the
-batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and only for records
-that a poll returns, batches are checked, decompressed and decoded.
+:class:`FetchSessionHandler` checks the response; a part that is stale (:func:`.completed_fetch.is_stale`) is dropped;
+of the others the batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and
+only for records that a poll returns, batches are checked, decompressed and decoded.
 
 The table ``_ERROR_ACTIONS`` says what each error code of a partition leads to.
 """
@@ -18,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer import errors
-from pyconsumer.consumer.completed_fetch import CompletedFetch
+from pyconsumer.consumer.completed_fetch import CompletedFetch, is_stale
 from pyconsumer.consumer.config import ConsumerConfig
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
@@ -256,7 +255,7 @@ class Fetcher:
         assigned = self._subscriptions.by_partition
         for tp, data, asked in result.partitions:
             state = assigned.get(tp)
-            if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
+            if state is None or is_stale(state, asked.fetch_epoch, asked.fetch_offset):
                 _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
                 progress = True
             elif data.error_code:

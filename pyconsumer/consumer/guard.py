@@ -1,7 +1,7 @@
 """``AccessGuard``: one thread at a time, in the process that created the consumer. It refuses, and never waits.
 
-It is about calls of the consumer. Which thread runs the application's callbacks is said in
-:mod:`.coordinator.consumer_coordinator`.
+It is about calls of the consumer. Who may run a rebalance listener is decided in
+:mod:`.coordinator.listener_invoker`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
 """One assigned partition: its fetch state, its position, and what is known of its log. A core: no I/O, no clock.
 
-:mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each assigned partition, and decides which move
-is made when, such as a validation (its rule 7). Which moves are possible is said here.
+Which moves between fetch states are possible, and when a position must be validated
+(:attr:`FetchPosition.needs_validation`), is decided here. :mod:`.subscription_state` keeps one
+:class:`TopicPartitionState` for each assigned partition and makes the moves; :mod:`.offset_fetcher` asks the leader.
 
 Rules of the fetch states, and the table ``RULES``
 
 1. A partition that has just been assigned is INITIALIZING: it has no position, and its committed offset is fetched.
 2. AWAIT_RESET: it has no position and waits for the start or end of the log, or an offset by time (ListOffsets).
-3. AWAIT_VALIDATION: it has a position, and the leader must confirm that the log still contains it (KIP-320).
+3. AWAIT_VALIDATION: it has a position, and the leader must confirm that the log still contains it (KIP-320). That is
+   so if the epochs of the position and of the leader are known, and either the position was set (``seek``, by which
+   committed offsets and resets are set, too) or metadata names another leader or leader epoch than the position has.
 4. FETCHING: records may be fetched from its position and returned. In no other state may they.
 5. A move that the table does not contain changes nothing and is no error: the event came too late to matter. So nothing
    leads from INITIALIZING or AWAIT_VALIDATION back to INITIALIZING, nor from AWAIT_RESET to AWAIT_VALIDATION: a reset
@@ -97,6 +100,11 @@ class FetchPosition(NamedTuple):
     offset: int
     offset_epoch: int = -1
     leader: LeaderAndEpoch = NO_LEADER
+
+    @property
+    def needs_validation(self) -> bool:
+        """True if this leader has to confirm the position before it is fetched from (rule 3)."""
+        return self.offset_epoch >= 0 and self.leader.epoch >= 0
 
 
 class TopicPartitionState:
@@ -314,7 +322,7 @@ class TopicPartitionState:
         Returns:
             True if the partition was full, so that it may be fetched again now.
         """
-        was_full = self.fetch_blocked or self.buffered_fetches >= MAX_BUFFERED_FETCHES
+        was_full = self.is_full
         self.buffered_fetches -= 1
         if blocks:
             self.fetch_blocked = False

@@ -11,9 +11,8 @@ Rules
 5. Only the application's thread calls this.
 6. A partition's attributes change only in methods of :class:`TopicPartitionState`; moves between fetch states, which
    need a new fetch epoch and the journal, only here.
-7. A position is validated (KIP-320) if its own epoch and that of the leader are known, and either it was set
-   (:meth:`seek`, by which committed offsets and resets are set, too) or :meth:`on_leader` sees another leader or leader
-   epoch than the position has.
+7. Rule 3 of :mod:`.partition_state`, which position needs a validation, is applied by :meth:`seek` and
+   :meth:`on_leader`.
 8. Offsets that the application stored end with the assignment of their partition, committed or not, so that a member
    never commits over its successor.
 """
@@ -319,7 +318,7 @@ class SubscriptionState:
         """Continue from ``position``, validated first if its epoch and that of the leader are known (KIP-320)."""
         state = self.state(tp)
         self._found(state, position)
-        if position.offset_epoch >= 0 and position.leader.epoch >= 0:
+        if position.needs_validation:
             self._move(state, FetchState.AWAIT_VALIDATION, position)
 
     def seek_validated(self, tp: TopicPartition, position: FetchPosition) -> None:
@@ -466,7 +465,7 @@ class SubscriptionState:
         if leader == position.leader:
             return state.state is FetchState.AWAIT_VALIDATION
         moved = FetchPosition(position.offset, position.offset_epoch, leader)
-        if position.offset_epoch >= 0 and leader.epoch >= 0:
+        if moved.needs_validation:
             self._move(state, FetchState.AWAIT_VALIDATION, moved)
             return True
         if position.leader == NO_LEADER and state.state is FetchState.FETCHING:

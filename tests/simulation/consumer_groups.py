@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata
-from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.coordinator import GroupCoordinator

@@ -20,8 +20,8 @@ from typing import Protocol, TypeVar
 
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.deferred import Deferred, PendingReplies
+from pyconsumer.broker.group.classic.admission import JoinHandler, JoinRequest, check_member
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata
-from pyconsumer.broker.group.classic.join import JoinHandler, JoinRequest, check_member
 from pyconsumer.broker.group.classic.rebalance import GroupRebalancer
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer.classic_members import ClassicMembers

@@ -29,7 +29,6 @@ from typing import Final
 
 from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.group_state import (
-    HEARTBEAT,
     JOIN,
     NO_GENERATION,
     SYNC,
@@ -50,6 +49,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     action_for,
     next_state,
 )
+from pyconsumer.consumer.coordinator.heartbeat import HEARTBEAT
 from pyconsumer.consumer.coordinator.membership import LONGEST_REASON, GroupMember, GroupSettings
 from pyconsumer.errors import FencedInstanceIdError, InconsistentGroupProtocolError, KafkaError
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

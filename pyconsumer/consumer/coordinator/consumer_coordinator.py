@@ -4,7 +4,8 @@ What a member does depends on its group protocol: :mod:`.classic_group` or :mod:
 
 It belongs to the thread that uses the consumer, which calls :meth:`ConsumerCoordinator.poll` in each of its polls.
 Callbacks of the application (rebalance listener, commit callbacks, assignors) run in there, and in ``close``,
-``commit`` and their like, never elsewhere. The heartbeat thread shares nothing with it but the core and its lock.
+``commit`` and their like, never elsewhere: see :mod:`.listener_invoker`. The heartbeat thread shares nothing with it
+but the core and its lock.
 """
 
 from __future__ import annotations

@@ -25,12 +25,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pyconsumer.consumer.coordinator.group_state import ErrorAction
-from pyconsumer.errors import Errors, IllegalStateError
+from pyconsumer.errors import IllegalStateError
 
 __all__ = [
     "BEATING",
-    "CONSUMER_GROUP_HEARTBEAT",
     "IN_GROUP",
     "MOVES",
     "NOTHING",
@@ -89,29 +87,6 @@ def check_move(before: ConsumerMemberState, after: ConsumerMemberState) -> None:
     """
     if before is not after and after not in MOVES[before]:
         raise IllegalStateError(f"a member that is {before.value} cannot be {after.value} next")
-
-
-_R = ErrorAction
-
-CONSUMER_GROUP_HEARTBEAT: Final[Mapping[int, ErrorAction]] = {
-    Errors.COORDINATOR_NOT_AVAILABLE: _R.REDISCOVER,
-    Errors.NOT_COORDINATOR: _R.REDISCOVER,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
-    Errors.FENCED_MEMBER_EPOCH: _R.LOSE,
-    Errors.UNKNOWN_MEMBER_ID: _R.LOSE,
-    # A member of a group that has vanished joins again; one that joins has met a group of the classic protocol.
-    Errors.GROUP_ID_NOT_FOUND: _R.LOSE,
-    Errors.TOPIC_AUTHORIZATION_FAILED: _R.RAISE,  # the member stays: access may be granted
-    Errors.GROUP_AUTHORIZATION_FAILED: _R.STOP,
-    Errors.INVALID_REQUEST: _R.STOP,
-    Errors.GROUP_MAX_SIZE_REACHED: _R.STOP,
-    Errors.UNSUPPORTED_ASSIGNOR: _R.STOP,
-    Errors.UNSUPPORTED_VERSION: _R.STOP,
-    Errors.UNRELEASED_INSTANCE_ID: _R.STOP,
-    Errors.FENCED_INSTANCE_ID: _R.STOP,
-    Errors.INVALID_REGULAR_EXPRESSION: _R.STOP,
-    Errors.INCONSISTENT_GROUP_PROTOCOL: _R.STOP,
-}
 
 
 class LocalAssignment(NamedTuple):

@@ -42,7 +42,6 @@ from typing import Any, Final, NamedTuple
 
 from pyconsumer.consumer.coordinator.consumer_group_state import (
     BEATING,
-    CONSUMER_GROUP_HEARTBEAT,
     IN_GROUP,
     NOTHING,
     ConsumerMemberState,
@@ -61,6 +60,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     SendHeartbeat,
     action_for,
 )
+from pyconsumer.consumer.coordinator.heartbeat import CONSUMER_GROUP_HEARTBEAT
 from pyconsumer.consumer.coordinator.membership import GroupMember, GroupSettings, Leaving
 from pyconsumer.errors import BrokerResponseError, Errors, KafkaError, ProtocolError, UnsupportedVersionError, for_code
 from pyconsumer.protocol.messages.consumer_group_heartbeat import (

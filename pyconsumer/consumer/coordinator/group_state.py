@@ -20,8 +20,9 @@ States of a member under the classic protocol (JoinGroup, SyncGroup)
 
 Errors
 
-One table for each request says what a member does about an error code. A code that is not in it is unexpected and is
-raised to the application. Retriable codes that a newer broker may add are retried after a pause.
+One table for each request says what a member does about an error code; the ones of heartbeats are in :mod:`.heartbeat`.
+A code that is not in it is unexpected and is raised to the application. Retriable codes that a newer broker may add are
+retried after a pause.
 
 Actions
 
@@ -46,7 +47,7 @@ from pyconsumer.protocol.messages.sync_group import SyncGroupRequest
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = [
-    "HEARTBEAT",
+    "COORDINATOR_LOST",
     "JOIN",
     "NO_GENERATION",
     "OFFSET_COMMIT",
@@ -161,12 +162,12 @@ class ErrorAction(enum.Enum):
 
 _R = ErrorAction
 
-_COORDINATOR: Final[dict[int, ErrorAction]] = {
+COORDINATOR_LOST: Final[dict[int, ErrorAction]] = {
     Errors.COORDINATOR_NOT_AVAILABLE: _R.REDISCOVER,
     Errors.NOT_COORDINATOR: _R.REDISCOVER,
 }
 
-JOIN: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
+JOIN: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
     Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
     Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
     Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
@@ -181,7 +182,7 @@ JOIN: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
     Errors.FENCED_INSTANCE_ID: _R.FENCED,
 }
 
-SYNC: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
+SYNC: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
     Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
     Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
     Errors.INCONSISTENT_GROUP_PROTOCOL: _R.RAISE,
@@ -191,16 +192,7 @@ SYNC: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
     Errors.FENCED_INSTANCE_ID: _R.FENCED,
 }
 
-HEARTBEAT: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
-    Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
-    Errors.ILLEGAL_GENERATION: _R.RESET_GENERATION,
-    Errors.UNKNOWN_MEMBER_ID: _R.RESET_MEMBER,
-    Errors.REBALANCE_IN_PROGRESS: _R.REJOIN,
-    Errors.GROUP_AUTHORIZATION_FAILED: _R.RAISE,
-    Errors.FENCED_INSTANCE_ID: _R.FENCED,
-}
-
-OFFSET_COMMIT: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
+OFFSET_COMMIT: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: _R.REFRESH_METADATA,
     Errors.REQUEST_TIMED_OUT: _R.REDISCOVER,
     Errors.OFFSET_METADATA_TOO_LARGE: _R.RAISE,
@@ -217,7 +209,7 @@ OFFSET_COMMIT: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
     Errors.GROUP_ID_NOT_FOUND: _R.RESET_MEMBER,
 }
 
-OFFSET_FETCH: Final[Mapping[int, ErrorAction]] = _COORDINATOR | {
+OFFSET_FETCH: Final[Mapping[int, ErrorAction]] = COORDINATOR_LOST | {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: _R.RAISE,  # an offset of a topic that does not exist: no retry makes it exist
     Errors.COORDINATOR_LOAD_IN_PROGRESS: _R.BACK_OFF,
     Errors.TOPIC_AUTHORIZATION_FAILED: _R.COLLECT,

@@ -10,9 +10,9 @@ Commits
    of the error that the code becomes.
 3. Asynchronous commits are never repeated (a later one may have gone through). While the coordinator is unknown they
    queue, and leave in order when it is found, before any later commit; if the search fails, they fail, and so they do
-   if the member has another generation by then (under the consumer protocol: has joined again). The commit
-   before a rebalance is repeated while there is time (:mod:`.group_steps`); after an automatic one that failed the next
-   one comes sooner.
+   if the member has another generation by then (under the consumer protocol: has joined again). The commit before a
+   rebalance is repeated while there is time (:mod:`.listener_invoker`); after an automatic one that failed the next one
+   comes sooner.
 4. Callbacks of asynchronous commits queue in order of completion, and run in the user's thread inside the next
    ``poll``, ``commit``, ``commit_async`` or ``close``.
 5. Under the consumer protocol the heartbeat thread may change the member epoch at any time. A commit reads it as it is

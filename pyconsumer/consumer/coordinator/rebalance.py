@@ -3,7 +3,7 @@
 Each public method carries out one step that the membership core asked for. Those that may have to wait are generators;
 they never wait beyond ``deadline``, return False then, and continue where they were when they are called again.
 
-Callbacks of the application run here, with no lock held and wakeups put off. Whatever one raises, the step is finished
+Callbacks of the application run by the rules of :mod:`.listener_invoker`. Whatever one raises, the step is finished
 first and the error raised afterwards: a listener's fault must not leave the member between two assignments.
 
 The functions are the leader's part between JoinGroup and SyncGroup: read the members' subscriptions, run the assignor,
@@ -21,7 +21,7 @@ from pyconsumer.assignors import Assignment, Assignor, ClusterView, RebalancePro
 from pyconsumer.consumer.coordinator.classic_membership import ClassicMembership, RebalanceReport
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
 from pyconsumer.consumer.coordinator.group_state import CompleteJoin, ComputeAssignment, Generation, SendSync
-from pyconsumer.consumer.coordinator.group_steps import GroupSteps
+from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError
@@ -147,7 +147,7 @@ def metadata_snapshot(cluster: ClusterView, topics: Iterable[str], *, racks: boo
     return found
 
 
-class RebalanceSteps(GroupSteps):
+class RebalanceSteps(ListenerInvoker):
     """The steps of a rebalance that run in the user's thread, see above.
 
     Args:
@@ -161,7 +161,7 @@ class RebalanceSteps(GroupSteps):
 
     Attributes:
         under_way: the request whose answer the rebalance waits for, or None.
-        due_at: as in :class:`.GroupSteps`.
+        due_at: as in :class:`.ListenerInvoker`.
     """
 
     def __init__(

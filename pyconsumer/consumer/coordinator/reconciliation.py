@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from pyconsumer.consumer.coordinator.consumer_group_state import NOTHING, LocalAssignment, Reconcile, Release
 from pyconsumer.consumer.coordinator.consumer_membership import ConsumerMembership
 from pyconsumer.consumer.coordinator.coordinator_client import CoordinatorClient
-from pyconsumer.consumer.coordinator.group_steps import GroupSteps
+from pyconsumer.consumer.coordinator.listener_invoker import ListenerInvoker
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.network.futures import Steps
@@ -39,7 +39,7 @@ __all__ = ["ReconciliationSteps"]
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 
-class ReconciliationSteps(GroupSteps):
+class ReconciliationSteps(ListenerInvoker):
     """The steps of a member that run in the user's thread, see above.
 
     Args:

@@ -11,7 +11,6 @@ import pytest
 
 from pyconsumer.consumer.coordinator.consumer_group_state import (
     BEATING,
-    CONSUMER_GROUP_HEARTBEAT,
     IN_GROUP,
     MOVES,
     ConsumerMemberState,
@@ -32,6 +31,7 @@ from pyconsumer.consumer.coordinator.group_state import (
     Sleep,
     Stop,
 )
+from pyconsumer.consumer.coordinator.heartbeat import CONSUMER_GROUP_HEARTBEAT
 from pyconsumer.errors import (
     BY_CODE,
     Errors,

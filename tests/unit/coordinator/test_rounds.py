@@ -16,7 +16,7 @@ from pyconsumer.assignors import (
     Subscription,
 )
 from pyconsumer.broker.deferred import Deferred
-from pyconsumer.broker.group.classic.join import JoinRequest
+from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.results import JoinResult
 from pyconsumer.consumer.coordinator.group_state import MemberState
 from pyconsumer.structs import TopicPartition

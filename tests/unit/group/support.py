@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
 from pyconsumer.broker.deferred import Deferred, run_handler
+from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
-from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.coordinator import GroupBroker, GroupCoordinator
 from pyconsumer.broker.group.offsets import CommittedOffset

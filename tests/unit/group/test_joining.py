@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from pyconsumer.broker.group.classic.admission import JoinHandler
 from pyconsumer.broker.group.classic.group_metadata import GroupState
-from pyconsumer.broker.group.classic.join import JoinHandler
 from pyconsumer.broker.group.results import LeavingMember
 from pyconsumer.errors import Errors
 from tests.unit.group.support import GROUP, RANGE, TP0, World, client_of, subscription, value_of

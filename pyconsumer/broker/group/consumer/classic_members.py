@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from pyconsumer.broker.deferred import Deferred, PendingReplies
-from pyconsumer.broker.group.classic.join import JoinRequest
+from pyconsumer.broker.group.classic.admission import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import ClassicMember, ConsumerGroupMember, MemberState

@@ -1,6 +1,7 @@
-"""JoinGroup: who may join a group, under which id, and whether that means a rebalance.
+"""Admission to a group (JoinGroup): who may join, under which id, and whether that means a rebalance.
 
-The end of the join phase, when all have joined or the time is over, is decided in :mod:`.rebalance`."""
+When a join is completed, as all have come or the time is over, is decided in :mod:`.rebalance`.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,14 @@
-"""Parts of a rebalance in the user's thread that both group protocols have: the commit before it, listener calls.
+"""Who may run a listener, and when: every call of the application's rebalance listener is made here.
 
-:mod:`.rebalance` (classic) and :mod:`.reconciliation` (consumer protocol) put the steps into their order. Every
-rebalance listener is called here (:meth:`GroupSteps._tell`), by generators that only the thread that uses the consumer
-runs: with no lock held, and with wakeups put off. The heartbeat thread never gets there.
+Java: ``ConsumerRebalanceListenerInvoker``. Rules
+
+1. Only the thread that uses the consumer runs a listener, inside ``poll``, ``unsubscribe``, ``close`` and their like:
+   :meth:`ListenerInvoker._tell` is a generator, which that thread's driver runs. The heartbeat thread never gets here;
+   what it finds out waits as an action for the next poll (``UserAction`` of :mod:`.group_state`).
+2. No lock is held during a call, and wakeups are put off until it is over.
+3. Before partitions are revoked, what was returned from them is committed (:meth:`ListenerInvoker._commit_first`).
+
+:mod:`.rebalance` (classic) and :mod:`.reconciliation` (KIP-848) say which call is made at which step.
 """
 
 from __future__ import annotations
@@ -21,15 +27,15 @@ from pyconsumer.structs import TopicPartition
 if TYPE_CHECKING:
     from pyconsumer.consumer.network_client import ConsumerNetworkClient
 
-__all__ = ["GroupSteps"]
+__all__ = ["ListenerInvoker"]
 
 log = logging.getLogger("pyconsumer.consumer.coordinator")
 
 T = TypeVar("T")
 
 
-class GroupSteps:
-    """See the module.
+class ListenerInvoker:
+    """Calls the listener, and commits before it; the base of what each group protocol does in the user's thread.
 
     Args:
         coordinator_client: sends requests to the coordinator.
