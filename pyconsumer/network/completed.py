@@ -66,8 +66,14 @@ class CompletedRequests:
                     future.fail(outcome)
                 else:
                     future.complete(outcome)
-            finally:
-                # A callback that closed the client has removed the entry; after Ctrl-C the future may be pending.
-                if outcomes and outcomes[0][0] is request and (future.succeeded or future.failed):
-                    outcomes.popleft()
+            except BaseException:
+                if future.done:  # after Ctrl-C it may be pending
+                    self._remove(request)
+                raise
+            if outcomes and outcomes[0][0] is request:  # a callback that closed the client has removed it
+                outcomes.popleft()
         return True
+
+    def _remove(self, request: Request) -> None:
+        if self.outcomes and self.outcomes[0][0] is request:
+            self.outcomes.popleft()

@@ -113,10 +113,11 @@ class RequestFuture(Generic[T]):
         Raises:
             IllegalStateError: it is done already.
         """
-        if self.done:
+        if self._value is not _PENDING or self._exception is not None:
             raise IllegalStateError("a request future is completed once only")
         self._value = value
-        self._fire()
+        if self._callbacks:
+            self._fire()
 
     def fail(self, error: KafkaError) -> None:
         """Fail, and run the callbacks.
@@ -131,7 +132,7 @@ class RequestFuture(Generic[T]):
 
     def add_callback(self, callback: Callable[[RequestFuture[T]], object]) -> None:
         """Call ``callback(future)`` once it is done: at once if it is done already, in order otherwise."""
-        if self.done:
+        if self._value is not _PENDING or self._exception is not None:
             callback(self)
         elif self._callbacks is None:
             self._callbacks = [callback]

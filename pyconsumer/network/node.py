@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pyconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel
+from pyconsumer.network.connection import State
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.protocol.schema import Message
 
@@ -29,6 +30,8 @@ __all__ = [
     "RequestTimeoutError",
     "least_loaded",
 ]
+
+_NEVER = -math.inf
 
 RequestBuilder = Callable[[int], Message]
 """Builds the request for the version that was negotiated."""
@@ -182,7 +185,7 @@ class Request:
         self.expires_at = created_at + timeout  # while unsent; set again when it is sent
         self.min_version, self.max_version = min_version, max_version
         self.expect_response = expect_response
-        self.sent_at = -math.inf
+        self.sent_at = _NEVER
         self.future: RequestFuture[ClientResponse] = RequestFuture()
 
     def sent(self, now: float) -> None:
@@ -193,10 +196,6 @@ class Request:
     def extend(self, now: float) -> None:
         """Give it its timeout from now on: a part of the answer has arrived."""
         self.expires_at = now + self.timeout
-
-    def message(self, version: int) -> Message:
-        """Return the request for the negotiated version."""
-        return self.build if isinstance(self.build, Message) else self.build(version)
 
 
 class Node:
@@ -295,13 +294,6 @@ class Node:
         """Return whether the last attempt failed and the pause after it is not over."""
         return self.link is None and self.health.setup_failed and not self.health.may_connect(now)
 
-    def timed_out(self, now: float) -> Request | None:
-        """Return a request whose answer is overdue; None if there is none."""
-        for request in self.outstanding:
-            if now >= request.expires_at:
-                return request
-        return None
-
     def next_deadline(self, now: float, max_idle: float, unsent: Request | None) -> float:
         """Return when work on this node is due, if nothing happens before.
 
@@ -311,15 +303,18 @@ class Node:
         channel = self.link
         due = math.inf if unsent is None else unsent.expires_at
         for request in self.outstanding:
-            due = min(due, request.expires_at)
+            if request.expires_at < due:
+                due = request.expires_at
         if channel is None:
             return due if unsent is None else min(due, self.health.backoff_until)
-        due = min(due, channel.deadline)
-        if channel.ready:
+        if channel.deadline < due:
+            due = channel.deadline
+        connection = channel.connection
+        if connection is not None and connection.state is State.READY:
             if unsent is not None and self.throttled_until > now:
                 due = min(due, self.throttled_until)
             if not self.outstanding and unsent is None:
                 due = min(due, self.last_used + max_idle)
-            if channel.connection is not None:
-                due = min(due, channel.connection.reauthenticate_at)
+            if connection.reauthenticate_at < due:
+                due = connection.reauthenticate_at
         return due

@@ -30,19 +30,22 @@ class UnsentRequests:
 
     Args:
         completed: takes the requests that fail or expire.
+
+    Attributes:
+        queues: the requests by node, none of them empty; for others only to look at.
     """
 
-    __slots__ = ("_completed", "_queues")
+    __slots__ = ("_completed", "queues")
 
     def __init__(self, completed: CompletedRequests) -> None:
         self._completed = completed
-        self._queues: dict[Node | None, deque[Request]] = {}
+        self.queues: dict[Node | None, deque[Request]] = {}
 
     def enqueue(self, node: Node | None, request: Request, *, first: bool = False) -> None:
         """Add a request to the end of a queue, or to its head."""
-        queue = self._queues.get(node)
+        queue = self.queues.get(node)
         if queue is None:
-            self._queues[node] = deque((request,))
+            self.queues[node] = deque((request,))
         elif first:
             queue.appendleft(request)
         else:
@@ -50,15 +53,15 @@ class UnsentRequests:
 
     def first(self, node: Node | None) -> Request | None:
         """Return the request that is to be sent next; None if there is none."""
-        queue = self._queues.get(node)
+        queue = self.queues.get(node)
         return queue[0] if queue else None
 
     def remove_first(self, node: Node | None) -> None:
         """Remove the request that :meth:`first` returned, which has arrived at its destination."""
-        queue = self._queues[node]
+        queue = self.queues[node]
         queue.popleft()
         if not queue:
-            self._queues.pop(node, None)
+            self.queues.pop(node, None)
 
     def expire(self, node: Node | None, now: float, error: Callable[[Request], KafkaError]) -> None:
         """Fail the requests at the head of a queue whose time is over.
@@ -78,9 +81,9 @@ class UnsentRequests:
 
     def count(self, node: Node | None) -> int:
         """Return the number of requests in a queue."""
-        queue = self._queues.get(node)
+        queue = self.queues.get(node)
         return len(queue) if queue is not None else 0
 
     def total(self) -> int:
         """Return the number of requests in all queues."""
-        return sum(map(len, self._queues.values()))
+        return sum(map(len, self.queues.values()))
