@@ -52,7 +52,6 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
-        self._frames: dict[int, Frame] = {}  # by the id of their memory, which lives as long as they do
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._prefetched: tuple[CompletedFetch, int] | None = None
 
@@ -74,12 +73,14 @@ class FetchBuffer:
         else:
             earlier.append(fetch)
         fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
-        memory = fetch.memory
-        if memory is None:
+        frame = fetch.frame
+        if frame is None:
             self._budget.hold(fetch.charge())
         else:  # as long as no batch is open, it holds nothing besides the frame
-            fetch.enter(self._frames.get(id(memory)) or self._add_frame(memory))
-        if tp in self._aside:
+            if not frame.parts:
+                self._budget.hold(len(frame.memory))
+            frame.parts.add(fetch)
+        if self._aside and tp in self._aside:
             self._set_aside(fetch)
             self._aside[tp].append(fetch)
         else:
@@ -127,14 +128,10 @@ class FetchBuffer:
                 raise
             if self._advance(fetch) and records:
                 tp = fetch.topic_partition
-                earlier = collected.get(tp)
-                collected[tp] = records if earlier is None else earlier + records
+                collected[tp] = collected[tp] + records if tp in collected else records
                 remaining -= len(records)
-        assigned = self._subscriptions.by_partition
-        for tp in collected:
-            state = assigned.get(tp)
-            if state is not None and state.position is not None:
-                ends[tp] = state.position, "", state.offset_epoch
+                state = fetch.state
+                ends[tp] = state.position, "", state.offset_epoch  # type: ignore[assignment]
         return collected
 
     def next_record(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
@@ -234,7 +231,6 @@ class FetchBuffer:
         self._queue.clear()
         self._aside.clear()
         self._of.clear()
-        self._frames.clear()
         self._budget.release_held()
         for state in self._subscriptions.states():
             state.clear_buffered()
@@ -326,16 +322,6 @@ class FetchBuffer:
 
     # -- memory ------------------------------------------------------------------------------------------------------
 
-    def _add_frame(self, memory: bytearray) -> Frame:
-        frame = self._frames[id(memory)] = Frame(memory)
-        self._budget.hold(len(memory))
-        return frame
-
-    def _release_frame(self, frame: Frame) -> None:
-        """Release a response after its last part."""
-        del self._frames[id(frame.memory)]
-        self._budget.hold(-len(frame.memory))
-
     def _detach(self, fetch: CompletedFetch) -> None:
         """Give a fetch that stays its own memory, by a copy unless it is most of its response."""
         frame = fetch.frame
@@ -343,8 +329,7 @@ class FetchBuffer:
             return
         is_most = len(frame.parts) == 1 and 2 * fetch.record_set_bytes >= len(frame.memory)
         fetch.leave()
-        if not frame.parts:
-            self._release_frame(frame)
+        self._leave(frame, fetch)
         if not is_most:
             fetch.detach()
         self._budget.hold(fetch.charge())
@@ -367,5 +352,11 @@ class FetchBuffer:
         if fetch.fetch_epoch != fetch.state.fetch_epoch or fetch.state.remove_buffered(fetch.blocks):
             self._subscriptions.note_changed(tp)
         frame = fetch.drop()
-        if frame is not None and not frame.parts:
-            self._release_frame(frame)
+        if frame is not None:
+            self._leave(frame, fetch)
+
+    def _leave(self, frame: Frame, fetch: CompletedFetch) -> None:
+        """Take a part out of a response, which is released after its last part."""
+        frame.parts.discard(fetch)
+        if not frame.parts:
+            self._budget.hold(-len(frame.memory))

@@ -112,6 +112,11 @@ class ConsumerNetworkClient(NetworkClient):
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
+    @property
+    def has_unsent(self) -> bool:
+        """True if a request waits to be sent, as one does that was queued after the last turn of a poll."""
+        return bool(self._unsent.queues)
+
     def has_pending_requests(self) -> bool:
         """Return whether any request is unsent or in flight."""
         return self.unsent() + self.in_flight() > 0

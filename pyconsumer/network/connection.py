@@ -386,7 +386,8 @@ class Connection:
             self.in_flight.appendleft(request)
             raise
         self._answered = True
-        return _make(Reply, (request, message))
+        reply: Reply = _make(Reply, (request, message))
+        return reply
 
     def _decode(self, request: InFlight, frame: bytearray) -> Message:
         """The answer. Bytes after its end are ignored, as by Java's client, and logged once for each API."""

@@ -124,6 +124,10 @@ class FakeClient:
     def failures(self) -> str:
         return "nothing has failed so far"
 
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self.sent)
+
     def flush(self) -> None:
         self.flushes += 1
         if self.on_flush is not None:

@@ -100,6 +100,8 @@ class FakeNetwork:
             )
         )
 
+    has_unsent = False
+
     def flush(self) -> None:
         pass
 
