@@ -27,7 +27,7 @@ def extensions():
     except ImportError:
         return []  # a build without isolation
     sources = {
-        "pyconsumer.protocol.records._native": (DECODER, ["codecs.c", "zstd.c"]),
+        "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "decompress_zstd.c"]),
         "pyconsumer.producer._native": (PRODUCER, []),
     }
     found = [

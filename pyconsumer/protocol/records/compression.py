@@ -7,7 +7,7 @@ lz4        the lz4 frame format, independent blocks, written with 64 KiB blocks 
 zstd       one or more frames
 =========  ======================================================================================
 
-snappy, lz4 and zstd are decompressed by the compiled decoder (``native/codecs.c``), and where that was not built by
+snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``), and where that was not built by
 ``cramjam``, or by ``pyarrow`` where a Spark worker has no cramjam. These two also compress. What is wrong with damaged
 data is said here (:func:`damage_of`), in the same words whoever found it.
 """

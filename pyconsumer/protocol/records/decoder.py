@@ -48,7 +48,7 @@ else:
     convert = _native.convert
 
 
-#: Decompresses snappy, lz4 and zstd, see ``native/codecs.pxi``; None where it was not built.
+#: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None where it was not built.
 decompress_compiled: Final = None if _native is None else _native.decompress_compiled
 
 

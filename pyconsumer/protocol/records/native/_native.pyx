@@ -12,7 +12,7 @@ Its parts, one file each:
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
-* ``codecs.pxi``, ``codecs.c``, ``zstd.c``: snappy, lz4 and zstd; ``vendored`` has the decoders of the latter two.
+* ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd; ``vendored`` has the decoders of the latter two.
 
 Rules
 
@@ -68,5 +68,5 @@ include "check.pxi"
 include "record.pxi"
 include "memory.pxi"
 include "columns.pxi"
-include "codecs.pxi"
+include "decompress.pxi"
 include "cursor.pxi"

@@ -1,6 +1,6 @@
-# Decompression of snappy, lz4 and zstd by codecs.c, which touches no Python object.
+# Decompression of snappy, lz4 and zstd by decompress.c, which touches no Python object.
 
-cdef extern from "codecs.h":
+cdef extern from "decompress.h":
     enum:
         PYCONSUMER_SNAPPY
         PYCONSUMER_ZSTD

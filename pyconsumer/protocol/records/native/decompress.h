@@ -4,8 +4,8 @@
  * pyconsumer_bound walks over the headers and says how much room is needed, never more than the limit; then
  * pyconsumer_unpack fills it. What is wrong with damaged data is said by compression.py, which walks once more.
  */
-#ifndef PYCONSUMER_CODECS_H
-#define PYCONSUMER_CODECS_H
+#ifndef PYCONSUMER_DECOMPRESS_H
+#define PYCONSUMER_DECOMPRESS_H
 
 #include <stddef.h>
 #include <stdint.h>

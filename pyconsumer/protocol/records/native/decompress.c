@@ -1,5 +1,5 @@
-/* See codecs.h. Snappy is decoded here; the blocks of lz4 and the frames of zstd by the code of their projects, unchanged:
- * lz4.c is included here, so that of it only the decoder is compiled; zstd.c includes that of zstd.
+/* See decompress.h. Snappy is decoded here; the blocks of lz4 and the frames of zstd by the code of their projects, unchanged:
+ * lz4.c is included here, so that of it only the decoder is compiled; decompress_zstd.c includes that of zstd.
  *
  * Rules
  *
@@ -7,7 +7,7 @@
  *    with the end of the output. Bytes behind what has been written, up to the end of the output, may hold anything.
  * 2. A length is compared with what is left before it is added to a position.
  */
-#include "codecs.h"
+#include "decompress.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #define LZ4LIB_VISIBILITY static
 #include "vendored/lz4/lz4.c"
 
-/* zstd.c */
+/* decompress_zstd.c */
 void *pyconsumer_zstd_new(void);
 void pyconsumer_zstd_free(void *context);
 int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written);

@@ -1,8 +1,8 @@
-/* The decoder of zstd, as its project makes it in one file, and what codecs.c needs of it. A file of its own because it
+/* The decoder of zstd, as its project makes it in one file, and what decompress.c needs of it. A file of its own because it
  * defines the same macros as lz4.c. Nothing of it is visible outside the extension, which another copy in the process
  * could get in the way of.
  */
-#include "codecs.h"
+#include "decompress.h"
 
 #define ZSTDLIB_VISIBLE
 #define ZSTDERRORLIB_VISIBLE
