@@ -41,7 +41,7 @@ def _build(what: str, tree: Path, into: Path) -> Path:
         command = [sys.executable, "-c", _BUILD.format(what=what), str(into)]
     else:  # as anybody would
         command = [sys.executable, "-m", "build", "--no-isolation", f"--{what}", "--outdir", str(into), str(tree)]
-    run(command, cwd=tree, timeout_s=100).check()
+    run(command, cwd=tree, timeout_s=200).check()  # C is compiled
     (built,) = [path for path in into.iterdir() if path.is_file()]
     return built
 

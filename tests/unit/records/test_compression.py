@@ -388,9 +388,9 @@ def test_the_compiled_decoder_gives_what_the_library_gives(codec: Codec, monkeyp
             theirs = _said(None, codec, changed, most, magic, monkeypatch)
             good += isinstance(ours, bytes)
             if ours != theirs:
-                # Both refuse nearly all damage, and for what is refused the reason may differ: what lies before the damage
-                # may be more than the limit. Ours reads a few inputs more that no writer makes: a length of a literal in
-                # fewer bytes at the end of a snappy block, a match in a zstd frame that goes back beyond its window.
+                # Both refuse nearly all damage, if for another reason: what lies before it may be more than the limit.
+                # Ours reads a few inputs more that no writer makes: a literal's length in fewer bytes at the end of a
+                # snappy block, a match in a zstd frame that goes back beyond its window.
                 place = (number, changed.hex(), most, magic)
                 assert theirs == f"{codec.name.lower()} data is damaged", place
                 assert codec is not Codec.LZ4 or isinstance(ours, str), place
