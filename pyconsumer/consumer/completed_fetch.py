@@ -177,6 +177,12 @@ class CompletedFetch:
             raise error
         return records
 
+    def take_raw(self, count: int) -> list[ConsumerRecord[Any, Any]]:
+        """Take up to ``count`` records as they are. Raises as :meth:`take`."""
+        if self.ready or self.raw:
+            return self.take(count, None)
+        return self.cursor.take(count)
+
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
         """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""
         if not self.ready:
@@ -233,8 +239,8 @@ class CompletedFetch:
         self.charged = 0
         frame, self.frame = self.frame, None
         self._source = _NOTHING
-        self.raw = _NO_RECORDS
-        if self.ready:
+        if self.ready is not self.raw:  # both are the empty list of all fetches
+            self.raw = _NO_RECORDS
             self.ready.clear()  # iteration may hold this list
         self.cursor.close()
         return frame

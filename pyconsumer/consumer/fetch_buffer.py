@@ -64,15 +64,14 @@ class FetchBuffer:
         """Partitions with something buffered."""
         return set(self._of)
 
-    def add(self, fetch: CompletedFetch) -> None:
-        """Add a fetch that has just arrived."""
+    def add(self, fetch: CompletedFetch) -> bool:
+        """Add a fetch that has just arrived; return whether its partition is full now (``is_full``)."""
         tp = fetch.topic_partition
-        earlier = self._of.get(tp)
-        if earlier is None:
-            self._of[tp] = [fetch]
+        if tp in self._of:
+            self._of[tp].append(fetch)
         else:
-            earlier.append(fetch)
-        fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
+            self._of[tp] = [fetch]
+        is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
         frame = fetch.frame
         if frame is None:
             self._budget.hold(fetch.charge())
@@ -85,6 +84,7 @@ class FetchBuffer:
             self._aside[tp].append(fetch)
         else:
             self._queue.append(fetch)
+        return is_full
 
     def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop fetches that have become invalid; bring back those of partitions whose pause has ended."""
@@ -118,9 +118,9 @@ class FetchBuffer:
         self._moved.clear()
         remaining = max_records
         convert = self._convert
-        while remaining > 0 and (fetch := self._head(bool(collected))) is not None:
+        while remaining > 0 and (fetch := self._head(collected)) is not None:
             try:
-                records = fetch.take(remaining, convert)
+                records = fetch.take(remaining, convert) if convert else fetch.take_raw(remaining)
             except Exception:
                 if collected:
                     break
@@ -235,7 +235,7 @@ class FetchBuffer:
         for state in self._subscriptions.states():
             state.clear_buffered()
 
-    def _head(self, collected: bool) -> CompletedFetch | None:
+    def _head(self, collected: object) -> CompletedFetch | None:
         """Return the fetch with data whose turn it is; None if there is none.
 
         Raises:
@@ -247,7 +247,7 @@ class FetchBuffer:
             fetch = queue[0]
             state = fetch.state
             is_current = fetch.fetch_epoch == state.fetch_epoch and not fetch.dropped
-            if is_current and state.is_fetchable and fetch.error is None:
+            if is_current and state.is_fetchable and not fetch.error:
                 return fetch
             if not is_current:
                 queue.popleft()
@@ -315,7 +315,7 @@ class FetchBuffer:
             state.advance(offset, cursor.last_leader_epoch)
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
-            self._drop(fetch)
+            self._remove(fetch, state.remove_buffered(fetch.blocks))
         elif cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True
@@ -337,23 +337,29 @@ class FetchBuffer:
     # ----------------------------------------------------------------------------------------------------------------
 
     def _drop(self, fetch: CompletedFetch) -> None:
-        if fetch.dropped:
-            return
+        if not fetch.dropped:
+            state = fetch.state
+            self._remove(fetch, fetch.fetch_epoch != state.fetch_epoch or state.remove_buffered(fetch.blocks))
+
+    def _remove(self, fetch: CompletedFetch, changes: bool) -> None:
+        """Forget a fetch that is not in the queue any more; ``changes``: its partition may be fetched again now."""
         tp = fetch.topic_partition
-        fetches = self._of[tp]
-        if len(fetches) == 1:
-            del self._of[tp]
-        else:
+        fetches = self._of.pop(tp)
+        if len(fetches) > 1:
             fetches.remove(fetch)
+            self._of[tp] = fetches
         if fetch.charged:
             self._budget.hold(-fetch.charged)
             if fetch.is_set_aside:
                 self._budget.pause(-fetch.charged)
-        if fetch.fetch_epoch != fetch.state.fetch_epoch or fetch.state.remove_buffered(fetch.blocks):
+        if changes:
             self._subscriptions.note_changed(tp)
         frame = fetch.drop()
         if frame is not None:
-            self._leave(frame, fetch)
+            parts = frame.parts
+            parts.discard(fetch)
+            if not parts:
+                self._budget.hold(-len(frame.memory))
 
     def _leave(self, frame: Frame, fetch: CompletedFetch) -> None:
         """Take a part out of a response, which is released after its last part."""

@@ -322,8 +322,7 @@ class FetchPlanner:
         assigned, wanted, max_bytes = self._subscriptions.by_partition, node.wanted, self._max_partition_bytes
         topic, topic_id, request_of = "", b"", _request_of
         for tp in node.changed:
-            state = assigned.get(tp) if tp in wanted else None
-            if state is None:
+            if tp not in wanted or (state := assigned.get(tp)) is None:
                 removed.append(tp)
                 continue
             if tp[0] != topic:

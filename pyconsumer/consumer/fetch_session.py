@@ -120,13 +120,17 @@ class FetchSessionHandler:
                 to_forget.append((tp, old.topic_id))
         is_full = self.next_epoch <= 0
         for tp, new in changed.items():
-            old = partitions.get(tp)
             if is_full:
-                partitions.pop(tp, None)  # those that brought data go to the end: the others come first (fairness)
+                old = partitions.pop(tp, None)  # those that brought data go to the end: the others first (fairness)
+            else:
+                old = partitions.get(tp)
+                if old is not None and old[1] != new[1] and old[0] == new[0]:  # as a rule: from another offset
+                    partitions[tp] = to_send[tp] = new
+                    continue
             if old is None or old[0] != new[0]:
                 self._on_topic_id(tp, old, new, to_forget)
             partitions[tp] = new
-            if old is None or new[1] != old[1] or new[_SENT] != old[_SENT]:  # as a rule it is the offset
+            if old is None or new[_SENT] != old[_SENT]:
                 to_send[tp] = new
         use_topic_ids = self._without_id == 0
         if self.next_epoch > 0 and use_topic_ids != self._used_topic_ids:

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyconsumer import errors
 from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
-from pyconsumer.consumer.config import ConsumerConfig
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
@@ -134,6 +133,9 @@ class Fetcher:
         self._is_awaited = False
         self._read_committed = config.read_committed
         self._check_crcs = config.check_crcs
+        self._settings = FetchSettings(
+            config.fetch_max_wait_ms, config.fetch_min_bytes, 0, config.read_committed, config.client_rack
+        )
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
@@ -189,10 +191,9 @@ class Fetcher:
 
     def _send(self, planned: PlannedFetch) -> None:
         session = planned.session
-
-        def build(version: int) -> FetchRequest:
-            return _fetch_request(self._config, session, planned.max_bytes, version)
-
+        if self._settings.max_bytes != planned.max_bytes:
+            self._settings = self._settings._replace(max_bytes=planned.max_bytes)
+        build = partial(_fetch_request, self._settings, session)
         max_version = None if session.use_topic_ids else LAST_VERSION_WITH_NAMES
         future = self._client.send(planned.node_id, FetchRequest, build, max_version=max_version)
         future.add_callback(partial(self._on_done, planned))
@@ -220,7 +221,8 @@ class Fetcher:
             request = session.close_request()
             if request is None:
                 continue
-            message = _fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
+            at_once = self._settings._replace(max_wait_ms=0, min_bytes=0, max_bytes=0)
+            message = _fetch_request(at_once, request, FIRST_VERSION_WITH_TOPIC_IDS)
             sent.append(self._client.send(session.node_id, FetchRequest, message))
         return sent
 
@@ -348,8 +350,7 @@ class Fetcher:
             self._queue_error(state, no_whole_batch(tp, offset, records, limit))
             self._subscriptions.note_changed(tp)
             return True
-        self.buffer.add(fetch)
-        if state.is_full or state.preferred_replica >= 0:
+        if self.buffer.add(fetch) or state.preferred_replica >= 0:
             self._subscriptions.note_changed(tp)
         else:
             fetched.append(tp)
@@ -446,17 +447,8 @@ class _Leaders(dict[TopicPartition, LeaderAndEpoch]):
         return found
 
 
-def _fetch_request(
-    config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int, *, wait: bool = True
-) -> FetchRequest:
-    """Return the message for a session's request. Without ``wait`` the broker responds at once."""
-    settings = FetchSettings(
-        config.fetch_max_wait_ms if wait else 0,
-        config.fetch_min_bytes if wait else 0,
-        max_bytes,
-        config.read_committed,
-        config.client_rack,
-    )
+def _fetch_request(settings: FetchSettings, session: SessionRequest, version: int) -> FetchRequest:
+    """Return the message for a session's request."""
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     # By name, a topic that was created again is the same topic.
     forgotten = session.to_forget
