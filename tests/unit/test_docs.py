@@ -46,3 +46,11 @@ def test_python_in_the_documentation_compiles(page: Path) -> None:
 def test_the_file_map_is_current() -> None:
     """Every module is in the map, with the first sentence of its docstring."""
     assert PAGE.read_text(encoding="utf-8") == page_with_map(), "run python -m tests.support.make_file_map"
+
+
+def test_the_tests_that_the_table_of_defects_names_exist() -> None:
+    table = (ROOT / "docs" / "proof" / "faults.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_[a-z0-9_]+)`", table))
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(named) > 40
+    assert {name for name in named if not any(f"def {name}(" in source for source in sources)} == set()
