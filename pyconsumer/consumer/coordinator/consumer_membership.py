@@ -83,7 +83,7 @@ log = logging.getLogger("pyconsumer.consumer.coordinator")
 _S = ConsumerMemberState
 _API: Final = "ConsumerGroupHeartbeat"
 
-#: Seconds between heartbeats until the coordinator has named a number; the default of ``group.consumer.heartbeat.interval.ms``.
+#: Seconds between heartbeats before the coordinator has named a number: ``group.consumer.heartbeat.interval.ms``.
 FIRST_HEARTBEAT_INTERVAL: Final = 5.0
 
 _ASSIGNABLE: Final = frozenset((_S.JOINING, _S.STABLE, _S.ACKNOWLEDGING, _S.RECONCILING))
