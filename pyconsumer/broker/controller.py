@@ -147,7 +147,7 @@ class Controller:
             raise file.damaged(error) from None
 
     def _apply(self, change: Mapping[str, Any]) -> None:
-        """Take over a change from the journal. The snapshot has the same form."""
+        """Apply a change from the journal. The snapshot has the same form."""
         for key, nodes in change.get("deleted", {}).items():
             topic_id = uuid_from_str(key)
             self._deleted[topic_id] = set(nodes)

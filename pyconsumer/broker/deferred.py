@@ -113,7 +113,7 @@ def run_handler(
         on_result: called with what it returned, in the call that let it end (which may be this one).
         on_error: called with what it raised instead.
 
-    To give up a handler that waits, close the coroutine: what it waits for may still be set and changes nothing.
+    To abandon a handler that waits, close the coroutine: what it waits for may still be set and changes nothing.
     """
     _step(coroutine, None, on_result, on_error)
 

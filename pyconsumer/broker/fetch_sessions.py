@@ -178,7 +178,7 @@ class FetchSessions:
         return session
 
     def _evict(self, size: int, now: float) -> bool:
-        """Make room: give up the session that was used longest ago if it is old, or a smaller one."""
+        """Make room: evict the session that was used longest ago if it is old, or a smaller one."""
         if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))

@@ -6,7 +6,7 @@ Rules:
    report to the leader: everything before it has been copied.
 2. The high watermark of the leader is the least log end offset of the replicas in sync (ISR), and never falls. It
    stands still while fewer replicas are in sync than ``min.insync.replicas`` demands (or than there are, if that is
-   less). A follower takes over the leader's, but never beyond the end of its own log. Consumers read up to it.
+   less). A follower adopts the leader's, but never beyond the end of its own log. Consumers read up to it.
 3. A record sent with ``acks=all`` is acknowledged when the high watermark has passed it, in the leader epoch in which
    it was appended.
 4. A follower enters the ISR when it has reached the high watermark and the offset at which the leader's epoch began;

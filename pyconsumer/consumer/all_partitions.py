@@ -54,7 +54,7 @@ class AllPartitions:
         return self._metadata.update_count != self._seen and self._subscriptions.has_auto_assigned
 
     def poll(self) -> Steps[None]:
-        """Take over what metadata says.
+        """Apply what metadata says.
 
         Raises:
             Exception: what the rebalance listener raised, after the assignment has changed.
@@ -100,7 +100,7 @@ class AllPartitions:
         return wanted, late
 
     def release(self) -> Steps[None]:
-        """The subscription ends: notify the listener of what is given up."""
+        """The subscription ends: notify the listener of what is revoked."""
         if self._subscriptions.has_auto_assigned:
             yield from self._notify("on_partitions_revoked", sorted(self._subscriptions.assignment()))
 

@@ -179,7 +179,7 @@ class Channel:
         self._connect_next(now)
 
     def too_slow(self, now: float, setup_timeout: float) -> None:
-        """Give up the current address, whose deadline has passed, and connect to the next one.
+        """Abandon the current address, whose deadline has passed, and connect to the next one.
 
         Args:
             setup_timeout: seconds for each of the remaining addresses.

@@ -182,7 +182,7 @@ class RequestFuture(Generic[T]):
             try:
                 callbacks.pop(0)(self)
             except BaseException:
-                # Ctrl-C, or a fault in a callback: the rest must still hear of the result.
+                # Ctrl-C, or a fault in a callback: the rest must still be notified of the result.
                 self._fire()
                 raise
 
@@ -326,6 +326,6 @@ class ResumableCall(Generic[T]):
             self.error, self.done = failure, True
 
     def close(self) -> None:
-        """Give up; ``finally`` blocks of the generator run."""
+        """Abandon the call; ``finally`` blocks of the generator run."""
         self._steps.close()
         self.done = True

@@ -177,7 +177,7 @@ class GroupMetadataManager:
         return self._groups.setdefault(group.group_id, group)
 
     def replace_group(self, group: Group) -> None:
-        """Cache a group in the place of the one with its id, whose offsets it has taken over."""
+        """Cache a group in the place of the one with its id, whose offsets it has adopted."""
         self._groups[group.group_id] = group
 
     def remove_group(self, group: Group) -> None:

@@ -137,7 +137,7 @@ class GroupOffsets:
             action()
 
     def settle_all(self) -> None:
-        """Wake all that wait: the group is given up."""
+        """Wake all that wait: the group is dead."""
         waiting, self._waiting = self._waiting, []
         for _, action in waiting:
             action()

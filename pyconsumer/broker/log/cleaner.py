@@ -168,7 +168,7 @@ class LogCleaner:
         return tp
 
     def cancel(self) -> None:
-        """Give up what was begun."""
+        """Abandon what was begun."""
         if self._work is not None:
             self._work.close()
             self._work = self._log = self._awaited = None

@@ -37,7 +37,7 @@ class ClassicGroup(GroupProtocol):
     Args:
         context: the consumer's.
         coordinator_client: sends requests to the coordinator; its core is the membership.
-        committer: commits before partitions are given up.
+        committer: commits before partitions are revoked.
         surroundings: the driver.
 
     Attributes:

@@ -266,7 +266,7 @@ class ClassicMembership(GroupMember):
 
     @property
     def has_urgent_news(self) -> bool:
-        """Return whether the application has to hear of an error or a loss before it is handed anything."""
+        """Return whether the application must be notified of an error or a loss before it gets anything else."""
         return self._lost or bool(self._errors) or self.state is MemberState.FENCED
 
     @property
@@ -344,7 +344,7 @@ class ClassicMembership(GroupMember):
     # -- joining -----------------------------------------------------------------------------------------------------
 
     def on_prepared(self, generation: Generation) -> None:
-        """The application gave up what it has to; the join may begin.
+        """The application has revoked what it must; the join may begin.
 
         Args:
             generation: ours when that began. If it has been lost since, the listener must still be notified.
@@ -479,7 +479,7 @@ class ClassicMembership(GroupMember):
             self._step_failed(ErrorAction.REDISCOVER if error.retriable else ErrorAction.RAISE, error, now)
 
     def on_revoking(self) -> None:
-        """The application hears what it gives up under the cooperative protocol, and may commit that."""
+        """The application is notified of what is revoked under the cooperative protocol, and may commit that."""
         self._attempt.revoke()
 
     def recover(self, under_way: int | None, now: float) -> None:

@@ -141,7 +141,7 @@ class ConsumerCoordinator:
 
     @property
     def has_user_output(self) -> bool:
-        """Return whether callbacks or errors wait for the application, or it has to hear of a loss."""
+        """Return whether callbacks or errors wait for the application, or it must be notified of a loss."""
         return self._core.has_urgent_news or self._committer.has_callbacks
 
     @property
@@ -205,7 +205,7 @@ class ConsumerCoordinator:
         return not self._subscriptions.has_pattern or self._metadata.update_count > self._pattern_since
 
     def _look_at_metadata(self) -> None:
-        """Take over what metadata says since the last time: topics of a pattern, partition counts."""
+        """Apply what metadata says since the last time: topics of a pattern, partition counts."""
         count = self._metadata.update_count
         if count == self._metadata_seen:
             return
@@ -251,7 +251,7 @@ class ConsumerCoordinator:
         return self._core.state in (MemberState.STABLE, ConsumerMemberState.STABLE)
 
     def on_unsubscribe(self, deadline: float) -> Steps[None]:
-        """Give up the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.
+        """Revoke the partitions and leave the group. Nothing is waited for, but for an assignor that wants it.
 
         Raises:
             Exception: what the listener raised, after the member has left.
@@ -264,7 +264,7 @@ class ConsumerCoordinator:
             self._changed()
 
     def close(self, deadline: float, leave_group: bool | None = None, *, commit: bool = True) -> Steps[None]:
-        """Commit if that is automatic, give up the partitions, leave, end the heartbeat thread.
+        """Commit if that is automatic, revoke the partitions, leave, end the heartbeat thread.
 
         Args:
             deadline: monotonic seconds; no callback is started after it.

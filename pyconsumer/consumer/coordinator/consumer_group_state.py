@@ -9,7 +9,7 @@ States
    heartbeat that says so has left). A new assignment in ``STABLE`` or ``ACKNOWLEDGING`` leads to ``RECONCILING``.
 2. ``FENCED``: the coordinator does not know the member, or not in this epoch. Its partitions are lost; when the
    listener has been notified, it joins again.
-3. ``PREPARE_LEAVING``: it gives up its partitions in order to leave, and still sends heartbeats. ``LEAVING``: the
+3. ``PREPARE_LEAVING``: it revokes its partitions in order to leave, and still sends heartbeats. ``LEAVING``: the
    heartbeat with which it leaves is next.
 4. ``STALE``: it left because ``poll`` was not called in time. The next poll notifies the listener, and it joins again.
 5. ``FATAL``: the coordinator refuses it permanently. Every poll raises the error; nothing leads out of it.

@@ -235,7 +235,7 @@ class ConsumerMembership(GroupMember):
 
     @property
     def has_urgent_news(self) -> bool:
-        """Return whether the application has to hear of an error or a loss before it is handed anything."""
+        """Return whether the application must be notified of an error or a loss before it gets anything else."""
         return self._lost or self._fatal is not None or bool(self._errors)
 
     @property
@@ -370,7 +370,7 @@ class ConsumerMembership(GroupMember):
     # -- leaving -----------------------------------------------------------------------------------------------------
 
     def prepare_leaving(self) -> None:
-        """The application gives up its partitions in order to leave; heartbeats continue while it does."""
+        """The application revokes its partitions in order to leave; heartbeats continue while it does."""
         if self.state in IN_GROUP:
             self._move(_S.PREPARE_LEAVING)
 
@@ -425,7 +425,7 @@ class ConsumerMembership(GroupMember):
     # -- the coordinator ---------------------------------------------------------------------------------------------
 
     def on_coordinator_found(self, who: str, node: BrokerMetadata, now: float) -> None:
-        """A lookup named the coordinator; it hears of us at once."""
+        """A lookup named the coordinator; a heartbeat is due at once."""
         super().on_coordinator_found(who, node, now)
         self._hurry()
 

@@ -96,7 +96,7 @@ class CoordinatorDiscovery:
         return self._searches[who].in_flight
 
     def cancelled(self, who: str) -> None:
-        """A lookup was given up before its end."""
+        """A lookup was abandoned before its end."""
         self._searches[who].end()
 
     def lost(self, node_id: int, now: float) -> bool:

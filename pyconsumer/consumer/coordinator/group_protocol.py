@@ -18,7 +18,7 @@ class Surroundings:
 
     Attributes:
         start_heartbeat: sees to it that the heartbeat thread runs.
-        look_at_metadata: takes over what metadata says since the last time.
+        look_at_metadata: applies what metadata says since the last time.
         knows_topics: whether the topics of the subscription are known; those of a pattern are after a metadata update.
     """
 
@@ -55,7 +55,7 @@ class GroupProtocol(ABC):
 
     @abstractmethod
     def depart(self, reason: str, leave_group: bool | None, deadline: float, *, callbacks: bool = True) -> Steps[None]:
-        """Give up the partitions and leave; an exception of the listener is raised afterwards.
+        """Revoke the partitions and leave; an exception of the listener is raised afterwards.
 
         Args:
             reason: for the log and the coordinator.

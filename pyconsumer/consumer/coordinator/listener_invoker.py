@@ -41,7 +41,7 @@ class ListenerInvoker:
         coordinator_client: sends requests to the coordinator.
         client: the user thread's.
         subscriptions: the consumer's.
-        committer: commits before partitions are given up.
+        committer: commits before partitions are revoked.
 
     Attributes:
         due_at: when to continue with a step that waits for something else than an answer of the coordinator; -inf: now.

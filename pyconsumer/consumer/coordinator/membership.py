@@ -202,7 +202,7 @@ class GroupMember(ABC):
     @property
     @abstractmethod
     def has_urgent_news(self) -> bool:
-        """Return whether the application has to hear of an error or a loss before it is handed anything."""
+        """Return whether the application must be notified of an error or a loss before it gets anything else."""
 
     @abstractmethod
     def due_at(self, now: float) -> float:
@@ -282,7 +282,7 @@ class GroupMember(ABC):
             return False
         log.info("[%s] coordinator %s is lost: %s", self.settings.label, node, why)
         self.timer.forget_sent()
-        self._leaving = Leaving()  # a group that does not hear of our leaving will notice by itself
+        self._leaving = Leaving()  # a group that does not receive our LeaveGroup will notice by itself
         self.epoch += 1
         self._abandon(str(why), now)
         return True
@@ -338,7 +338,7 @@ class GroupMember(ABC):
         self.epoch += 1
 
     def on_background_failed(self, error: KafkaError) -> None:
-        """The heartbeat thread ended by a fault: the application has to hear of it."""
+        """The heartbeat thread ended by a fault: the application must be notified."""
         self._tell(error)
 
     # -- rules shared with the protocols -----------------------------------------------------------------------------

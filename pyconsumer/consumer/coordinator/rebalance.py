@@ -154,7 +154,7 @@ class RebalanceSteps(ListenerInvoker):
         coordinator_client: sends requests to the coordinator.
         client: the user thread's.
         metadata, subscriptions: the consumer's.
-        committer: commits before partitions are given up.
+        committer: commits before partitions are revoked.
         assignors: in order of preference.
         protocol: what all of them support.
         rack_id: ``client_rack``, None for none.
@@ -235,7 +235,7 @@ class RebalanceSteps(ListenerInvoker):
             self._subscriptions.assign_from_subscribed([tp for tp in owned if tp in kept])
 
     def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
-        """Give up everything, because the member leaves."""
+        """Revoke everything, because the member leaves."""
         self._forget_commit()
         self._before = None
         owned = self._owned()

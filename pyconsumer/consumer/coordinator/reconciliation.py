@@ -12,7 +12,7 @@ Rules
    Until it succeeds, nothing is returned of the partitions it is about. (Java 4.3 calls ``onPartitionsAssigned`` again
    with no partitions, and if that succeeds it acknowledges and reads those that the listener has not taken.)
 4. ``on_partitions_assigned`` is called after each assignment, even if nothing is new, the others only with partitions.
-5. A partition that the listener has given up is not ours any more, whatever comes next.
+5. A partition that the listener has revoked is not ours any more, whatever comes next.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ReconciliationSteps(ListenerInvoker):
         coordinator_client: sends requests to the coordinator.
         client: the user thread's.
         metadata, subscriptions: the consumer's.
-        committer: commits before partitions are given up.
+        committer: commits before partitions are revoked.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class ReconciliationSteps(ListenerInvoker):
                 self._core.on_released(step, self._coordinator.clock.now())
 
     def drop_all(self, *, callbacks: bool = True) -> Steps[None]:
-        """Give up everything, because the member leaves."""
+        """Revoke everything, because the member leaves."""
         with self._coordinator.lock:
             lost = not self._core.generation.joined
         yield from self._drop(None if not callbacks else "on_partitions_lost" if lost else "on_partitions_revoked")

@@ -406,7 +406,7 @@ class GroupMetadata:
             member.assign(assignments[member.member_id])
 
     def adopt(self, offsets: GroupOffsets) -> None:
-        """Take over the offsets of the group of the other protocol that this one replaces."""
+        """Adopt the offsets of the group of the other protocol that this one replaces."""
         self.offsets = offsets
 
     def end(self) -> None:

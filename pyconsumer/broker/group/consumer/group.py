@@ -389,7 +389,7 @@ class ConsumerGroup:
             owners[partition] = member.member_epoch
 
     def assignment_with_pending(self, member: ConsumerGroupMember) -> Assignment:
-        """All that a member holds: what it may use, and what it is giving up."""
+        """All that a member holds: what it may use, and what it is revoking."""
         found: dict[bytes, Mapping[int, int]] = dict(member.assigned)
         for topic_id, partitions in member.pending_revocation.items():
             found[topic_id] = {**found.get(topic_id, {}), **partitions}

@@ -3,7 +3,7 @@
 States
 ------
 1. *STABLE*: it has what the target assignment of its epoch gives it.
-2. *UNREVOKED_PARTITIONS*: it was asked to give up partitions and has not confirmed that it has.
+2. *UNREVOKED_PARTITIONS*: it was asked to revoke partitions and has not confirmed that.
 3. *UNRELEASED_PARTITIONS*: it has its new epoch, but other members still hold partitions of its target.
 4. *UNKNOWN*: a state of a later version of the protocol, read from the log; the member has to join again.
 
@@ -87,7 +87,7 @@ class ConsumerGroupMember:
         member_epoch: expected in its heartbeats; 0 before it has one, -1 removed, -2 a static member that is away.
         previous_member_epoch: accepted as well, in case the answer with the last one was lost.
         assigned: partitions that it may use now.
-        pending_revocation: partitions that it was asked to give up.
+        pending_revocation: partitions that it was asked to revoke.
         classic: set for a member of the classic protocol.
     """
 
@@ -124,7 +124,7 @@ class ConsumerGroupMember:
         return self.state is MemberState.STABLE and self.member_epoch == epoch
 
     def assignment_epoch(self, topic_id: bytes, partition: int) -> int | None:
-        """Return since which epoch it has a partition, also one that it is giving up; None if it has not."""
+        """Return since which epoch it has a partition, also one that it is revoking; None if it has not."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
 

@@ -247,7 +247,7 @@ class Migration:
 def _with_pending(
     converted: list[tuple[ConsumerGroupMember, Target, Target]],
 ) -> list[tuple[ConsumerGroupMember, Target]]:
-    """Let members give up what they owned when they joined and nobody is assigned."""
+    """Have members revoke what they owned when they joined and nobody is assigned."""
     taken = {
         (topic_id, one) for _, target, _ in converted for topic_id, partitions in target.items() for one in partitions
     }
@@ -266,7 +266,7 @@ def _with_pending(
 
 
 def _holds(group: ConsumerGroup, member: ConsumerGroupMember) -> Target:
-    """Return the partitions that a member has or is giving up.
+    """Return the partitions that a member has or is revoking.
 
     Apache Kafka writes the target instead. If the next upgrade came before the rebalance, it would give away what the
     member still reads.
