@@ -17,9 +17,14 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyconsumer.spark.archive as pipelines
+from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from pyconsumer.spark.source import KafkaDataSource
+from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.spark_kills import killed_as_ours, plan_kill
+from tests.support.spark_ledger import assert_nothing_open
 from tests.support.spark_topics import TIME, Row, produce, reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -193,13 +198,62 @@ def test_a_second_run_beside_the_first_one_is_refused(
     assert archive().records == replay().records == 0  # the locks are gone
 
 
+def test_an_exactly_once_replay_that_fails_half_way(
+    spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record is there once, whether a batch fails before it is decided, while it is committed, or before it is
+    noted; and an archive of the topic, read committed, has what is committed.
+    """
+    servers, folder, plan = embedded.bootstrap_servers, str(tmp_path / "archive"), tmp_path / "plan"
+    source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
+    produce(servers, source, numbered(60))
+    assert pipelines.archive(spark, servers, source, folder, batch_records=20).batches == 3
+
+    def replay(**options: str) -> pipelines.Replayed:
+        return pipelines.replay(
+            spark, folder, servers, target, options={"deliveryGuarantee": "exactly-once", **options}
+        )
+
+    spark.dataSource.register(killed_as_ours(plan))
+    try:
+        for step in ("sent", "one ended"):
+            plan_kill(plan, step)
+            with pytest.raises(KafkaError, match=r"sending .*batch=0000000000 failed"):
+                replay()
+            assert not plan.exists()
+    finally:
+        spark.dataSource.register(KafkaDataSource)
+    note = pipelines.ArchiveFiles.write
+
+    def fail_once(files: pipelines.ArchiveFiles, name: str, text: str = "") -> None:
+        if name.endswith("batch=0000000001"):
+            monkeypatch.undo()
+            raise OSError("the disk is full")
+        note(files, name, text)
+
+    monkeypatch.setattr(pipelines.ArchiveFiles, "write", fail_once)
+    with pytest.raises(OSError, match="the disk is full"):
+        replay()
+    sent = replay()
+    assert (sent.batches, sent.done) == (3, 3)
+    values = sorted(b"v%d" % i for i in range(60))
+    assert sorted(read_to_end(servers, target, 2, "read_committed")) == values
+    assert len(read_to_end(servers, target, 2, "read_uncommitted")) > 60
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        assert_nothing_open(admin, target, 2, "pyconsumer-spark.replay-")
+    assert replay().records == 0
+    again, committed = str(tmp_path / "again"), {"kafka.isolation.level": "read_committed"}
+    assert pipelines.archive(spark, servers, target, again, options=committed).records == 60
+    assert sorted(bytes(row.value) for row in spark.read.parquet(again).select("value").collect()) == values
+
+
 def test_the_commands_killed_in_the_middle(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:
     source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
     produce(embedded.bootstrap_servers, source, numbered(3000))
     folder = tmp_path / "archive"
     servers = ("-b", embedded.bootstrap_servers, "--json", *SPARK)
     archive = (*COMMAND, "archive", source, "--to", str(folder), "--batch-records", "150", *servers)
-    replay = (*COMMAND, "replay", str(folder), "--to", target, *servers)
+    replay = (*COMMAND, "replay", str(folder), "--to", target, "--exactly-once", *servers)
     kill_after_some_batches(archive)
     last = json.loads(run(archive, timeout_s=300, cwd=ROOT).check().lines[-1])
     assert last["left"] == 0
@@ -209,6 +263,5 @@ def test_the_commands_killed_in_the_middle(spark: Any, embedded: Cluster, topic_
     last = json.loads(run(replay, timeout_s=300, cwd=ROOT).check().lines[-1])
     assert last["done"] == last["batches"] == 20
     assert last["records"] < 3000
-    found = [row[2] for row in records(spark, embedded, target)]
-    assert set(found) == {b"v%d" % i for i in range(3000)}
-    assert len(found) <= 3150  # the batch that was killed may be there twice
+    found = read_to_end(embedded.bootstrap_servers, target, 2, "read_committed")
+    assert sorted(found) == sorted(b"v%d" % i for i in range(3000))
