@@ -82,7 +82,16 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
     source, target, other = (make_topic(partitions=2) for _ in range(3))
     produce(cluster.bootstrap_servers, source, numbered(1000))
     folder, servers, seen = str(tmp_path / "archive"), cluster.bootstrap_servers, []
-    done = pipelines.archive(spark, servers, source, folder, batch_records=300, on_progress=seen.append)
+
+    def a_second_one_is_refused(run: Callable[[], object], what: str) -> None:
+        with pytest.raises(IllegalStateError, match=f"another {what} is at work"):
+            run()
+
+    def look(progress: pipelines.Archived) -> None:
+        seen.append(progress)
+        a_second_one_is_refused(lambda: pipelines.archive(spark, servers, source, folder), f"archiving to {folder}")
+
+    done = pipelines.archive(spark, servers, source, folder, batch_records=300, on_progress=look)
     assert (done.batches, done.records, done.behind) == (4, 1000, 0)
     assert [progress.records for progress in seen] == [300, 600, 900, 1000]
     # What came since is added.
@@ -91,12 +100,19 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
     assert archived(tmp_path / "archive") == [(p, offset) for p in (0, 1) for offset in range(505)]
     assert spark.read.parquet(folder).count() == 1010
 
-    sent = pipelines.replay(spark, folder, servers, target, keep_partitions=True)
+    def replay(topic: str, **options: Any) -> pipelines.Replayed:
+        return pipelines.replay(spark, folder, servers, topic, **options)
+
+    sent = replay(
+        target,
+        keep_partitions=True,
+        on_progress=lambda _: a_second_one_is_refused(lambda: replay(target), f"replay of {folder} to {target}"),
+    )
     assert (sent.batches, sent.done, sent.records) == (5, 5, 1010)
     assert records(spark, cluster, target) == records(spark, cluster, source)
-    assert pipelines.replay(spark, folder, servers, target).records == 0  # all are there
+    assert replay(target).records == 0  # all are there, and the locks are gone
     # By the keys' hash, each key's records are in one partition, in order.
-    assert pipelines.replay(spark, folder, servers, other).records == 1010
+    assert replay(other).records == 1010
     last: dict[bytes, tuple[int, int]] = {}
     for partition, key, value, _, _ in records(spark, cluster, other):
         before = last.get(key, (partition, -1))
@@ -105,7 +121,7 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
         if number % 2:  # one key's records came from both partitions; each of those keeps its order
             assert before[1] < number
             last[key] = (partition, number)
-    assert pipelines.replay(spark, folder, servers, other, restart=True).records == 1010
+    assert replay(other, restart=True).records == 1010
 
 
 def test_batches_without_records_and_records_without_a_time(
@@ -170,32 +186,6 @@ def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
         archive(first, folder)
     with pytest.raises(UnknownTopicOrPartitionError, match=f"topics create {topic_name}-no -p 2 -t retention.ms=-1"):
         pipelines.replay(spark, str(folder), servers, f"{topic_name}-no")
-
-
-def test_a_second_run_beside_the_first_one_is_refused(
-    spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
-) -> None:
-    servers, folder = embedded.bootstrap_servers, str(tmp_path / "archive")
-    source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
-    produce(servers, source, numbered(10))
-    told: list[str] = []
-
-    def again(run: Callable[[], object]) -> None:
-        with pytest.raises(IllegalStateError) as caught:
-            run()
-        told.append(str(caught.value))
-
-    def archive(on_progress: Callable[[Any], object] = lambda _: None) -> pipelines.Archived:
-        return pipelines.archive(spark, servers, source, folder, batch_records=5, on_progress=on_progress)
-
-    def replay(on_progress: Callable[[Any], object] = lambda _: None) -> pipelines.Replayed:
-        return pipelines.replay(spark, folder, servers, target, on_progress=on_progress)
-
-    assert archive(lambda _: again(archive)).records == 10
-    assert replay(lambda _: again(replay)).records == 10
-    assert f"another archiving to {folder} is at work" in told[0]
-    assert f"another replay of {folder} to {target} is at work" in told[-1]
-    assert archive().records == replay().records == 0  # the locks are gone
 
 
 def test_an_exactly_once_replay_that_fails_half_way(
