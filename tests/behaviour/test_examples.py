@@ -8,6 +8,7 @@ import re
 import runpy
 import sys
 import urllib.request
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
