@@ -7,7 +7,9 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +19,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyconsumer.spark.archive as pipelines
+from pyconsumer import cli
 from pyconsumer.admin import KafkaAdminClient
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from pyconsumer.spark.source import KafkaDataSource
 from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
-from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.process import GuardedProcess, wait_until
 from tests.support.spark_kills import killed_as_ours, plan_kill
 from tests.support.spark_ledger import assert_nothing_open
 from tests.support.spark_topics import TIME, Row, produce, reader
@@ -71,7 +74,7 @@ def kill_after_some_batches(command: tuple[str, ...]) -> None:
     lines: list[str] = []
     process = GuardedProcess(command, on_line=lines.append, cwd=ROOT)
     try:
-        wait_until(lambda: len(lines) > 3 or not process.running, 240, "some batches")
+        wait_until(lambda: len(lines) > 2 or not process.running, 240, "some batches")
         time.sleep(random.uniform(0, 1))
         assert process.running, process.stderr
     finally:
@@ -237,21 +240,37 @@ def test_an_exactly_once_replay_that_fails_half_way(
     assert sorted(bytes(row.value) for row in spark.read.parquet(again).select("value").collect()) == values
 
 
-def test_the_commands_killed_in_the_middle(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:
+def test_the_commands_killed_in_the_middle(
+    spark: Any,
+    embedded: Cluster,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They are killed in processes of their own; run again they have the Spark session of the tests, which is there."""
     source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
-    produce(embedded.bootstrap_servers, source, numbered(3000))
+    produce(embedded.bootstrap_servers, source, numbered(1500))
     folder = tmp_path / "archive"
-    servers = ("-b", embedded.bootstrap_servers, "--json", *SPARK)
-    archive = (*COMMAND, "archive", source, "--to", str(folder), "--batch-records", "150", *servers)
-    replay = (*COMMAND, "replay", str(folder), "--to", target, "--exactly-once", *servers)
-    kill_after_some_batches(archive)
-    last = json.loads(run(archive, timeout_s=300, cwd=ROOT).check().lines[-1])
+    servers = ("-b", embedded.bootstrap_servers, "--json")
+    archive = (source, "--to", str(folder), "--batch-records", "150", *servers)
+    replay = (str(folder), "--to", target, "--exactly-once", *servers)
+
+    def again(module: ModuleType, arguments: tuple[str, ...]) -> dict[str, int]:
+        monkeypatch.setattr(module, "spark_session", lambda master, conf: nullcontext(spark))
+        capsys.readouterr()
+        module.command.main(arguments, standalone_mode=False)
+        last: dict[str, int] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return last
+
+    kill_after_some_batches((*COMMAND, "archive", *archive, *SPARK))
+    last = again(cli.archive, archive)
     assert last["left"] == 0
-    assert last["records"] < 3000
-    assert archived(folder) == [(p, offset) for p in (0, 1) for offset in range(1500)]
-    kill_after_some_batches(replay)
-    last = json.loads(run(replay, timeout_s=300, cwd=ROOT).check().lines[-1])
-    assert last["done"] == last["batches"] == 20
-    assert last["records"] < 3000
+    assert last["records"] < 1500
+    assert archived(folder) == [(p, offset) for p in (0, 1) for offset in range(750)]
+    kill_after_some_batches((*COMMAND, "replay", *replay, *SPARK))
+    last = again(cli.replay, replay)
+    assert last["done"] == last["batches"] == 10
+    assert last["records"] < 1500
     found = read_to_end(embedded.bootstrap_servers, target, 2, "read_committed")
-    assert sorted(found) == sorted(b"v%d" % i for i in range(3000))
+    assert sorted(found) == sorted(b"v%d" % i for i in range(1500))
