@@ -9,8 +9,8 @@ from typing import Any
 
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaError
+from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
