@@ -18,6 +18,7 @@ import pytest
 from pyconsumer import KafkaAdminClient
 from tests.support.cluster import Cluster
 from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.spark_streams import patiently
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -154,7 +155,7 @@ def run_on_spark(
 
     def run_it(name: str, *arguments: str) -> list[str]:
         monkeypatch.setattr(sys, "argv", [name, *arguments])
-        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        patiently(lambda: runpy.run_path(str(EXAMPLES / name), run_name="__main__"))
         return capsys.readouterr().out.splitlines()
 
     return run_it
@@ -169,9 +170,12 @@ def test_the_spark_example_counts_words(run_on_spark: Callable[..., list[str]]) 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(480)
-def test_the_spark_pipeline_keeps_each_reading_once(run_on_spark: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_the_spark_pipeline_keeps_each_reading_once(
+    run_on_spark: Callable[..., list[str]], new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
     pytest.importorskip("matplotlib")
-    assert run_on_spark("spark_pipeline.py", "--folder", str(tmp_path)) == [
+    servers = new_cluster("embedded").bootstrap_servers  # of its own: the program names its topics
+    assert run_on_spark("spark_pipeline.py", "-b", servers, "--folder", str(tmp_path)) == [
         "raw-readings: 609",
         "readings: 569",
         "means-by-minute: 93",

@@ -27,7 +27,7 @@ from tests.support.process import wait_until
 from tests.support.spark_kills import STEPS, KilledSource, plan_kill
 from tests.support.spark_ledger import assert_nothing_open
 from tests.support.spark_streams import SLOW_START, run_to_the_end
-from tests.support.spark_topics import reader
+from tests.support.spark_topics import Row, produce, reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -241,13 +241,24 @@ def test_a_progress_that_is_gone_and_rows_that_choose_topics(
     assert_nothing_open(admin, query.sink, PARTITIONS, query.sink)
 
 
-def test_streams_are_read_from_pyspark_4_2_on(spark: Any, cluster: Cluster, topic: str) -> None:
-    def run() -> None:
-        stream = reader(spark, cluster.bootstrap_servers, {"subscribe": topic}, stream=True).load().writeStream
-        run_to_the_end(stream.format("noop").trigger(availableNow=True).start)
+def test_streams_from_topic_to_topic_need_pyspark_4_2(
+    spark: Any, cluster: Cluster, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """From the latest offset, so that the first batch has no tasks of its own; it is decided all the same."""
+    source, sink = make_topic(), make_topic(partitions=PARTITIONS)
 
-    if tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2):
-        run()
+    def run() -> None:
+        out = reader(spark, cluster.bootstrap_servers, {"subscribe": source}, stream=True).load().writeStream
+        out = out.format("pyconsumer").option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+        out = out.option("topic", sink).option("deliveryGuarantee", "exactly-once")
+        run_to_the_end(out.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start)
+
+    if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
+        with pytest.raises(Exception, match=r"streams need PySpark 4\.2 or newer"):
+            run()
         return
-    with pytest.raises(Exception, match=r"streams need PySpark 4\.2 or newer"):
-        run()
+    produce(cluster.bootstrap_servers, source, [Row(b"0")])
+    run()
+    produce(cluster.bootstrap_servers, source, [Row(b"%d" % number) for number in (1, 2)])
+    run()
+    assert committed(cluster, sink) == [1, 2]
