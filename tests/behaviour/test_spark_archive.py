@@ -19,8 +19,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyconsumer.spark.archive as pipelines
-from pyconsumer import cli
 from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.cli import archive as archive_command
+from pyconsumer.cli import replay as replay_command
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from pyconsumer.spark.source import KafkaDataSource
 from tests.behaviour.consumer_support import read_to_end
@@ -264,12 +265,12 @@ def test_the_commands_killed_in_the_middle(
         return last
 
     kill_after_some_batches((*COMMAND, "archive", *archive, *SPARK))
-    last = again(cli.archive, archive)
+    last = again(archive_command, archive)
     assert last["left"] == 0
     assert last["records"] < 1500
     assert archived(folder) == [(p, offset) for p in (0, 1) for offset in range(750)]
     kill_after_some_batches((*COMMAND, "replay", *replay, *SPARK))
-    last = again(cli.replay, replay)
+    last = again(replay_command, replay)
     assert last["done"] == last["batches"] == 10
     assert last["records"] < 1500
     found = read_to_end(embedded.bootstrap_servers, target, 2, "read_committed")
