@@ -4,16 +4,10 @@
 
 Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 
-<<<<<<< HEAD
 2. A response is stale if its partition is not assigned any more, or is in another fetch epoch or at another fetch
-   offset than when it was requested. One that arrives stale is dropped: :func:`is_stale`, which ``Fetcher._on_done``
-   asks. A fetch that becomes stale in the buffer (:attr:`CompletedFetch.is_current`) is dropped at once, with its
-   memory. What raises the fetch epoch is rule 3 of :mod:`.subscription_state`.
-=======
-2. A fetch is valid only while its partition is in the fetch epoch in which it was requested
-   (:attr:`CompletedFetch.is_current`). When that changes, the fetch and its memory are dropped at once. (A response
-   that arrives for an older epoch never becomes a fetch: ``Fetcher._on_partitions`` drops it.)
->>>>>>> main
+   offset than when it was requested. One that arrives stale is dropped (:func:`is_stale`, which the fetcher asks). A
+   fetch that becomes stale in the buffer (:attr:`CompletedFetch.is_current`) is dropped at once, with its memory. What
+   raises the fetch epoch is rule 3 of :mod:`.subscription_state`.
 4. :attr:`CompletedFetch.next_offset` is the offset after everything that :meth:`CompletedFetch.take` has read, hidden
    records (control records, aborted transactions) included. Positions move there and nowhere else.
 5. A deserializer that is interrupted (Ctrl-C) loses no record: the fetch starts again at the first one that was not

@@ -1,16 +1,9 @@
 """Fetching: sends the planned requests, handles the responses, and fills the buffer. A thin driver of cores.
 
 The journey of a record set: :class:`FetchPlanner` decides what to request from which node; the node's
-<<<<<<< HEAD
 :class:`FetchSessionHandler` checks the response; a part that is stale (:func:`.completed_fetch.is_stale`) is dropped;
 of the others the batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and
 only for records that a poll returns, batches are checked, decompressed and decoded.
-=======
-:class:`FetchSessionHandler` checks the response; a part whose partition is not assigned any more, or has another
-fetch epoch or fetch offset than was requested, is stale and dropped (:meth:`Fetcher._on_partitions`); of the others the
-batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and only for records
-that a poll returns, batches are checked, decompressed and decoded.
->>>>>>> main
 
 The table ``_ERROR_ACTIONS`` says what each error code of a partition leads to.
 """
@@ -280,14 +273,9 @@ class Fetcher:
         for tp, data, asked in partitions:
             state = assigned.get(tp)
             records = data.records
-<<<<<<< HEAD
-            if records is not None:
-                size += len(records)
+            offset = asked[1]
             if state is None or is_stale(state, asked):
-=======
-            if state is None or state.fetch_offset != (offset := asked[1]) or state.fetch_epoch != asked[4]:
->>>>>>> main
-                _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
+                _log.debug("%s: ignored a stale response for offset %d", tp, offset)
                 progress = True
             elif data.error_code:
                 failed.append((tp, data))
