@@ -1,4 +1,4 @@
-"""Who may run a listener, and when: every call of the application's rebalance listener is made here.
+"""Calls of the rebalance listener: who may run one, and when. Every such call is made here.
 
 Java: ``ConsumerRebalanceListenerInvoker``. Rules
 
