@@ -643,7 +643,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
     def _bind(self) -> asyncio.AbstractEventLoop:
         loop = self._driver.bind()
-        self._guard.bind()
+        self._guard.bind(loop)
         return loop
 
     def _enter(self) -> None:

@@ -118,12 +118,15 @@ class LoopDriver:
         self._name = name
         self._check = check
         self._now = client.clock.now
+        client.arrange_step = _weakly(self._arrange_step)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf  # by the loop's time
         self._waiters: dict[_Waiter, None] = {}
+        self._giving_way = 0  # calls that let others run and wait for nothing
+        self._step_is_arranged = False
         self._stopped: BaseException | None = None
         self._happenings = 0  # turns in which anything was received or failed
 
@@ -140,6 +143,9 @@ class LoopDriver:
         Raises:
             IllegalStateError: no loop runs in this thread, or another one than before.
         """
+        loop = asyncio._get_running_loop()
+        if loop is not None and loop is self._loop and self._watches:
+            return loop
         loop = self._loop = own_loop(self._name, self._loop)
         if not self._watches and not self._client.closed:
             self._fileno = self._client.fileno()
@@ -169,6 +175,22 @@ class LoopDriver:
         self._timer = None
         self._timer_at = math.inf
         self._on_event()
+
+    def _arrange_step(self) -> bool:
+        """Serve the sockets in the loop's next round, before it waits; return False if the loop is closed."""
+        if self._loop is None or self._loop.is_closed():
+            return False
+        if not self._step_is_arranged:
+            self._step_is_arranged = True
+            self._loop.call_soon(_weakly(self._on_arranged_step))
+        return True
+
+    def _on_arranged_step(self) -> None:
+        self._step_is_arranged = False
+        if self._giving_way and not self._waiters:
+            self._arrange_step()  # the loop does not wait in its next round either
+        else:
+            self._on_event()
 
     def _serve(self) -> bool:
         """Serve the sockets without waiting, and resume the calls whose wait is over; whether anything happened."""
@@ -209,7 +231,13 @@ class LoopDriver:
 
     async def breathe(self) -> None:
         """Let others run, where a call has kept the loop for :data:`LONGEST_TURN_S`, before it changes anything."""
-        await give_way()
+        if not self._client.closed:
+            self._client.leave()
+        self._giving_way += 1
+        try:
+            await give_way()
+        finally:
+            self._giving_way -= 1
         self.turn_began = self._now()
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
@@ -311,13 +339,12 @@ class LoopDriver:
             client.abandon()
 
 
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls a bound method as long as its object lives."""
+def _weakly(method: Callable[[], T]) -> Callable[[], T | None]:
+    """Return a function that calls a bound method as long as its object lives; after that it returns None."""
     found = weakref.WeakMethod(method)
 
-    def call() -> None:
+    def call() -> T | None:
         target = found()
-        if target is not None:
-            target()
+        return None if target is None else target()
 
     return call
