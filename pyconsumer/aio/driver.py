@@ -9,7 +9,10 @@ Rules
 * A call looks at the sockets before it waits, as the blocking driver does; then it waits for its future, for anything
   to happen, or for its time.
 * A call that finds everything it needs would never give up the loop. So a call gives it up first if none has for
-  ``LONGEST_TURN_S``, before it changes anything.
+  ``LONGEST_TURN_S``, before it changes anything. What arrives in these rounds is read later, as by the blocking driver,
+  unless another call waits: responses that are read while the buffer is full make the next requests smaller.
+* While a call has what it needs, the system receives the next answer ahead (:meth:`NetworkClient.leave`). A socket is
+  not reported then, so the sockets are served in the loop's next round in which it might wait.
 * A cancelled call throws ``CancelledError`` into its generator at the place where it waits. Its requests stay under
   way, and their answers are handled when they arrive.
 * Nothing that the loop holds keeps the client alive, so that one that was dropped without ``close`` is noticed.
@@ -149,7 +152,7 @@ class LoopDriver:
         loop = self._loop = own_loop(self._name, self._loop)
         if not self._watches and not self._client.closed:
             self._fileno = self._client.fileno()
-            loop.add_reader(self._fileno, _weakly(self._on_event))
+            loop.add_reader(self._fileno, _weakly(self._on_readable))
             self._watches = True
         return loop
 
@@ -187,8 +190,11 @@ class LoopDriver:
 
     def _on_arranged_step(self) -> None:
         self._step_is_arranged = False
+        self._on_readable()
+
+    def _on_readable(self) -> None:
         if self._giving_way and not self._waiters:
-            self._arrange_step()  # the loop does not wait in its next round either
+            self._arrange_step()  # the call continues in a moment and has what it needs; nor does the loop wait then
         else:
             self._on_event()
 

@@ -176,11 +176,26 @@ class TestTakingInAhead:
         client.poll(client.clock.now() + 600, future)  # longer than a test may take
         assert future.succeeded
 
-    def test_not_where_another_driver_waits(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+    def test_where_another_driver_waits_it_takes_a_step_before(
+        self, broker: ScriptedBroker, make_client: MakeClient
+    ) -> None:
         client = to_be_read(broker, make_client, large_answer())
         answered(client, asked(client))
-        client.step(client.clock.now())
+        arranged: list[bool] = []
+        loop_runs = True
+
+        def arrange_step() -> bool:
+            arranged.append(loop_runs)
+            return loop_runs
+
+        client.arrange_step = arrange_step
         asked(client)
+        assert arranged == [True]
+        assert mark_of(client) > 1
+        client.step(client.clock.now())
+        assert mark_of(client) == 1
+        loop_runs = False  # nobody will take a step any more
+        client.leave()
         assert mark_of(client) == 1
 
 
