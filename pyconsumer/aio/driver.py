@@ -121,7 +121,7 @@ class LoopDriver:
         self._name = name
         self._check = check
         self._now = client.clock.now
-        client.arrange_step = _weakly(self._arrange_step)
+        client.on_leave(_weakly(self._arrange_step))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fileno = -1
         self._watches = False

@@ -159,8 +159,7 @@ class NetworkClient:
         )
         self._pool = self._nodes.pool
         self._interrupted = False
-        self.arrange_step: Callable[[], object] | None = None
-        """Set by a driver that waits in its own event loop; see :meth:`leave`."""
+        self._arrange_step: Callable[[], object] | None = None
         self._closed = False
         self._forked = False
         _clients.add(self)
@@ -323,11 +322,15 @@ class NetworkClient:
     def leave(self) -> None:
         """Let the system receive large answers ahead while the thread does something else than to wait for them.
 
-        That ends with the next select. A driver that waits in its own event loop calls :meth:`step` before it waits:
-        ``arrange_step`` is called for that first; what is false says that the loop has ended.
+        That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
+        loop waits; see :meth:`on_leave`.
         """
-        if self._pool.bulk and (self.arrange_step is None or self.arrange_step()):
+        if self._pool.bulk and (self._arrange_step is None or self._arrange_step()):
             self._pool.take_in(True)
+
+    def on_leave(self, arrange_step: Callable[[], object]) -> None:
+        """Set what :meth:`leave` calls first: it arranges a :meth:`step`; what is false says that there will be none."""
+        self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:
         if self._pool.bulk:

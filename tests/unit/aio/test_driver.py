@@ -19,7 +19,6 @@ class _Client:
 
     closed = False
     is_ahead = False
-    arrange_step: Callable[[], object] | None = None
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -36,9 +35,11 @@ class _Client:
         except BlockingIOError:
             return math.inf, False
 
+    def on_leave(self, arrange_step: Callable[[], object]) -> None:
+        self._arrange_step = arrange_step
+
     def leave(self) -> None:
-        assert self.arrange_step is not None
-        self.is_ahead = bool(self.arrange_step())
+        self.is_ahead = bool(self._arrange_step())
 
     def close(self) -> None:
         self.closed = True

@@ -188,7 +188,7 @@ class TestTakingInAhead:
             arranged.append(loop_runs)
             return loop_runs
 
-        client.arrange_step = arrange_step
+        client.on_leave(arrange_step)
         asked(client)
         assert arranged == [True]
         assert mark_of(client) > 1
