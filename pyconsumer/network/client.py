@@ -329,7 +329,7 @@ class NetworkClient:
             self._pool.take_in(True)
 
     def on_leave(self, arrange_step: Callable[[], object]) -> None:
-        """Set what :meth:`leave` calls first: it arranges a :meth:`step`; what is false says that there will be none."""
+        """Set what :meth:`leave` calls first: it arranges a :meth:`step`, or returns a false value if there is none."""
         self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:

@@ -23,7 +23,7 @@ MakeTopic = Callable[..., str]
 
 
 def committed(cluster: Cluster, group_id: str, topic: str, partition: int = 0) -> int | None:
-    """What the group has committed, as seen by another consumer."""
+    """Return what the group has committed, as seen by another consumer."""
     consumer = make_consumer(cluster, group_id)
     try:
         found = consumer.committed(TopicPartition(topic, partition))

@@ -39,7 +39,7 @@ def producer(cluster: Cluster, group_id: str) -> Iterable[KafkaProducer]:
 
 
 def values(cluster: Cluster, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes | None]:
-    """What a reader finds up to the end that it sees."""
+    """Return what a reader finds up to the end that it sees."""
     tp = TopicPartition(topic, partition)
     found = []
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level=isolation) as consumer:

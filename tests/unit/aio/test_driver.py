@@ -86,7 +86,7 @@ async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client, d
 
 @pytest.mark.asyncio
 async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client: _Client, driver: LoopDriver) -> None:
-    """What comes in the meantime stays with the system, which takes it in ahead, until the loop would wait."""
+    """The system keeps what comes in the meantime, and takes it in ahead, until the loop would wait."""
     driver.bind()
     client.theirs.send(b"a response")
     for _ in range(3):

@@ -67,7 +67,7 @@ def batches(first: int, count: int, each: int = 10) -> bytes:
 
 
 class Answer(NamedTuple):
-    """What the network gives for a request."""
+    """Answer of the network to a request."""
 
     message: Any
     api_version: int = 17
@@ -133,7 +133,7 @@ class FakeClient:
         return self.backoffs.get(node_id, float("-inf"))
 
     def take(self) -> list[Sent]:
-        """What was sent since the last call."""
+        """Return what was sent since the last call."""
         taken, self.sent = self.sent, []
         return taken
 

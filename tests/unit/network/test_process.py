@@ -1,4 +1,4 @@
-"""What a client costs the system, and what becomes of it in a forked child."""
+"""Tests of what a client costs the system, and what becomes of it in a forked child."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
 
 
 def mark_of(client: NetworkClient) -> int:
-    """How many bytes the system wants before it wakes a reader of the connection to node 0."""
+    """Return how many bytes the system wants before it wakes a reader of the connection to node 0."""
     channel = client._pool.peers[0].link
     assert channel is not None
     return int(channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
