@@ -70,7 +70,7 @@ async def test_completions_cross_to_the_loop_together(
         monkeypatch.setattr(loop, "call_soon_threadsafe", count)
         await producer.flush()
         await asyncio.gather(*waiting)
-    assert 1 <= crossings < 10
+    assert 1 <= crossings <= 4  # two batches at most, and each flushed
 
 
 @pytest.mark.asyncio
