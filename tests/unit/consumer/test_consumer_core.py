@@ -31,14 +31,7 @@ from pyconsumer.errors import (
 from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
-from tests.unit.consumer.builders import (
-    batch,
-    data,
-    finish,
-    listed,
-    offsets_of,
-    response,
-)
+from tests.unit.consumer.builders import batch, data, finish, listed, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
@@ -74,14 +67,14 @@ def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
     known, world.metadata._topics = world.metadata._topics, {}
     steps = world.poll()
     next(steps)
-    assert world.client.take() == []
+    assert world.client.take_all() == []
 
     world.metadata._topics = known
     world.metadata.update_count += 1
     next(steps)  # no time has passed
 
-    (sent,) = world.client.take()
-    assert sent.message.API_KEY == ListOffsetsRequest.API_KEY
+    (sent,) = world.client.take_all()
+    assert sent.request.API_KEY == ListOffsetsRequest.API_KEY
 
 
 @pytest.mark.spec("client:PL-10", "client:PL-11", "client:SQ-14")
@@ -98,7 +91,7 @@ def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned()
 
     assert positions[0] == 0  # transmitted while nothing had been handed out
     (sent,) = world.client.sent
-    assert [p.fetch_offset for t in sent.message.topics for p in t.partitions] == [3]
+    assert [p.fetch_offset for t in sent.request.topics for p in t.partitions] == [3]
 
 
 @pytest.mark.spec("client:PL-12")
@@ -117,7 +110,7 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
 
     world.client.on_flush = fail
     assert finish(steps).count() == 3
-    world.client.take()[-1].answer(response({T0: data(batch(5, 2))}))
+    world.client.take_all()[-1].answer(response({T0: data(batch(5, 2))}))
     now = world.clock.now()
 
     found = world.buffered(now)
@@ -136,7 +129,7 @@ def test_a_node_with_another_request_under_way_is_fetched_from_all_the_same() ->
     world.clock.advance(1.0)
     next(steps)
 
-    sent = [(s.node_id, s.message.API_KEY) for s in world.client.take()]
+    sent = [(s.node, s.request.API_KEY) for s in world.client.take_all()]
 
     assert sent == [(1, ListOffsetsRequest.API_KEY), (1, FetchRequest.API_KEY)], "the first has no answer yet"
 
@@ -320,7 +313,7 @@ def test_without_a_group_new_partitions_are_reset() -> None:
     world = ConsumerWorld(T0)
     steps = world.poll()
     next(steps)
-    (asked,) = world.client.take()
+    (asked,) = world.client.take_all()
     asked.answer(listed((T0, 7, 0)))
     next(steps)
 
@@ -423,7 +416,7 @@ def test_position_waits_until_there_is_one() -> None:
     world = ConsumerWorld(T0)
     steps = world.delegate.position(T0, 200.0)
     next(steps)
-    world.client.take()[0].answer(listed((T0, 9, 0)))
+    world.client.take_all()[0].answer(listed((T0, 9, 0)))
 
     assert finish(steps) == 9
 
@@ -443,7 +436,7 @@ def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
     world.start(T0, at=3)
     assert world.delegate.current_lag(T0) is None
     assert world.delegate.current_lag(T0) is None
-    (asked,) = world.client.take()
+    (asked,) = world.client.take_all()
 
     asked.answer(listed((T0, 10, 0)))
 
@@ -624,7 +617,7 @@ def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() 
     world.start(T0, T2)
     steps = world.poll(count=1)
     next(steps)
-    (sent,) = world.client.take()
+    (sent,) = world.client.take_all()
     sent.answer(response({T0: data(batch(0, 5)), T2: data(batch(0, 5))}))
     assert finish(steps).count() == 1
 
