@@ -62,8 +62,9 @@ def _call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -
         log.debug("an event loop that waited for the producer is closed")
 
 
-_waiting: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Result, list[asyncio.Future[None]]]]]
-_waiting = weakref.WeakKeyDictionary()
+_Waiting = dict[Result, list[asyncio.Future[None]]]
+
+_waiting: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting]] = weakref.WeakKeyDictionary()
 
 
 async def settled(result: Result) -> None:
