@@ -1,7 +1,7 @@
 """The clients for asyncio behind the blocking interfaces, so that the same behaviour tests run on both.
 
 A test that calls a client from a callback of it is the difficult case: the loop is running, so a blocking call cannot
-run it, and the call has to be made in the task that called back. So each call runs in a greenlet: a callback, however
+run it, and the call has to be made in the task that called back. So each task runs in a greenlet: a callback, however
 deep, switches back to the task, which awaits the call inside and then lets the callback continue.
 """
 
@@ -59,6 +59,15 @@ class _Call(greenlet.greenlet):
         return value
 
 
+async def _called(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    return await _Call(coroutine)
+
+
+def _task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """Make a task that runs in a greenlet: those of a client too, as close makes one."""
+    return asyncio.Task(_called(coroutine), loop=loop, **options)
+
+
 class _Face:
     """Runs each call of a client on an event loop of its own, until it has ended."""
 
@@ -67,6 +76,7 @@ class _Face:
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
+        self._loop.set_task_factory(_task)
         try:
             self._client = self._make(*arguments, **settings)
         except BaseException:
@@ -94,10 +104,7 @@ class _Face:
         if self._loop.is_closed() or self._loop.is_running():
             return asyncio.run(coroutine)  # refused with the client's own error: it is closed, or another thread's
 
-        async def call() -> Any:
-            return await _Call(coroutine)
-
-        return self._loop.run_until_complete(call())
+        return self._loop.run_until_complete(coroutine)
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Close the client and the loop."""
