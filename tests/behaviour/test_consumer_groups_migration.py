@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupR
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
 from tests.behaviour.raw_consumer_members import ConsumerMember, described, settle
 from tests.behaviour.raw_members import Connect, Member
+from tests.support.cluster import Cluster
+from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
 
@@ -186,3 +190,34 @@ def test_empty_groups_change_their_kind(connect: Connect, group_id: str, topic: 
     assert kind_of(newer.client, group_id) == ("classic", "Empty")
     settle(newer)
     assert kind_of(newer.client, group_id) == ("consumer", "Stable")
+
+
+@pytest.mark.embedded_only("Apache Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR: no assignor has been chosen yet")
+def test_a_classic_group_in_its_first_rebalance_is_upgraded(
+    cluster_kind: str, new_cluster: Callable[..., Cluster], group_id: str
+) -> None:
+    """Programs of both kinds that are started within ``group.initial.rebalance.delay.ms``, 3 s by default."""
+    topic = "first"
+    cluster = new_cluster(cluster_kind, config={"group.initial.rebalance.delay.ms": 60_000})
+    cluster.create_topic(topic, 4)
+    with ExitStack() as clients:
+
+        def connect() -> RawClient:
+            client = clients.enter_context(cluster.raw())
+            client.coordinator(group_id)
+            return client
+
+        waiting = ClassicMember(connect, group_id, topics=(topic,))
+        assert waiting.join().error_code == Errors.MEMBER_ID_REQUIRED
+        waiting.send_join()
+        newer = ConsumerMember(connect, group_id, topic)
+        wait_until(
+            lambda: kind_of(newer.client, group_id) == ("classic", "PreparingRebalance"), 60, "the first rebalance"
+        )
+        assert newer.send().error_code == 0
+        assert waiting.receive_join().error_code == Errors.REBALANCE_IN_PROGRESS
+        assert waiting.take().error_code == 0
+        while kind_of(newer.client, group_id)[1] != "Stable" or newer.count != 2:
+            newer.send()
+            waiting.turn()
+        assert (len(waiting.owned), newer.count) == (2, 2)

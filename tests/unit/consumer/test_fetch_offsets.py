@@ -27,13 +27,10 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsRequest,
 )
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
     OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
 )
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
-from tests.unit.consumer.builders import FakeClient, Sent, listed, metadata_response
+from tests.unit.consumer.builders import FakeClient, Sent, ends, listed, metadata_response
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
@@ -84,11 +81,6 @@ class World:
 
     def state(self, tp: TopicPartition) -> FetchState:
         return self.subscriptions.state(tp).state
-
-
-def ends(tp: TopicPartition, epoch: int, end: int, code: int = 0) -> OffsetForLeaderEpochResponse:
-    answer = EpochEndOffset(error_code=code, partition=tp.partition, leader_epoch=epoch, end_offset=end)
-    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[answer])])
 
 
 def asked(sent: Sent) -> dict[int, int]:
