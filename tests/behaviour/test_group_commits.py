@@ -352,5 +352,5 @@ def test_a_member_that_starts_again_fetches_nothing_before_its_positions_are_val
         assert [offset for _, offset in again.read] == [3, 4]
     (validated,) = proxy.events(ApiKey.OFFSET_FOR_LEADER_EPOCH, "response")
     fetch = proxy.events(ApiKey.FETCH, "request")[0]
-    assert validated.at < fetch.at
+    assert validated.time < fetch.time
     assert sorted(p.partition for one in fetch.message.topics for p in one.partitions) == [0, 1]
