@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
 from tests.behaviour.raw_consumer_members import ConsumerMember, described, settle
-from tests.behaviour.raw_members import Connect, Member
+from tests.behaviour.raw_members import Connect, Member, fetch_offset
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
@@ -101,6 +101,21 @@ def stable_classic(connect: Connect, group_id: str, topic: str, *, user_data: by
     assert synced.error_code == 0
     member.owned = (0, 1, 2, 3)
     return member
+
+
+@contextmanager
+def connecting(cluster: Cluster, group_id: str) -> Iterator[Connect]:
+    """Opens connections to a cluster of the test's own, once its coordinator has loaded the group's partition."""
+    with ExitStack() as clients:
+
+        def connect() -> RawClient:
+            client = clients.enter_context(cluster.raw())
+            client.coordinator(group_id)
+            return client
+
+        first = connect()
+        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 60, "groups are served")
+        yield connect
 
 
 def test_an_upgrade_and_a_downgrade(connect: Connect, group_id: str, topic: str) -> None:
@@ -200,13 +215,7 @@ def test_a_classic_group_in_its_first_rebalance_is_upgraded(
     topic = "first"
     cluster = new_cluster(cluster_kind, config={"group.initial.rebalance.delay.ms": 60_000})
     cluster.create_topic(topic, 4)
-    with ExitStack() as clients:
-
-        def connect() -> RawClient:
-            client = clients.enter_context(cluster.raw())
-            client.coordinator(group_id)
-            return client
-
+    with connecting(cluster, group_id) as connect:
         waiting = ClassicMember(connect, group_id, topics=(topic,))
         assert waiting.join().error_code == Errors.MEMBER_ID_REQUIRED
         waiting.send_join()
@@ -221,3 +230,29 @@ def test_a_classic_group_in_its_first_rebalance_is_upgraded(
             newer.send()
             waiting.turn()
         assert (len(waiting.owned), newer.count) == (2, 2)
+
+
+@pytest.mark.embedded_only("on Apache Kafka 4.3.1 the partitions of the member that left stay without an owner")
+def test_classic_members_that_are_left_alone_in_a_consumer_group_share_what_the_last_one_had(
+    cluster_kind: str, new_cluster: Callable[..., Cluster], group_id: str
+) -> None:
+    """Under the policy ``upgrade``; the last one leaves when a new target may not be computed yet (KIP-1263)."""
+    settings = {"group.consumer.migration.policy": "upgrade", "group.consumer.assignment.interval.ms": 3000}
+    cluster = new_cluster(cluster_kind, config=settings)
+    cluster.create_topic("left", 4)
+    with connecting(cluster, group_id) as connect:
+        newer = ConsumerMember(connect, group_id, "left")
+        assert newer.send().error_code == 0
+        members = [ClassicMember(connect, group_id, topics=("left",)) for _ in range(2)]
+        for member in members:
+            assert member.take().error_code == 0
+
+        def shared(count: int) -> bool:
+            for member in members:
+                member.turn()
+            return len({index for member in members for index in member.owned}) == count
+
+        wait_until(lambda: newer.send().error_code == 0 and shared(4 - newer.count) and newer.count, 60, "three share")
+        newer.leave()
+        wait_until(lambda: shared(4), 60, "two share everything")
+        assert kind_of(members[0].client, group_id) == ("consumer", "Stable")

@@ -67,12 +67,16 @@ class Play(NamedTuple):
             before, _ = self.protocols
             old = [self._join(group, before) for _ in range(2)]
             group.settle()
-            if self.mixes:
-                for member in old:
-                    self._swap(group, member)
-            else:
-                self._is_turned_away(group)
+            note = ""
+            if not self.mixes:
+                note = "refused, "
+                self._is_turned_away(group, self._join(group, self.protocols[1]))
                 self._swap_all(group, old)
+            elif not self._swap(group, old[0]):
+                note = "refused for its user data, "
+                self._swap_all(group, old)
+            elif not self._swap(group, old[1]):
+                note = "partitions without an owner until a member joins, "
             with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
                 (kind,) = {one.group_type for one in admin.list_groups() if one.group_id == name}
             assert kind == self.ends_as
@@ -81,9 +85,8 @@ class Play(NamedTuple):
             ledger = group.ledger
             assert not (twice := ledger.owned_twice()), twice
             assert not (again := ledger.rewinds()), again
-            kept = "" if self.mixes else "refused, "
             return (
-                f"{cluster.kind}, {self.way}, {self.client}, {self.policy}, {STRATEGIES[self.strategy]}: {kept}"
+                f"{cluster.kind}, {self.way}, {self.client}, {self.policy}, {STRATEGIES[self.strategy]}: {note}"
                 f"{len(ledger.acknowledged)} records, longest without an owner {ledger.longest_without_owner():.1f} s"
             )
 
@@ -91,16 +94,47 @@ class Play(NamedTuple):
         member: LiveMember = group.join(self.client, protocol=protocol)  # type: ignore[arg-type]
         return member
 
-    def _swap(self, group: LiveGroup, member: LiveMember) -> None:
-        self._join(group, self.protocols[1])
+    def _swap(self, group: LiveGroup, member: LiveMember) -> bool:
+        """Replace a member by one of the other protocol; False if that went as it goes in the exceptions of some."""
+        newcomer = self._join(group, self.protocols[1])
+        if self.has_user_data:
+            group.ledger.wait(lambda: group.settled or newcomer.seen.errors, 60, "it is in, or told why not")
+            if newcomer.seen.errors:
+                self._is_turned_away(group, newcomer)
+                return False
         group.settle()
         group.progress(20)
         member.leave()
-        group.settle()
-        group.progress(20)
+        return self._settle_alone(group)
 
-    def _is_turned_away(self, group: LiveGroup) -> None:
-        newcomer = self._join(group, self.protocols[1])
+    @property
+    def has_user_data(self) -> bool:
+        """librdkafka's assignor sends each member's user data back in its assignment: that is not to be converted.
+
+        It has some from the second rebalance on. Apache Kafka refuses it likewise.
+        """
+        return (self.way, self.client, self.strategy) == ("upgrade", "confluent", "cooperative-sticky")
+
+    def _settle_alone(self, group: LiveGroup) -> bool:
+        """Wait until the rest shares everything.
+
+        Apache Kafka 4.3.1 computes no new target for classic members that are left alone in a consumer group soon after
+        the last computation: partitions stay without an owner until somebody joins. On our broker that would count.
+        """
+        left_alone = self.ends_as == "consumer" and self.way == "downgrade" and len(group.alive) == 2
+        if group.cluster.embedded or not left_alone:
+            group.settle()
+        else:
+            try:
+                group.settle(20)
+            except AssertionError:
+                self._join(group, self.protocols[1])
+                group.settle()
+                return False
+        group.progress(20)
+        return True
+
+    def _is_turned_away(self, group: LiveGroup, newcomer: LiveMember) -> None:
         group.ledger.wait(lambda: newcomer.seen.errors, 60, f"{newcomer.name} is turned away")
         assert not newcomer.seen.calls
         newcomer.forget()
@@ -130,8 +164,12 @@ def playing(plays: list[Play], cluster: Cluster) -> None:
 
 
 def without_go(plays: list[Play]) -> list[Play]:
-    """Leave out franz-go where there is no Go."""
-    return plays if franz_program("members") is not None else [play for play in plays if play.client != "franz"]
+    """Leave out franz-go where there is no Go, or it cannot fetch what it needs."""
+    try:
+        found = franz_program("members")
+    except AssertionError:
+        found = None
+    return plays if found is not None else [play for play in plays if play.client != "franz"]
 
 
 if WHOLE:
