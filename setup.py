@@ -26,16 +26,22 @@ def extensions():
         from Cython.Build import cythonize
     except ImportError:
         return []  # a build without isolation
-    sources = {"pyconsumer.protocol.records._native": DECODER, "pyconsumer.producer._native": PRODUCER}
+    sources = {
+        "pyconsumer.protocol.records._native": (DECODER, ["decompress.c", "decompress_zstd.c"]),
+        "pyconsumer.producer._native": (PRODUCER, []),
+    }
     found = [
         Extension(
             name,
-            [f"{folder}/_native.pyx"],
+            [f"{folder}/{file}" for file in ("_native.pyx", *in_c)],
             include_dirs=[DECODER],
-            depends=[f"{used}/{file}" for used in (folder, DECODER) for file in sorted(os.listdir(used))],
-            extra_compile_args=["-O3", "-g0"],
+            depends=[
+                f"{used}/{file}" for used in (folder, DECODER) for file in sorted(os.listdir(used)) if "." in file
+            ],
+            # Hidden: another copy of zstd or lz4 in the process must not stand in for that in the extension.
+            extra_compile_args=["-O3", "-g0", "-fvisibility=hidden"],
         )
-        for name, folder in sources.items()
+        for name, (folder, in_c) in sources.items()
     ]
     built = cythonize(found, build_dir="build/cython", quiet=True)
     for extension in built:  # Cython makes new ones, and forgets this

@@ -35,7 +35,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """With ``-n 2 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
+    """With ``-n 4 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
 
     Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka. Those
     on a single broker are a group for each module, so that processes share them out; a process that gets one starts its

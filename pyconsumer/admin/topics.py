@@ -27,8 +27,8 @@ from pyconsumer.protocol.primitives import uuid_to_str
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from pyconsumer.network.client_requests import ClientResponse
     from pyconsumer.network.futures import RequestFuture, Steps
-    from pyconsumer.network.node import ClientResponse
 
 T = TypeVar("T")
 

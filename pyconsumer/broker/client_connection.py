@@ -19,7 +19,8 @@ from collections.abc import Coroutine
 from typing import Any, Final, Protocol
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, run_handler
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.deferred import run_handler
 from pyconsumer.broker.error_responses import code_and_text, error_answer
 from pyconsumer.broker.faults import FaultRule, topics_of
 from pyconsumer.broker.handlers import handler_of

@@ -1,9 +1,16 @@
-"""Results that come later, and replies that are sent once the work is done; neither needs an event loop.
+"""Results that come later, handlers that wait for them, and replies that are sent once the work is done.
+
+None of them needs an event loop.
 
 Deferred results
 ----------------
 Coordinators and logs return a :class:`Deferred`; whoever drives them (the asyncio server, a simulation) decides how
 to wait. Callbacks run at once in the call that sets the result, in the order in which they were added.
+
+Handlers
+--------
+Handlers are coroutines. The only thing they await is :func:`wait_for`, which passes a :class:`Deferred` to
+:func:`run_handler`. The server's connections call that function, and so do tests and simulations on a fake clock.
 
 Pending replies
 ---------------
@@ -19,11 +26,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-__all__ = ["Deferred", "PendingReplies"]
+__all__ = ["Deferred", "PendingReplies", "run_handler", "wait_for"]
 
 _log = logging.getLogger(__name__)
 
@@ -73,6 +80,65 @@ class Deferred(Generic[T]):
             callback(self._value)  # type: ignore[arg-type]
         else:
             self._callbacks.append(callback)
+
+
+class _Await:
+    """Hands a deferred to the driver of the coroutine and gets its value back."""
+
+    __slots__ = ("_deferred",)
+
+    def __init__(self, deferred: Deferred[Any]) -> None:
+        self._deferred = deferred
+
+    def __await__(self) -> Generator[Deferred[Any], Any, Any]:
+        return (yield self._deferred)
+
+
+async def wait_for(deferred: Deferred[T]) -> T:
+    """Wait in a handler until ``deferred`` is set, and return its value. If it is set already, nothing waits."""
+    if deferred.done:
+        return deferred.value
+    value: T = await _Await(deferred)
+    return value
+
+
+def run_handler(
+    coroutine: Coroutine[Any, Any, T],
+    on_result: Callable[[T], None],
+    on_error: Callable[[BaseException], None],
+) -> None:
+    """Run a handler as far as it goes, now and again whenever what it waits for is set.
+
+    Args:
+        on_result: called with what it returned, in the call that let it end (which may be this one).
+        on_error: called with what it raised instead.
+
+    To give up a handler that waits, close the coroutine: what it waits for may still be set and changes nothing.
+    """
+    _step(coroutine, None, on_result, on_error)
+
+
+def _step(
+    coroutine: Coroutine[Any, Any, T],
+    value: Any,
+    on_result: Callable[[T], None],
+    on_error: Callable[[BaseException], None],
+) -> None:
+    if getattr(coroutine, "cr_frame", None) is None:
+        return  # closed in the meantime
+    while True:
+        try:
+            deferred: Deferred[Any] = coroutine.send(value)
+        except StopIteration as stop:
+            on_result(stop.value)
+            return
+        except Exception as error:  # whatever a handler raises is reported by its driver
+            on_error(error)
+            return
+        if not deferred.done:
+            deferred.on_done(lambda result: _step(coroutine, result, on_result, on_error))
+            return
+        value = deferred.value
 
 
 class PendingReplies:

@@ -1,8 +1,8 @@
 """The consumer's network client: an unsent queue and futures, with wakeups and the cluster's errors.
 
 It is a :class:`~pyconsumer.network.client.NetworkClient`, and everything in the consumer's own thread talks to it:
-requests are queued in its :class:`~pyconsumer.network.unsent.UnsentRequests`, a poll sends them, and their futures are
-completed in the same thread. It adds
+requests are queued in its :class:`~pyconsumer.network.client_requests.UnsentRequests`, a poll sends them, and their
+futures are completed in the same thread. It adds
 
 * *wakeup*: ``wakeup()`` from another thread makes the current or next poll raise ``WakeupError``, once, unless wakeups
   are disabled; it never interrupts a callback;

@@ -23,9 +23,9 @@ from pyconsumer.errors import (
     for_code,
 )
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.client_requests import ClientResponse, RequestBuilder
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.node import ClientResponse, RequestBuilder
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.requests.list_offsets import first_version, list_offsets_request, read_offsets
 from pyconsumer.protocol.schema import Message

@@ -40,16 +40,21 @@ from pyconsumer.errors import (
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.bootstrap import BootstrapWatch
 from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
-from pyconsumer.network.completed import CompletedRequests
+from pyconsumer.network.client_requests import (
+    ClientResponse,
+    CompletedRequests,
+    Request,
+    RequestBuilder,
+    RequestTimeoutError,
+    UnsentRequests,
+)
 from pyconsumer.network.connection import MOST_RESPONSE_BYTES
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService, Resolver
 from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.node import ClientResponse, Request, RequestBuilder, RequestTimeoutError
 from pyconsumer.network.node_selector import NodeSelector
 from pyconsumer.network.selector import EVENT_READ, Selector, Waker, new_selector
-from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 

@@ -21,12 +21,17 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel, ChannelSettings, ChannelStats
-from pyconsumer.network.completed import CompletedRequests
+from pyconsumer.network.client_requests import (
+    ClientResponse,
+    CompletedRequests,
+    Request,
+    RequestTimeoutError,
+    UnsentRequests,
+)
 from pyconsumer.network.connection import Reply
 from pyconsumer.network.dns import NameService, printable_address
-from pyconsumer.network.node import ClientResponse, Node, Request, RequestTimeoutError
+from pyconsumer.network.node import Node
 from pyconsumer.network.selector import Selector
-from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.structs import BrokerMetadata
 

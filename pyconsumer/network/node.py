@@ -9,29 +9,21 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from pyconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel
-from pyconsumer.network.futures import RequestFuture
-from pyconsumer.protocol.schema import Message
+from pyconsumer.network.client_requests import Request
 
 __all__ = [
     "Candidate",
-    "ClientResponse",
     "ConnectionBackoff",
     "Node",
     "NodeStatus",
-    "Request",
-    "RequestBuilder",
-    "RequestTimeoutError",
     "least_loaded",
 ]
-
-RequestBuilder = Callable[[int], Message]
-"""Builds the request for the version that was negotiated."""
 
 
 class ConnectionBackoff:
@@ -128,81 +120,10 @@ def least_loaded(candidates: Sequence[Candidate], start: int = 0) -> Candidate |
     return best
 
 
-class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
-    """A request was not sent, or not answered, within its timeout; its connection has been closed in the latter case.
-
-    It is a connection error as well as a timeout, so that code that handles a lost connection handles this too.
-    """
-
-
-class ClientResponse(NamedTuple):
-    """An answer of a broker.
-
-    ``message`` is None for a request that has no response. ``received_at`` is monotonic; ``latency`` counts from
-    sending, in seconds.
-    """
-
-    message: Any
-    api_version: int
-    node_id: int
-    received_at: float
-    latency: float
-
-
-class Request:
-    """A request on its way through the client."""
-
-    __slots__ = (
-        "api_key",
-        "build",
-        "created_at",
-        "expect_response",
-        "expires_at",
-        "future",
-        "max_version",
-        "min_version",
-        "sent_at",
-        "timeout",
-    )
-
-    def __init__(
-        self,
-        api_key: int,
-        build: Message | RequestBuilder,
-        created_at: float,
-        timeout: float,
-        min_version: int,
-        max_version: int | None,
-        expect_response: bool,
-    ) -> None:
-        self.api_key = api_key
-        self.build = build
-        self.created_at = created_at
-        self.timeout = timeout
-        self.expires_at = created_at + timeout  # while unsent; set again when it is sent
-        self.min_version, self.max_version = min_version, max_version
-        self.expect_response = expect_response
-        self.sent_at = -math.inf
-        self.future: RequestFuture[ClientResponse] = RequestFuture()
-
-    def sent(self, now: float) -> None:
-        """Record that it is in flight, and give it its timeout from now on."""
-        self.sent_at = now
-        self.expires_at = now + self.timeout
-
-    def extend(self, now: float) -> None:
-        """Give it its timeout from now on: a part of the answer has arrived."""
-        self.expires_at = now + self.timeout
-
-    def message(self, version: int) -> Message:
-        """Return the request for the negotiated version."""
-        return self.build if isinstance(self.build, Message) else self.build(version)
-
-
 class Node:
     """The state of one connection to a node: the requests in flight, the channel and the backoff.
 
-    Its unsent requests are in :class:`~pyconsumer.network.unsent.UnsentRequests`.
+    Its unsent requests are in :class:`~pyconsumer.network.client_requests.UnsentRequests`.
 
     Args:
         connection_key: the key of this connection in the pool; equal to ``node_id`` for the main connection.

@@ -27,11 +27,11 @@ from pyconsumer.errors import (
     UnsupportedVersionError,
 )
 from pyconsumer.network.bootstrap import BootstrapWatch
+from pyconsumer.network.client_requests import ClientResponse, Request, UnsentRequests
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata, MetadataQuery
-from pyconsumer.network.node import Candidate, ClientResponse, Node, NodeStatus, Request, least_loaded
-from pyconsumer.network.unsent import UnsentRequests
+from pyconsumer.network.node import Candidate, Node, NodeStatus, least_loaded
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.structs import BrokerMetadata
 

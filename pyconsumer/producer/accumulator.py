@@ -238,12 +238,9 @@ class RecordAccumulator:
             self._busy.discard(tp)
         queue.mute()
         self._in_flight.add(batch)
-        batch.close()
-        batch.attempts += 1
+        batch.leave()
         if producer is not None and batch.base_sequence < 0:
-            batch.producer = producer
-            batch.base_sequence = queue.next_number(producer, batch.record_count)
-            batch.data = None
+            batch.take_number(producer, queue.next_number(producer, batch.record_count))
         return batch
 
     def build(self, batch: ProducerBatch, *, transactional: bool = False) -> bytes:
@@ -252,18 +249,19 @@ class RecordAccumulator:
         Args:
             transactional: the batch is part of a transaction.
         """
-        if batch.data is None:
-            batch.data = batch.builder.build(
-                producer_id=batch.producer[0],
-                producer_epoch=batch.producer[1],
-                base_sequence=batch.base_sequence,
-                is_transactional=transactional,
-            )
-            if self._codec != "none":
-                topic = batch.topic_partition.topic
-                ratio = batch.builder.compression_ratio
-                self._ratio[topic] = min(1.0, max(ratio * 1.05, 0.05, self._ratio.get(topic, 1.0) * 0.9))
-        return batch.data
+        if batch.data is not None:
+            return batch.data
+        data = batch.builder.build(
+            producer_id=batch.producer[0],
+            producer_epoch=batch.producer[1],
+            base_sequence=batch.base_sequence,
+            is_transactional=transactional,
+        )
+        if self._codec != "none":
+            topic = batch.topic_partition.topic
+            ratio = batch.builder.compression_ratio
+            self._ratio[topic] = min(1.0, max(ratio * 1.05, 0.05, self._ratio.get(topic, 1.0) * 0.9))
+        return batch.built(data)
 
     # ------------------------------------------------------------ what became of it
 
@@ -274,13 +272,12 @@ class RecordAccumulator:
     def done(self, batch: ProducerBatch) -> None:
         """The batch was sent or given up: release its memory and its partition."""
         self._unmute(batch)
-        batch.release()
-        batch.data = None
+        batch.done()
 
     def put_back(self, batch: ProducerBatch, retry_at: float) -> None:
         """The batch has to be sent again, not before ``retry_at`` (monotonic seconds)."""
         self._unmute(batch)
-        batch.retry_at = retry_at
+        batch.retry(retry_at)
         self._queues[batch.topic_partition].batches.appendleft(batch)
         self._busy.add(batch.topic_partition)
 
@@ -310,7 +307,7 @@ class RecordAccumulator:
 
     def renumber(self, batch: ProducerBatch) -> None:
         """The broker refused the batch's sequence number: it gets another one when it leaves again."""
-        batch.base_sequence, batch.producer, batch.data = -1, (-1, -1), None
+        batch.take_number((-1, -1), -1)
 
     def reuse_sequence(self, batch: ProducerBatch) -> None:
         """The batch failed and was certainly not written: the next one of its partition takes its number."""
@@ -332,8 +329,7 @@ class RecordAccumulator:
                 self._busy.discard(tp)
         for batch in self._in_flight:
             if batch.created_at <= limit and not batch.expired:
-                batch.expired = True
-                batch.release()
+                batch.expire()
                 found.append(batch)
         return found
 

@@ -28,7 +28,7 @@ class Appender:
         reads_clock: records without a timestamp get the time of the system's clock; otherwise they are left to Python.
 
     Attributes:
-        is_open: set to False when the producer is closed.
+        is_open: False once the producer is closed.
         records: how many it has appended.
     """
 
@@ -89,3 +89,7 @@ class Appender:
 
     def forget(self) -> None:
         """Forget all batches, since metadata has changed."""
+
+    def close(self) -> None:
+        """Append nothing any more."""
+        self.is_open = False

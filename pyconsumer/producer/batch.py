@@ -123,6 +123,33 @@ class ProducerBatch:
         """Let no record be added any more."""
         self.closed = True
 
+    def leave(self) -> None:
+        """Close it, and count an attempt to send it."""
+        self.closed = True
+        self.attempts += 1
+
+    def retry(self, at: float) -> None:
+        """Have it sent again, not before a point in time (monotonic seconds)."""
+        self.retry_at = at
+
+    def take_number(self, producer: tuple[int, int], base_sequence: int) -> None:
+        """Take a sequence number of a producer; bytes with another one are dropped."""
+        self.producer, self.base_sequence, self.data = producer, base_sequence, None
+
+    def built(self, data: bytes) -> bytes:
+        """Keep its bytes for the broker, and return them."""
+        self.data = data
+        return data
+
+    def doubt(self) -> None:
+        """Record that an attempt ended without showing whether the batch was written."""
+        self.uncertain = True
+
+    def expire(self) -> None:
+        """Record that its delivery timeout passed while it was in flight, and give its memory back."""
+        self.expired = True
+        self.release()
+
     def move_memory(self, to: ProducerBatch, size_bytes: int) -> None:
         """Let another batch count for some of the memory."""
         self.memory -= size_bytes
@@ -131,6 +158,11 @@ class ProducerBatch:
     def inherit_memory(self, size_bytes: int) -> None:
         """Count for memory that another batch has taken."""
         self.memory += size_bytes
+
+    def done(self) -> None:
+        """Let go of everything but the outcome: its memory and its bytes."""
+        self.release()
+        self.data = None
 
     def release(self) -> None:
         """Close it, and give its memory back."""

@@ -102,6 +102,10 @@ class BatchResult:
     def done(self) -> bool:
         return self._settled
 
+    def attempt_failed(self, error: KafkaError) -> None:
+        """Keep the error of an attempt; the batch may be sent again."""
+        self.last_failure = error
+
     def wait(self, timeout: float | None) -> bool:
         """Until the result is there and its callbacks have run; in one of them, for the result alone."""
         if self._settled and in_sender_thread():

@@ -772,7 +772,7 @@ class KafkaProducer(Producer[KeyIn, ValueIn]):
             return
         with self._lock:
             self._closed = True
-            self._appender.is_open = False
+            self._appender.close()
             self._accumulator.close()
             self._lock.notify_all()
         inside = threading.current_thread() is self._thread

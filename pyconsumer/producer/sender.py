@@ -338,7 +338,7 @@ class Sender:
             for tp in partitions:
                 batch = self._accumulator.first_waiting(tp)
                 if batch is not None:
-                    batch.result.last_failure = error
+                    batch.result.attempt_failed(error)
 
     def _more_for(self, node: int, partitions: list[TopicPartition]) -> bool:
         """Return whether a further request could leave at once: some partitions did not fit into the first."""
@@ -441,7 +441,7 @@ class Sender:
                 with self._lock:
                     unhandled = self._accumulator.is_in_flight(batch)
                 if unhandled:
-                    batch.uncertain = True
+                    batch.doubt()
                     self._finish(batch, -1, -1, failure)
 
     def _on_response(
@@ -451,7 +451,7 @@ class Sender:
         now = self._clock.now()
         if future.exception is not None:
             for batch in batches:
-                batch.uncertain = True
+                batch.doubt()
                 self._on_error(batch, future.exception, now)
             return
         if self._config.acks == 0:
@@ -468,7 +468,7 @@ class Sender:
         for batch in batches:
             answer = answers.get(batch.topic_partition)
             if answer is None:
-                batch.uncertain = True
+                batch.doubt()
                 error: KafkaError = ProtocolError(f"the broker's answer leaves out {batch.topic_partition}")
                 self._on_error(batch, error, now)
             elif answer.error_code == 0:
@@ -477,11 +477,11 @@ class Sender:
                 self._on_error(batch, _error_of(answer), now, answer.base_offset)
 
     def _on_error(self, batch: ProducerBatch, error: KafkaError, now: float, base_offset: int = -1) -> None:
-        batch.result.last_failure = error
+        batch.result.attempt_failed(error)
         if error.invalid_metadata:
             self._metadata.request_update()
         if isinstance(error, _UNCERTAIN):
-            batch.uncertain = True
+            batch.doubt()
         if isinstance(error, DuplicateSequenceNumberError):
             self._finish(batch, base_offset, -1, None)
             return

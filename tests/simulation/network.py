@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.broker.timer import TimerHandle
 from pyconsumer.errors import KafkaConnectionError, KafkaError
+from pyconsumer.network.client_requests import ClientResponse, RequestTimeoutError
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.network.node import ClientResponse, RequestTimeoutError
 from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 

@@ -40,7 +40,7 @@ HAND_OVERS = {
     ),
     "commit": (
         ("consumer/coordinator/offset_commits.py", "OffsetCommitter._send"),
-        ("network/unsent.py", "UnsentRequests.enqueue"),
+        ("network/client_requests.py", "UnsentRequests.enqueue"),
         ("protocol/requests/offsets.py", "offset_commit_request"),
         ("protocol/schema.py", "Message.encode_parts"),
         ("network/channel.py", "Channel.flush"),
@@ -70,7 +70,7 @@ HAND_OVERS = {
         ("consumer/coordinator/rebalance.py", "RebalanceSteps.assign"),
         ("consumer/subscription_state.py", "SubscriptionState._set_assignment"),
         ("consumer/partition_state.py", "TopicPartitionState.move_to"),
-        ("consumer/coordinator/membership.py", "GroupMember.on_heartbeat_response"),
+        ("consumer/coordinator/classic_membership.py", "ClassicMembership.on_heartbeat_response"),
         ("consumer/coordinator/heartbeat.py", "Heartbeat.sent"),
     ),
     "Spark batch": (
@@ -162,7 +162,7 @@ def _record(journey: Journey, servers: str, producer: KafkaProducer) -> None:
             with journey.recorded():
                 while not consumer.poll(timeout_ms=1000):
                     pass
-        _print("a record, from the socket to the user", journey.ways["record"], journey.client)
+        _print("a record, from the socket to the user", journey.ways["record"] & journey.client, journey.client)
 
 
 def _group(journey: Journey, servers: str) -> None:

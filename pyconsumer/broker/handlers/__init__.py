@@ -3,7 +3,7 @@
     async def handle(broker: Broker, request: SomeRequest, context: RequestContext) -> Message
 
 Handlers are thin: they check, call the log, the controller or a coordinator, and build the answer. What they wait for,
-they wait for by :func:`pyconsumer.broker.context.wait_for`.
+they wait for by :func:`pyconsumer.broker.deferred.wait_for`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.errors import CoordinatorNotAvailableError, Errors
 from pyconsumer.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from pyconsumer.structs import TopicPartition

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -6,8 +6,9 @@ from collections import Counter
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import TOPIC_SETTINGS, resolve_topic
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import TopicState
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.settings import format_value
 from pyconsumer.errors import BrokerResponseError, InvalidRequestError

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.group.coordinator import GroupBroker
 from pyconsumer.protocol.messages.delete_groups import (
     DeletableGroupResult,

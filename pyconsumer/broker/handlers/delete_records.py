@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import storage_error
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedStart

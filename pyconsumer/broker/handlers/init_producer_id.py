@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

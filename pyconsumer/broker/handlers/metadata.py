@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS, TopicState, check_topic_name
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import code_and_text
 from pyconsumer.broker.topic_names import plain_name
 from pyconsumer.errors import (

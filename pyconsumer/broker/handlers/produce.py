@@ -7,8 +7,9 @@ from struct import Struct
 from typing import NamedTuple
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import INTERNAL_TOPICS
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.error_responses import code_and_text, storage_error
 from pyconsumer.broker.log.validation import InvalidRecordsError, InvalidTimestampsError
 from pyconsumer.broker.purgatory import AppendProgress, DelayedProduce

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.group.offsets import CommittedOffset
 from pyconsumer.broker.group.storage import from_append
 from pyconsumer.broker.transaction.verification import Producer, Verified, is_enabled, verify

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pyconsumer.broker.broker import Broker
-from pyconsumer.broker.context import RequestContext, wait_for
+from pyconsumer.broker.context import RequestContext
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.transaction.cluster import write_marker
 from pyconsumer.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
-from pyconsumer.broker.context import wait_for
+from pyconsumer.broker.deferred import wait_for
 from pyconsumer.broker.log.producer_state import VerificationGuard
 from pyconsumer.broker.transaction.cluster import BrokerCluster, TransactionBroker
 from pyconsumer.errors import BrokerResponseError, Errors

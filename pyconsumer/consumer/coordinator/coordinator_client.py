@@ -16,8 +16,8 @@ from pyconsumer.consumer.coordinator.coordinator_discovery import USER
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.calls import Sender
+from pyconsumer.network.client_requests import ClientResponse, RequestBuilder
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
-from pyconsumer.network.node import ClientResponse, RequestBuilder
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator
 from pyconsumer.protocol.schema import Message

@@ -36,8 +36,8 @@ from pyconsumer.consumer.coordinator.group_state import FindCoordinator, SendHea
 from pyconsumer.consumer.coordinator.membership import GroupMember
 from pyconsumer.errors import KafkaError, NodeNotReadyError, error_name
 from pyconsumer.network.client import NetworkClient
+from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest
 from pyconsumer.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from pyconsumer.protocol.requests.find_coordinator import find_coordinator_request, read_coordinator

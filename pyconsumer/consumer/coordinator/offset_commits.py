@@ -59,8 +59,8 @@ from pyconsumer.errors import (
 )
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import wait_until
+from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait, wait_for_callback
-from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.messages.offset_commit import OffsetCommitRequest
 from pyconsumer.protocol.messages.offset_fetch import OffsetFetchRequest
 from pyconsumer.protocol.requests.offsets import (

@@ -25,9 +25,9 @@ from pyconsumer.consumer.coordinator.group_steps import GroupSteps
 from pyconsumer.consumer.coordinator.offset_commits import OffsetCommitter
 from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import IllegalStateError
+from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture, Steps, Wait
 from pyconsumer.network.metadata import Metadata
-from pyconsumer.network.node import ClientResponse
 from pyconsumer.protocol.consumer_protocol import (
     decode_assignment,
     decode_subscription,

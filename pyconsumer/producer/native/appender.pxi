@@ -57,14 +57,14 @@ cdef class ProducerBatch:
     cdef int64_t charged
     cdef bint closed_
     cdef bint announced
-    cdef public double created_at
-    cdef public int attempts
-    cdef public double retry_at
-    cdef public bint uncertain
-    cdef public bint expired
-    cdef public int64_t base_sequence
-    cdef public object producer
-    cdef public object data
+    cdef readonly double created_at
+    cdef readonly int attempts
+    cdef readonly double retry_at
+    cdef readonly bint uncertain
+    cdef readonly bint expired
+    cdef readonly int64_t base_sequence
+    cdef readonly object producer
+    cdef readonly object data
 
     def __init__(self, topic_partition, BatchBuilder builder not None, double now, BufferMemory memory not None):
         self.topic_partition = topic_partition
@@ -97,6 +97,33 @@ cdef class ProducerBatch:
 
     def close(self):
         self.closed_ = True
+
+    def leave(self):
+        self.closed_ = True
+        self.attempts += 1
+
+    def retry(self, double at):
+        self.retry_at = at
+
+    def take_number(self, tuple producer not None, int64_t base_sequence):
+        self.producer = producer
+        self.base_sequence = base_sequence
+        self.data = None
+
+    def built(self, bytes data not None):
+        self.data = data
+        return data
+
+    def doubt(self):
+        self.uncertain = True
+
+    def expire(self):
+        self.expired = True
+        self.release()
+
+    def done(self):
+        self.release()
+        self.data = None
 
     def append(self, int64_t timestamp_ms, key, value, headers, int64_t size_bytes):
         if self.closed_:
@@ -139,7 +166,7 @@ cdef class Appender:
     cdef bint reads_clock
     cdef dict topics
     cdef int forks
-    cdef public bint is_open
+    cdef readonly bint is_open
     cdef readonly int64_t records
 
     def __init__(self, BufferMemory memory not None, wake, *, batch_size, largest, ignore_keys, chooses, reads_clock):
@@ -171,6 +198,9 @@ cdef class Appender:
 
     def forget(self):
         self.topics = {}
+
+    def close(self):
+        self.is_open = False
 
     cdef _Topic known_topic(self, topic):
         """The topic, if records may join its batches now; or None."""

@@ -2,10 +2,10 @@
 
 cdef class BatchResult:
     cdef readonly object topic_partition
-    cdef public int64_t base_offset
-    cdef public int64_t log_append_time_ms
-    cdef public object error
-    cdef public object last_failure
+    cdef readonly int64_t base_offset
+    cdef readonly int64_t log_append_time_ms
+    cdef readonly object error
+    cdef readonly object last_failure
     cdef bint settled
     cdef bint is_released
     cdef object released  # an event, once somebody waits
@@ -53,6 +53,9 @@ cdef class BatchResult:
     @property
     def done(self):
         return self.settled
+
+    def attempt_failed(self, error):
+        self.last_failure = error
 
     def wait(self, timeout):
         if self.is_released or (self.settled and in_sender_thread()):

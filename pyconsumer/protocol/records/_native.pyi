@@ -17,9 +17,13 @@ __all__ = [
     "check_records",
     "convert",
     "crc32c",
+    "decompress_compiled",
     "make_record",
 ]
 
 REVISION: int
 
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0, *, by_tables: bool = False) -> int: ...
+def decompress_compiled(
+    codec: int, data: bytes | bytearray | memoryview, max_bytes: int, magic: int
+) -> bytes | int: ...

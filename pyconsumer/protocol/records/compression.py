@@ -7,7 +7,9 @@ lz4        the lz4 frame format, independent blocks, written with 64 KiB blocks 
 zstd       one or more frames
 =========  ======================================================================================
 
-snappy, lz4 and zstd come from ``cramjam``, or from ``pyarrow`` where a Spark worker has no cramjam.
+snappy, lz4 and zstd are decompressed by the compiled decoder (``native/decompress.c``), and where that was not built by
+``cramjam``, or by ``pyarrow`` where a Spark worker has no cramjam. These two also compress. What is wrong with damaged
+data is said here (:func:`damage_of`), in the same words whoever found it.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import struct
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from functools import cache
 from struct import Struct
@@ -24,7 +26,7 @@ from typing import Any, Final
 from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 
-__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "decompress"]
+__all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -60,6 +62,10 @@ class Codec(IntEnum):
 _BY_NUMBER: Final[dict[int, Codec]] = {int(codec): codec for codec in Codec}
 
 
+#: What the compiled decoder returns for data that would become too large.
+_TOO_LARGE: Final = 2
+
+
 @cache
 def _library() -> tuple[str, Any]:
     try:
@@ -74,6 +80,14 @@ def _library() -> tuple[str, Any]:
         return "pyarrow", pyarrow
     except ImportError:
         return "", None
+
+
+@cache
+def _compiled() -> Callable[[int, Buffer, int, int], bytes | int] | None:
+    """Return the compiled function that decompresses snappy, lz4 and zstd; None where it was not built."""
+    from pyconsumer.protocol.records.decoder import decompress_compiled  # which needs this module
+
+    return decompress_compiled
 
 
 def _require_library(codec: Codec) -> tuple[str, Any]:
@@ -100,20 +114,51 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
         return bytes(data)
     if kind is Codec.GZIP:
         return _decompress_gzip(data, max_bytes)
+    compiled = _compiled()
+    if compiled is not None:
+        result = compiled(kind, data, max_bytes, magic)
+        if type(result) is bytes:
+            return result
+        raise damage_of(kind, data, max_bytes, magic, result == _TOO_LARGE)
     name, module = _require_library(kind)
-    view = memoryview(data)
     try:
+        view, bound = _extent(kind, data, max_bytes, magic)
         if kind is Codec.SNAPPY:
-            return _decompress_snappy(name, module, view, max_bytes)
-        if kind is Codec.LZ4:
-            return _decompress_frames(name, module, "lz4", *_lz4_extent(view, magic), max_bytes)
-        return _decompress_frames(name, module, "zstd", view, _zstd_bound(view, max_bytes), max_bytes)
-    except (IndexError, struct.error):
-        raise DamageError(f"{kind.name.lower()} data is cut off") from None
+            return _decompress_snappy(name, module, memoryview(view))
+        return _decompress_frames(name, module, kind.name.lower(), view, bound, max_bytes)
     except (DamageError, MemoryError):
         raise
     except Exception as exc:  # each library has its own error types, some of them plain OSError
-        raise DamageError(f"{kind.name.lower()} data is damaged: {exc}") from exc
+        raise damage_of(kind, data, max_bytes, magic) from exc
+
+
+def damage_of(codec: int, data: Buffer, max_bytes: int, magic: int, is_too_large: bool = False) -> DamageError:
+    """Return the error for snappy, lz4 or zstd data that could not be decompressed.
+
+    Args:
+        is_too_large: whether that was because more than ``max_bytes`` would come out; else it is damaged.
+    """
+    kind = Codec.of(codec)
+    try:
+        _extent(kind, data, max_bytes, magic)
+    except DamageError as error:
+        return error
+    return _too_large(max_bytes) if is_too_large else DamageError(f"{kind.name.lower()} data is damaged")
+
+
+def _extent(kind: Codec, data: Buffer, max_bytes: int, magic: int) -> tuple[Buffer, int]:
+    """Walk over the headers; return the data, repaired if need be, and the most bytes that can come out.
+
+    Raises:
+        DamageError: a header is damaged.
+    """
+    view = memoryview(data)
+    try:
+        if kind is Codec.SNAPPY:
+            return view, _snappy_size(view, max_bytes)
+        return _lz4_extent(view, magic) if kind is Codec.LZ4 else (view, _zstd_bound(view, max_bytes))
+    except (IndexError, struct.error):
+        raise DamageError(f"{kind.name.lower()} data is cut off") from None
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -211,34 +256,49 @@ _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _LENGTH: Final = Struct(">i")
 
 
-def _decompress_snappy(name: str, module: Any, view: memoryview, max_bytes: int) -> bytes:
+def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if bytes(view[:8]) != _XERIAL_MAGIC:
-        return _snappy_block(name, module, view, max_bytes, max_bytes)
-    position, total, room = len(_XERIAL_HEADER), len(view), max_bytes
+        yield view
+        return
+    position, total = len(_XERIAL_HEADER), len(view)
     if total < position:
         raise DamageError("snappy data is cut off")
-    parts = []
     while position < total:
         (length,) = _LENGTH.unpack_from(view, position)
         position += 4
         if not 0 < length <= total - position:
             raise DamageError(f"a snappy block of {length} bytes does not fit into what is left")
-        part = _snappy_block(name, module, view[position : position + length], room, max_bytes)
-        room -= len(part)
-        parts.append(part)
+        yield view[position : position + length]
         position += length
+
+
+def _block_size(block: memoryview) -> int:
+    return read_raw_varint(bytes(block[:6]), 0, 32)[0]
+
+
+def _snappy_size(view: memoryview, max_bytes: int) -> int:
+    """Return the decompressed size, from the blocks' headers."""
+    total = 0
+    for block in _snappy_blocks(view):
+        size = _block_size(block)
+        if size > max_bytes - total:
+            raise _too_large(max_bytes)
+        if size > 64 * len(block):  # the longest copy is 64 bytes and takes 2: the header lies
+            raise DamageError("a snappy block claims more bytes than it can hold")
+        total += size
+    return total
+
+
+def _decompress_snappy(name: str, module: Any, view: memoryview) -> bytes:
+    parts = []
+    codec = None if name == "cramjam" else module.Codec("snappy")
+    for block in _snappy_blocks(view):
+        size = _block_size(block)
+        if codec is None:
+            parts.append(_written(module.snappy.decompress_raw_into, block, size))
+        else:
+            parts.append(bytes(codec.decompress(block, decompressed_size=size, asbytes=True)))
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _snappy_block(name: str, module: Any, block: memoryview, room: int, max_bytes: int) -> bytes:
-    size, _ = read_raw_varint(bytes(block[:6]), 0, 32)
-    if size > room:
-        raise _too_large(max_bytes)
-    if size > 64 * len(block):  # the longest copy is 64 bytes and takes 2: the header lies
-        raise DamageError("a snappy block claims more bytes than it can hold")
-    if name == "cramjam":
-        return _written(module.snappy.decompress_raw_into, block, size)
-    return bytes(module.Codec("snappy").decompress(block, decompressed_size=size, asbytes=True))
 
 
 def _compress_snappy(name: str, module: Any, view: memoryview) -> bytes:
@@ -281,6 +341,15 @@ _LZ4_STORED: Final = 0x80000000
 # Version 1, independent blocks, no checksums; blocks of 64 KiB; checksum of these two bytes. As Java writes it.
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _ZSTD_BLOCK_BYTES: Final = 128 * 1024
+_ZSTD_LONGEST_WINDOW: Final = 128 * 1024 * 1024  # that the project's own command reads unless told otherwise
+
+
+def _after_skippable(view: memoryview, position: int, name: str) -> int:
+    """Return the place after a skippable frame, of which the magic number has been read."""
+    position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
+    if position > len(view):
+        raise DamageError(f"{name} data is cut off")
+    return position
 
 
 def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
@@ -292,7 +361,7 @@ def _lz4_extent(view: memoryview, magic: int) -> tuple[Buffer, int]:
         (frame_magic,) = _LITTLE_U32.unpack_from(view, position)
         position += 4
         if frame_magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
-            position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
+            position = _after_skippable(view, position, "lz4")
             continue
         if frame_magic != _LZ4_MAGIC:
             raise DamageError("lz4 data does not begin with an lz4 frame")
@@ -370,16 +439,18 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
         (frame_magic,) = _LITTLE_U32.unpack_from(view, position)
         position += 4
         if frame_magic & 0xFFFFFFF0 == _SKIPPABLE_MAGIC:
-            position += 4 + _LITTLE_U32.unpack_from(view, position)[0]
+            position = _after_skippable(view, position, "zstd")
             continue
         if frame_magic != _ZSTD_MAGIC:
             raise DamageError("zstd data does not begin with a zstd frame")
         descriptor = view[position]
         position += 1
         single_segment = descriptor & 0x20
+        window = 0
         if not single_segment:
             window = 1 << (10 + (view[position] >> 3))
-            if window > max(max_bytes, 8 << 20):  # the decoder would allocate it
+            window += (window >> 3) * (view[position] & 7)
+            if window > min(max(max_bytes, 8 << 20), _ZSTD_LONGEST_WINDOW):  # a library would allocate it
                 raise DamageError(f"a zstd frame asks for a window of {window} bytes")
             position += 1
         position += (0, 1, 2, 4)[descriptor & 3]
@@ -390,6 +461,9 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
             content_bytes = int.from_bytes(view[position : position + size_bytes], "little")
             content_bytes += 256 if size_id == 1 else 0
             position += size_bytes
+        if single_segment:
+            window = content_bytes or 0
+        block_bytes = min(window, _ZSTD_BLOCK_BYTES)
         frame_bound = 0
         while True:
             if total - position < 3:
@@ -397,9 +471,9 @@ def _zstd_bound(view: memoryview, max_bytes: int) -> int:
             block = view[position] | view[position + 1] << 8 | view[position + 2] << 16
             position += 3
             kind, length = block >> 1 & 3, block >> 3
-            if kind == 3 or length > _ZSTD_BLOCK_BYTES:
+            if kind == 3 or length > block_bytes:
                 raise DamageError("a zstd block header is not legal")
-            frame_bound += _ZSTD_BLOCK_BYTES if kind == 2 else length
+            frame_bound += block_bytes if kind == 2 else length
             position += 1 if kind == 1 else length
             if block & 1:
                 break

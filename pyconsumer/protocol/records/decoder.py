@@ -16,11 +16,12 @@ __all__ = [
     "Cursor",
     "check_records",
     "convert",
+    "decompress_compiled",
     "describe",
 ]
 
 #: Of ``native/_native.pyx``: a build of another source is not used.
-_REVISION: Final = 4
+_REVISION: Final = 5
 
 
 def _compiled() -> tuple[Any, str]:
@@ -45,6 +46,10 @@ else:
     Cursor = _native.Cursor
     check_records = _native.check_records
     convert = _native.convert
+
+
+#: Decompresses snappy, lz4 and zstd, see ``native/decompress.pxi``; None where it was not built.
+decompress_compiled: Final = None if _native is None else _native.decompress_compiled
 
 
 def describe() -> str:

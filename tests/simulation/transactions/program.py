@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyconsumer.errors import Errors, KafkaConnectionError, KafkaError, TransactionAbortableError
 from pyconsumer.network.backoff import Backoff
+from pyconsumer.network.client_requests import ClientResponse
 from pyconsumer.network.futures import RequestFuture
-from pyconsumer.network.node import ClientResponse
 from pyconsumer.producer.accumulator import ProducerBatch, RecordAccumulator
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.pending_request import TransactionResult

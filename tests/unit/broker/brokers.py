@@ -8,8 +8,9 @@ from typing import Any
 
 from pyconsumer.broker.broker import Broker
 from pyconsumer.broker.config import BrokerConfig
-from pyconsumer.broker.context import RequestContext, run_handler
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import Controller
+from pyconsumer.broker.deferred import run_handler
 from pyconsumer.broker.faults import Faults
 from pyconsumer.broker.handlers import handler_of
 from pyconsumer.broker.partition import Partition

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyconsumer.broker.context import run_handler, wait_for
-from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.deferred import Deferred, run_handler, wait_for
 from pyconsumer.broker.partition import Partition
 from pyconsumer.broker.purgatory import DelayedFetch
 from pyconsumer.broker.timer import Timer

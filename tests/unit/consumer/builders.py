@@ -1,19 +1,14 @@
-"""Record sets and a stand-in for the network, for the consumer's unit tests."""
+"""Record sets and answers of brokers, for the consumer's unit tests."""
 
 from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Generator, Sequence
+from typing import Any
 
 from pyconsumer import ConsumerRecord
-from pyconsumer.clock import ManualClock
-from pyconsumer.errors import (
-    KafkaError,
-)
-from pyconsumer.network.futures import RequestFuture, Wait
+from pyconsumer.network.futures import Wait
 from pyconsumer.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
@@ -24,34 +19,26 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pyconsumer.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from pyconsumer.protocol.messages.metadata import MetadataResponse
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
 from pyconsumer.protocol.records import BatchBuilder
-from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
+from tests.support.fake_network import metadata_response
 
 __all__ = [
     "TOPIC_ID",
-    "Answer",
-    "FakeClient",
-    "Sent",
     "batch",
     "batches",
     "data",
     "ends",
     "finish",
     "interrupted_at",
+    "leaders_of_t",
     "listed",
-    "metadata_response",
     "offsets_of",
     "record",
     "response",
@@ -72,78 +59,6 @@ def batches(first: int, count: int, each: int = 10) -> bytes:
     return b"".join(batch(at, min(each, first + count - at)) for at in range(first, first + count, each))
 
 
-class Answer(NamedTuple):
-    """What the network gives for a request."""
-
-    message: Any
-    api_version: int = 17
-    node_id: int = 1
-    received_at: float = 0.0
-    latency: float = 0.002
-
-
-@dataclass
-class Sent:
-    """A request that was queued."""
-
-    node_id: int
-    message: Any
-    future: RequestFuture[Any]
-    min_version: int
-    max_version: int | None
-
-    def answer(self, message: Message, api_version: int = 17) -> None:
-        self.future.complete(Answer(message, api_version, self.node_id))
-
-    def fail(self, error: KafkaError) -> None:
-        self.future.fail(error)
-
-
-@dataclass
-class FakeClient:
-    """Collects requests; tests answer them."""
-
-    clock: ManualClock = field(default_factory=lambda: ManualClock(100.0))
-    sent: list[Sent] = field(default_factory=list)
-    flushes: int = 0
-    backoffs: dict[int, float] = field(default_factory=dict)
-    version: int = 17
-    on_flush: Callable[[], None] | None = None
-
-    def send(
-        self,
-        node: int,
-        api: Any,
-        request: Any,
-        *,
-        timeout: float | None = None,
-        connection: str = "main",
-        min_version: int = 0,
-        max_version: int | None = None,
-    ) -> RequestFuture[Any]:
-        version = self.version if max_version is None else min(self.version, max_version)
-        message = request if isinstance(request, Message) else request(version)
-        found = Sent(node, message, RequestFuture(), min_version, max_version)
-        self.sent.append(found)
-        return found.future
-
-    def failures(self) -> str:
-        return "nothing has failed so far"
-
-    def flush(self) -> None:
-        self.flushes += 1
-        if self.on_flush is not None:
-            self.on_flush()
-
-    def backoff_until(self, node_id: int, connection: str = "main") -> float:
-        return self.backoffs.get(node_id, float("-inf"))
-
-    def take(self) -> list[Sent]:
-        """What was sent since the last call."""
-        taken, self.sent = self.sent, []
-        return taken
-
-
 def offsets_of(records: Sequence[Any]) -> list[int]:
     """Offsets of records."""
     return [record.offset for record in records]
@@ -156,22 +71,10 @@ def tp(partition: int, topic: str = "t") -> TopicPartition:
 TOPIC_ID = bytes([7] * 16)
 
 
-def metadata_response(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
+def leaders_of_t(leaders: dict[int, tuple[int, int]], *, topic_id: bytes = TOPIC_ID) -> MetadataResponse:
     """Two brokers, or as many as lead, and the leader and epoch of each partition of topic t."""
     last = max([2, *(leader for leader, _ in leaders.values())])
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=n, host=f"h{n}", port=9092) for n in range(1, last + 1)],
-        topics=[
-            MetadataResponseTopic(
-                name="t",
-                topic_id=topic_id,
-                partitions=[
-                    MetadataResponsePartition(partition_index=n, leader_id=leader, leader_epoch=epoch)
-                    for n, (leader, epoch) in leaders.items()
-                ],
-            )
-        ],
-    )
+    return metadata_response({"t": leaders}, nodes=range(1, last + 1), topic_id=lambda name: topic_id)
 
 
 def data(records: bytes | None = None, **fields: Any) -> PartitionData:

@@ -32,15 +32,7 @@ from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
 from pyconsumer.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from tests.unit.consumer.builders import (
-    batch,
-    data,
-    ends,
-    finish,
-    listed,
-    offsets_of,
-    response,
-)
+from tests.unit.consumer.builders import batch, data, ends, finish, listed, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
@@ -76,14 +68,14 @@ def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
     known, world.metadata._topics = world.metadata._topics, {}
     steps = world.poll()
     next(steps)
-    assert world.client.take() == []
+    assert world.client.take_all() == []
 
     world.metadata._topics = known
     world.metadata.update_count += 1
     next(steps)  # no time has passed
 
-    (sent,) = world.client.take()
-    assert sent.message.API_KEY == ListOffsetsRequest.API_KEY
+    (sent,) = world.client.take_all()
+    assert sent.request.API_KEY == ListOffsetsRequest.API_KEY
 
 
 @pytest.mark.spec("client:PL-10", "client:PL-11", "client:SQ-14")
@@ -100,7 +92,7 @@ def test_the_next_fetch_is_transmitted_before_records_are_decoded_and_returned()
 
     assert positions[0] == 0  # transmitted while nothing had been handed out
     (sent,) = world.client.sent
-    assert [p.fetch_offset for t in sent.message.topics for p in t.partitions] == [3]
+    assert [p.fetch_offset for t in sent.request.topics for p in t.partitions] == [3]
 
 
 @pytest.mark.spec("client:PL-12")
@@ -119,7 +111,7 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
 
     world.client.on_flush = fail
     assert finish(steps).count() == 3
-    world.client.take()[-1].answer(response({T0: data(batch(5, 2))}))
+    world.client.take_all()[-1].answer(response({T0: data(batch(5, 2))}))
     now = world.clock.now()
 
     found = world.buffered(now)
@@ -136,7 +128,7 @@ def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions()
     world.delegate.fetcher.offsets.request_end_offset(T2)
     next(world.poll())
 
-    sent = [(s.node_id, s.message.API_KEY) for s in world.client.take()]
+    sent = [(s.node, s.request.API_KEY) for s in world.client.take_all()]
 
     assert sent == [(1, ListOffsetsRequest.API_KEY), (1, FetchRequest.API_KEY)], "the first has no answer yet"
 
@@ -147,13 +139,13 @@ def test_a_fetch_waits_for_the_positions_that_its_node_is_asked_for() -> None:
     world.start(T0)  # T2, of the same node, has no position yet
     steps = world.poll()
     next(steps)
-    (reset,) = world.client.take()
-    assert reset.message.API_KEY == ListOffsetsRequest.API_KEY
+    (reset,) = world.client.take_all()
+    assert reset.request.API_KEY == ListOffsetsRequest.API_KEY
     reset.answer(listed((T2, 7, 0)))
     next(steps)
-    (fetch,) = world.client.take()
-    assert fetch.message.API_KEY == FetchRequest.API_KEY
-    assert sorted(p.partition for topic in fetch.message.topics for p in topic.partitions) == [0, 2]
+    (fetch,) = world.client.take_all()
+    assert fetch.request.API_KEY == FetchRequest.API_KEY
+    assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
 
 
 def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() -> None:
@@ -163,12 +155,12 @@ def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() 
     next(steps)
     world.coordinator.committed.complete({T0: OffsetAndMetadata(40, leader_epoch=2), T2: OffsetAndMetadata(0)})
     next(steps)
-    (validation,) = world.client.take()
-    assert validation.message.API_KEY == OffsetForLeaderEpochRequest.API_KEY
+    (validation,) = world.client.take_all()
+    assert validation.request.API_KEY == OffsetForLeaderEpochRequest.API_KEY
     validation.answer(ends(T0, 2, 50))
     next(steps)
-    (fetch,) = world.client.take()
-    assert sorted(p.partition for topic in fetch.message.topics for p in topic.partitions) == [0, 2]
+    (fetch,) = world.client.take_all()
+    assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
 
 
 @pytest.mark.spec("client:PL-14")
@@ -350,7 +342,7 @@ def test_without_a_group_new_partitions_are_reset() -> None:
     world = ConsumerWorld(T0)
     steps = world.poll()
     next(steps)
-    (asked,) = world.client.take()
+    (asked,) = world.client.take_all()
     asked.answer(listed((T0, 7, 0)))
     next(steps)
 
@@ -453,7 +445,7 @@ def test_position_waits_until_there_is_one() -> None:
     world = ConsumerWorld(T0)
     steps = world.delegate.position(T0, 200.0)
     next(steps)
-    world.client.take()[0].answer(listed((T0, 9, 0)))
+    world.client.take_all()[0].answer(listed((T0, 9, 0)))
 
     assert finish(steps) == 9
 
@@ -473,7 +465,7 @@ def test_a_lag_that_is_not_known_is_asked_for_once() -> None:
     world.start(T0, at=3)
     assert world.delegate.current_lag(T0) is None
     assert world.delegate.current_lag(T0) is None
-    (asked,) = world.client.take()
+    (asked,) = world.client.take_all()
 
     asked.answer(listed((T0, 10, 0)))
 
@@ -654,7 +646,7 @@ def test_assigning_other_partitions_keeps_what_was_fetched_of_those_that_stay() 
     world.start(T0, T2)
     steps = world.poll(count=1)
     next(steps)
-    (sent,) = world.client.take()
+    (sent,) = world.client.take_all()
     sent.answer(response({T0: data(batch(0, 5)), T2: data(batch(0, 5))}))
     assert finish(steps).count() == 1
 

@@ -17,7 +17,7 @@ from pyconsumer.consumer.completed_fetch import CompletedFetch
 from pyconsumer.consumer.partition_state import FetchPosition, LeaderAndEpoch
 from pyconsumer.protocol.messages.fetch import FetchResponse
 from pyconsumer.protocol.records import BatchBuilder
-from tests.unit.consumer.builders import batches, data, finish, metadata_response, offsets_of, response
+from tests.unit.consumer.builders import batches, data, finish, leaders_of_t, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
 from tests.unit.records.helpers import Decoder, decoder_named
 
@@ -157,15 +157,15 @@ def round_of(partitions: int) -> int:
     assigned = [TopicPartition("t", number) for number in range(partitions)]
     world = ConsumerWorld(*assigned)
     leaders = {number: (1 + number % 2, 3) for number in range(partitions)}
-    world.metadata.update(metadata_response(leaders), 12, world.clock.now())
+    world.metadata.update(leaders_of_t(leaders), 12, world.clock.now())
     world.start(*assigned)
     polling = world.poll()
     next(polling)
-    for sent in world.client.take():
-        asked = [TopicPartition("t", p.partition) for topic in sent.message.topics for p in topic.partitions]
+    for sent in world.client.take_all():
+        asked = [TopicPartition("t", p.partition) for topic in sent.request.topics for p in topic.partitions]
         sent.answer(response({tp: data() for tp in asked}))
     next(polling)
-    idle = {sent.node_id: sent for sent in world.client.take()}
+    idle = {sent.node: sent for sent in world.client.take_all()}
     found: list[Any] = []
 
     def run() -> None:
@@ -173,10 +173,10 @@ def round_of(partitions: int) -> int:
         for first in range(0, 30, 10):
             idle.pop(1).answer(response({T0: data(batches(first, 10))}))
             found.append(finish(polling))
-            idle.update({sent.node_id: sent for sent in world.client.take()})
+            idle.update({sent.node: sent for sent in world.client.take_all()})
             polling = world.poll()
             next(polling)
-            idle.update({sent.node_id: sent for sent in world.client.take()})
+            idle.update({sent.node: sent for sent in world.client.take_all()})
 
     steps = steps_of(run)
     assert [offsets_of(records[T0]) for records in found] == [list(range(at, at + 10)) for at in (0, 10, 20)]
@@ -192,16 +192,15 @@ def test_a_partition_with_records_costs_a_bounded_number_of_steps(native: Decode
     count = 200
     assigned = [TopicPartition("t", number) for number in range(count)]
     world = ConsumerWorld(*assigned)
-    world.metadata.update(metadata_response(dict.fromkeys(range(count), (1, 3))), 12, world.clock.now())
+    world.metadata.update(leaders_of_t(dict.fromkeys(range(count), (1, 3))), 12, world.clock.now())
     world.start(*assigned)
     polling = world.poll(count=1_000_000)
     next(polling)
 
     def exchange(wire: bytes) -> None:
         nonlocal polling
-        (sent,) = world.client.take()
-        sent.message.encode(17)
-        sent.answer(FetchResponse.decode(memoryview(wire), 17))
+        (sent,) = world.client.take_all()
+        sent.give(FetchResponse.decode(memoryview(wire), 17))  # the request was encoded when it was sent
         found.append(finish(polling))
         polling = world.poll(count=1_000_000)
         next(polling)

@@ -12,7 +12,8 @@ import pytest
 from pyconsumer import TopicPartition
 from pyconsumer.protocol.messages.fetch import PartitionData
 from pyconsumer.protocol.records import IMPLEMENTATION, ColumnsBuilder, patch_batch
-from tests.unit.consumer.builders import Sent, batch, response
+from tests.support.fake_network import SentRequest
+from tests.unit.consumer.builders import batch, response
 from tests.unit.consumer.worlds import FetcherWorld
 
 PARTITION = 4096
@@ -38,8 +39,8 @@ class Broker:
         self._kinds = kinds
         self._session: dict[TopicPartition, int] = {}
 
-    def answer(self, sent: Sent) -> None:
-        request = sent.message
+    def answer(self, sent: SentRequest) -> None:
+        request = sent.request
         if request.session_epoch <= 0:
             self._session = {}
         for topic in request.forgotten_topics_data:
@@ -62,7 +63,7 @@ class Broker:
                 self._session[tp] = self._session.pop(tp)
                 data.records = memoryview(frame)[place : place + len(data.records)]
                 place += len(data.records)
-        sent.answer(response(found, session_id=0 if request.session_epoch < 0 else 5))
+        sent.give(response(found, session_id=0 if request.session_epoch < 0 else 5))  # the memory itself
 
     def _read(self, offset: int, room: int, *, whole: bool) -> bytes:
         records = b""
@@ -88,7 +89,7 @@ class Reading:
             self.world.seek(tp, 0)
         self.brokers = {number: Broker(kinds) for number in range(1, brokers + 1)}
         self.budget = self.world.fetcher.planner.budget
-        self.under_way: deque[Sent] = deque()
+        self.under_way: deque[SentRequest] = deque()
         self.taken: Counter[TopicPartition] = Counter()
         self.turns: Counter[TopicPartition] = Counter()
         self.highest = 0
@@ -104,7 +105,7 @@ class Reading:
 
     def send(self) -> None:
         self.world.fetcher.send_fetches()
-        sent = self.world.client.take()
+        sent = self.world.client.take_all()
         if sent:
             assert self.budget.held + self.budget.reserved <= self.budget.limit
         self.under_way += sent
@@ -112,7 +113,7 @@ class Reading:
     def answer(self, at: int = 0) -> None:
         sent = self.under_way[at]
         del self.under_way[at]
-        self.brokers[sent.node_id].answer(sent)
+        self.brokers[sent.node].answer(sent)
         self.check()
 
     def collect(self, count: int) -> None:

@@ -30,7 +30,8 @@ from pyconsumer.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
 )
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
-from tests.unit.consumer.builders import FakeClient, Sent, ends, listed, metadata_response
+from tests.support.fake_network import FakeNetwork, SentRequest
+from tests.unit.consumer.builders import ends, leaders_of_t, listed
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
@@ -40,7 +41,7 @@ class World:
 
     def __init__(self, *partitions: TopicPartition, **options: Any) -> None:
         config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
-        self.client = FakeClient()
+        self.client = FakeNetwork()
         self.clock = self.client.clock
         self.metadata = Metadata()
         self.metadata.set_topics({"t"})
@@ -58,33 +59,33 @@ class World:
         )
 
     def lead(self, leaders: dict[int, tuple[int, int]]) -> None:
-        self.metadata.update(metadata_response(leaders), 12, self.clock.now())
+        self.metadata.update(leaders_of_t(leaders), 12, self.clock.now())
 
     def notice_leaders(self) -> None:
         self.subscriptions.on_leaders(lambda tp: current_leader(self.metadata, tp))
 
-    def reset(self, *partitions: TopicPartition, policy: ResetPolicy = EARLIEST) -> dict[int, Sent]:
+    def reset(self, *partitions: TopicPartition, policy: ResetPolicy = EARLIEST) -> dict[int, SentRequest]:
         for tp in partitions:
             self.subscriptions.request_reset(tp, policy)
         return self.again()
 
-    def again(self) -> dict[int, Sent]:
+    def again(self) -> dict[int, SentRequest]:
         self.offsets.reset_positions(self.clock.now())
-        return {sent.node_id: sent for sent in self.client.take()}
+        return {sent.node: sent for sent in self.client.take_all()}
 
-    def validate(self, tp: TopicPartition, offset: int = 10) -> Sent:
+    def validate(self, tp: TopicPartition, offset: int = 10) -> SentRequest:
         position = FetchPosition(offset, 2, current_leader(self.metadata, tp))
         self.subscriptions.seek(tp, position)
         self.offsets.validate_positions(self.clock.now())
-        (sent,) = self.client.take()
+        (sent,) = self.client.take_all()
         return sent
 
     def state(self, tp: TopicPartition) -> FetchState:
         return self.subscriptions.state(tp).state
 
 
-def asked(sent: Sent) -> dict[int, int]:
-    request: ListOffsetsRequest = sent.message
+def asked(sent: SentRequest) -> dict[int, int]:
+    request: ListOffsetsRequest = sent.request
     return {p.partition_index: p.timestamp for topic in request.topics for p in topic.partitions}
 
 
@@ -257,10 +258,10 @@ def test_a_position_is_validated_with_its_epochs() -> None:
     world = World(T0)
     sent = world.validate(T0)
 
-    request: OffsetForLeaderEpochRequest = sent.message
+    request: OffsetForLeaderEpochRequest = sent.request
     (partition,) = request.topics[0].partitions
     assert (partition.leader_epoch, partition.current_leader_epoch) == (2, 3)
-    assert (sent.node_id, sent.min_version) == (1, 3)
+    assert (sent.node, sent.min_version) == (1, 3)
 
     sent.answer(ends(T0, 2, 10))
     assert world.state(T0) is FetchState.FETCHING
@@ -284,10 +285,10 @@ def test_a_validation_that_failed_is_retried(code: int) -> None:
     assert world.state(T0) is FetchState.AWAIT_VALIDATION
 
     world.offsets.validate_positions(world.clock.now())
-    assert world.client.take() == []
+    assert world.client.take_all() == []
     world.clock.advance(0.1)
     world.offsets.validate_positions(world.clock.now())
-    assert len(world.client.take()) == 1
+    assert len(world.client.take_all()) == 1
 
 
 def test_a_validation_that_is_not_allowed_is_raised() -> None:
@@ -326,7 +327,7 @@ def test_a_lookup_asks_every_leader_and_gathers_the_answers() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100, T1: 200, T2: 300}, 160.0)
     next(steps)
-    sent = {s.node_id: s for s in world.client.take()}
+    sent = {s.node: s for s in world.client.take_all()}
     assert {node: asked(s) for node, s in sent.items()} == {1: {0: 100, 2: 300}, 2: {1: 200}}
 
     sent[2].answer(listed((T1, 7, 0)))
@@ -341,7 +342,7 @@ def test_a_partition_in_a_format_without_times_is_found_as_nothing() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
-    world.client.take()[0].answer(listed((T0, -1, 43)))
+    world.client.take_all()[0].answer(listed((T0, -1, 43)))
 
     assert run(steps) == {T0: None}
 
@@ -351,7 +352,7 @@ def test_a_lookup_that_is_not_allowed_raises() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
-    world.client.take()[0].answer(listed((T0, -1, 29)))
+    world.client.take_all()[0].answer(listed((T0, -1, 29)))
 
     with pytest.raises(TopicAuthorizationFailedError):
         next(steps)
@@ -362,7 +363,7 @@ def test_a_lookup_retries_with_new_metadata() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
-    world.client.take()[0].answer(listed((T0, -1, 6)))
+    world.client.take_all()[0].answer(listed((T0, -1, 6)))
     wait = next(steps)
     assert wait.until == pytest.approx(100.1)
 
@@ -371,8 +372,8 @@ def test_a_lookup_retries_with_new_metadata() -> None:
     world.lead({0: (2, 4)})
     next(steps)
 
-    (sent,) = world.client.take()
-    assert sent.node_id == 2
+    (sent,) = world.client.take_all()
+    assert sent.node == 2
     sent.answer(listed((T0, 9, 0)))
     assert run(steps) == {T0: OffsetAndTimestamp(9, 90, 3)}
 
@@ -387,8 +388,8 @@ def test_a_lookup_that_waits_for_a_leader_alone_goes_on_with_new_metadata() -> N
     world.lead({0: (2, 5)})
     next(steps)
 
-    (sent,) = world.client.take()
-    assert sent.node_id == 2
+    (sent,) = world.client.take_all()
+    assert sent.node == 2
 
 
 @pytest.mark.spec("client:GP-32")
@@ -396,7 +397,7 @@ def test_a_lookup_that_runs_out_of_time_names_what_is_missing() -> None:
     world = World()
     steps = world.offsets.fetch_offsets({T0: 100}, 160.0)
     next(steps)
-    world.client.take()[0].fail(KafkaConnectionError("node 1 is gone"))
+    world.client.take_all()[0].fail(KafkaConnectionError("node 1 is gone"))
     next(steps)
 
     with pytest.raises(KafkaTimeoutError, match=r"no offsets for t-0 .*node 1 is gone"):
@@ -418,7 +419,7 @@ def test_read_committed_asks_for_the_last_stable_offset() -> None:
     world = World(isolation_level="read_committed")
     next(world.offsets.fetch_offsets({T0: -1}, 160.0))
 
-    assert world.client.take()[0].message.isolation_level == 1
+    assert world.client.take_all()[0].request.isolation_level == 1
 
 
 @pytest.mark.spec("client:SS-62")
@@ -427,6 +428,6 @@ def test_an_end_asked_for_in_the_background_makes_the_lag_known() -> None:
     world.subscriptions.seek(T0, FetchPosition(4))
 
     world.offsets.request_end_offset(T0)
-    world.client.take()[0].answer(listed((T0, 10, 0)))
+    world.client.take_all()[0].answer(listed((T0, 10, 0)))
 
     assert world.subscriptions.partition_lag(T0, read_committed=False) == 6

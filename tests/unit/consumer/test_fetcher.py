@@ -28,23 +28,16 @@ from pyconsumer.protocol.messages.fetch import (
 )
 from pyconsumer.protocol.records import BatchBuilder, ControlRecordType, build_end_transaction_marker
 from pyconsumer.structs import TopicPartition
-from tests.unit.consumer.builders import (
-    TOPIC_ID,
-    Answer,
-    Sent,
-    batch,
-    batches,
-    data,
-    response,
-)
+from tests.support.fake_network import SentRequest
+from tests.unit.consumer.builders import TOPIC_ID, batch, batches, data, response
 from tests.unit.consumer.worlds import FetcherWorld
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
 
-def asked(sent: Sent) -> dict[int, int]:
+def asked(sent: SentRequest) -> dict[int, int]:
     """The fetch offsets of a request by partition."""
-    request: FetchRequest = sent.message
+    request: FetchRequest = sent.request
     return {p.partition: p.fetch_offset for topic in request.topics for p in topic.partitions}
 
 
@@ -54,7 +47,7 @@ def test_one_request_per_node_is_queued_and_nothing_is_transmitted() -> None:
 
     assert world.fetcher.send_fetches() == 2
 
-    assert {s.node_id: asked(s) for s in world.client.sent} == {1: {0: 0, 2: 0}, 2: {1: 0}}
+    assert {s.node: asked(s) for s in world.client.sent} == {1: {0: 0, 2: 0}, 2: {1: 0}}
     assert world.client.flushes == 0
     assert world.fetcher.send_fetches() == 0
 
@@ -71,7 +64,7 @@ def test_a_request_carries_the_settings() -> None:
         client_rack="r1",
     )
 
-    request: FetchRequest = world.send()[1].message
+    request: FetchRequest = world.send()[1].request
 
     assert (request.min_bytes, request.max_wait_ms, request.max_bytes) == (7, 250, 9_000)
     assert (request.isolation_level, request.rack_id, request.session_id, request.session_epoch) == (1, "r1", 0, 0)
@@ -86,7 +79,7 @@ def test_later_requests_are_incremental() -> None:
     world = FetcherWorld(T0, T2)
     world.send()[1].answer(response({T0: data(batch(0, 5)), T2: data()}))
 
-    request: FetchRequest = world.send()[1].message
+    request: FetchRequest = world.send()[1].request
 
     assert (request.session_id, request.session_epoch) == (5, 1)
     assert {p.partition: p.fetch_offset for t in request.topics for p in t.partitions} == {0: 5}
@@ -489,7 +482,7 @@ def test_a_topic_made_anew_is_asked_for_by_its_new_id() -> None:
     new_id = bytes([8] * 16)
     world.lead({0: (1, 0)}, topic_id=new_id)
 
-    request: FetchRequest = world.send()[1].message
+    request: FetchRequest = world.send()[1].request
 
     assert [t.topic_id for t in request.topics] == [new_id]
     assert [t.topic_id for t in request.forgotten_topics_data] == [TOPIC_ID]
@@ -501,7 +494,7 @@ def test_without_topic_ids_names_are_used() -> None:
     sent = world.send()[1]
 
     assert sent.max_version == 12
-    assert sent.message.topics[0].topic == "t"
+    assert sent.request.topics[0].topic == "t"
 
 
 @pytest.mark.spec("client:FE-12", "client:GP-25", "client:GP-26")
@@ -535,7 +528,7 @@ def test_memory_is_reserved_on_sending_and_turned_into_what_came() -> None:
     assert (budget.reserved, budget.held) == (world.config.max_partition_fetch_bytes, 0)
 
     records = batches(0, 100)
-    sent.answer(response({T0: data(records)}))
+    sent.give(response({T0: data(records)}))  # not a slice of a larger response
     assert (budget.reserved, budget.held) == (0, len(records))
 
     world.collect()
@@ -546,10 +539,10 @@ def test_sessions_are_closed_where_no_fetch_is_under_way() -> None:
     world = FetcherWorld(T0)
     world.exchange(T0, data())
     world.fetcher.close_sessions()
-    (sent,) = world.client.take()
+    (sent,) = world.client.take_all()
 
-    assert (sent.message.session_id, sent.message.session_epoch) == (5, -1)
-    assert sent.message.topics == []
+    assert (sent.request.session_id, sent.request.session_epoch) == (5, -1)
+    assert sent.request.topics == []
 
 
 @pytest.mark.spec("client:FE-79")
@@ -603,7 +596,7 @@ def fetches_in(
         world.clock.advance(latency)
         for sent in world.send().values():
             count += 1
-            sent.future.complete(Answer(answer(), 17, 1, latency=latency))
+            sent.answer(answer(), latency=latency)
     return count
 
 
@@ -674,7 +667,7 @@ def test_errors_for_which_a_partition_pauses_do_not_hold_up_its_neighbours() -> 
         world.send()[1].answer(response({T0: data(error_code=6), T2: data()}))
         (sent,) = world.send().values()  # at once, for the other partition
         world.clock.advance(0.1)
-        sent.future.complete(Answer(response({}), 17, 1, latency=0.5))
+        sent.answer(response({}), latency=0.5)
 
 
 @pytest.mark.parametrize("code", [7, 13, 14, 15, 19])

@@ -21,7 +21,8 @@ from pyconsumer.protocol.messages.fetch import (
     PartitionData,
 )
 from pyconsumer.structs import TopicPartition
-from tests.unit.consumer.builders import FakeClient, Sent, data, metadata_response, offsets_of, response
+from tests.support.fake_network import FakeNetwork, SentRequest
+from tests.unit.consumer.builders import data, leaders_of_t, offsets_of, response
 
 
 class FetcherWorld:
@@ -29,7 +30,7 @@ class FetcherWorld:
 
     def __init__(self, *partitions: TopicPartition, at: int = 0, **options: Any) -> None:
         self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
-        self.client = FakeClient()
+        self.client = FakeNetwork()
         self.clock = self.client.clock
         self.metadata = Metadata()
         self.metadata.set_topics({"t"})
@@ -51,15 +52,15 @@ class FetcherWorld:
             self.seek(tp, at)
 
     def lead(self, leaders: dict[int, tuple[int, int]], **more: Any) -> None:
-        self.metadata.update(metadata_response(leaders, **more), 12, self.clock.now())
+        self.metadata.update(leaders_of_t(leaders, **more), 12, self.clock.now())
 
     def seek(self, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
 
-    def send(self) -> dict[int, Sent]:
+    def send(self) -> dict[int, SentRequest]:
         """What is sent now, by node."""
         self.fetcher.send_fetches()
-        return {sent.node_id: sent for sent in self.client.take()}
+        return {sent.node: sent for sent in self.client.take_all()}
 
     def collect(self, count: int = 500) -> dict[TopicPartition, list[int]]:
         self.fetcher.apply_changes(self.clock.now())
@@ -122,11 +123,11 @@ class ConsumerWorld:
         if group:
             options["group_id"] = "g"
         self.config = CONSUMER_SETTINGS.build({"bootstrap_servers": "h1", "auto_offset_reset": "earliest", **options})
-        self.client = FakeClient()
+        self.client = FakeNetwork()
         self.clock = self.client.clock
         self.metadata = Metadata()
         self.metadata.set_topics({"t"})
-        self.metadata.update(metadata_response({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
+        self.metadata.update(leaders_of_t({0: (1, 3), 1: (2, 3), 2: (1, 3)}), 12, self.clock.now())
         self.subscriptions = SubscriptionState(self.config.auto_offset_reset)
         self.coordinator = FakeCoordinator(self.subscriptions)
         self.delegate = ConsumerDelegate(
@@ -162,5 +163,5 @@ class ConsumerWorld:
         return self.delegate.buffered(now, lambda: self.delegate.take_records(count))
 
     def answer(self, tp: TopicPartition, records: bytes, **more: Any) -> None:
-        (sent,) = [s for s in self.client.take() if s.message.API_KEY == 1]
+        (sent,) = [s for s in self.client.take_all() if s.request.API_KEY == 1]
         sent.answer(response({tp: data(records)}, **more))

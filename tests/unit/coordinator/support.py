@@ -18,12 +18,6 @@ from pyconsumer.protocol.consumer_protocol import (
     encode_subscription,
 )
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from pyconsumer.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from pyconsumer.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -32,7 +26,8 @@ from pyconsumer.protocol.messages.offset_commit import (
 )
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import TopicPartition
-from tests.unit.coordinator.network import Call, FakeNetwork, Sent
+from tests.support.fake_network import SentRequest, metadata_response
+from tests.unit.coordinator.network import Call, GroupNetwork
 from tests.unit.coordinator.script import NODE
 
 __all__ = ["T0", "T1", "U0", "Bench", "Quiet", "automatic"]
@@ -77,7 +72,7 @@ class Bench:
 
     def __init__(self, **changes: Any) -> None:
         self.clock = ManualClock(100.0)
-        self.network = FakeNetwork(self.clock)
+        self.network = GroupNetwork(self.clock)
         self.told: list[object] = []
         options: dict[str, Any] = {"bootstrap_servers": "h:1", "group_id": "g", "enable_auto_commit": False}
         self.config = CONSUMER_SETTINGS.build(options | changes)
@@ -100,18 +95,11 @@ class Bench:
         """Metadata of topics of interest arrives: partition counts by topic."""
         for name in topics:
             self.metadata.add_topic(name)
-        brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092)]
-        found = [
-            MetadataResponseTopic(
-                name=name,
-                topic_id=name.encode() * 16,
-                partitions=[
-                    MetadataResponsePartition(partition_index=p, leader_id=1, leader_epoch=0) for p in range(count)
-                ],
-            )
-            for name, count in topics.items()
-        ]
-        self.metadata.update(MetadataResponse(brokers=brokers, topics=found), 12, self.clock.now())
+        found = metadata_response(
+            {name: dict.fromkeys(range(count), (1, 0)) for name, count in topics.items()},
+            topic_id=lambda name: name.encode() * 16,
+        )
+        self.metadata.update(found, 12, self.clock.now())
 
     def subscribe(self, *topics: str) -> None:
         self.subscriptions.subscribe(topics, self.listener)
@@ -131,7 +119,7 @@ class Bench:
 
     def answer_join(
         self, generation: int = 1, *, leader: str = "other", members: dict[str, str] | None = None, **fields: Any
-    ) -> Sent:
+    ) -> SentRequest:
         sent = self.network.take(JoinGroupRequest)
         given = [
             JoinGroupResponseMember(member_id=name, metadata=encode_subscription(topics.split()))
@@ -141,14 +129,14 @@ class Bench:
         sent.answer(JoinGroupResponse(leader=leader, members=given, **(values | fields)))
         return sent
 
-    def answer_sync(self, *partitions: TopicPartition) -> Sent:
+    def answer_sync(self, *partitions: TopicPartition) -> SentRequest:
         sent = self.network.take(SyncGroupRequest)
         sent.answer(
             SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=encode_assignment(partitions))
         )
         return sent
 
-    def answer_commit(self, code: int = 0) -> Sent:
+    def answer_commit(self, code: int = 0) -> SentRequest:
         sent = self.network.take(OffsetCommitRequest)
         topics = [
             OffsetCommitResponseTopic(

@@ -17,8 +17,9 @@ from pyconsumer.protocol.messages.metadata import (
 )
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import TopicPartition
+from tests.support.fake_network import SentRequest
 from tests.unit.assignors.cooperative import Sticky
-from tests.unit.coordinator.network import Call, Sent
+from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.support import T0, T1, Bench
 
 
@@ -34,7 +35,7 @@ def answer_sync(bench: Bench, *partitions: TopicPartition) -> None:
     bench.network.take(SyncGroupRequest).answer(SyncGroupResponse(assignment=encode_assignment(partitions)))
 
 
-def owned_in(join: Sent) -> list[Any]:
+def owned_in(join: SentRequest) -> list[Any]:
     return owned_partitions(decode_subscription(join.request.protocols[0].metadata))
 
 

@@ -31,7 +31,8 @@ from pyconsumer.protocol.messages.offset_fetch import (
 )
 from pyconsumer.protocol.primitives import ZERO_UUID
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
-from tests.unit.coordinator.network import Call, FakeNetwork, Sent
+from tests.support.fake_network import SentRequest
+from tests.unit.coordinator.network import Call, GroupNetwork
 from tests.unit.coordinator.script import BACKOFF, NODE, OTHER, Member
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -44,7 +45,7 @@ class Bench:
         self, *, manual: bool = False, ids: bool = True, instance: str | None = None, find: bool = True
     ) -> None:
         self.clock = ManualClock()
-        self.network = FakeNetwork(self.clock)
+        self.network = GroupNetwork(self.clock)
         self.member = Member(group_instance_id=instance)
         self.core = self.member.core
         self.ids = {"t": b"T" * 16, "u": b"U" * 16} if ids else {}
@@ -90,7 +91,7 @@ class Bench:
     def fetch(self, *partitions: TopicPartition, deadline: float = 60.0) -> Call:
         return Call(self.committed.fetch(partitions, deadline), self.clock)
 
-    def answer_commit(self, *codes: int, sent: Sent | None = None) -> None:
+    def answer_commit(self, *codes: int, sent: SentRequest | None = None) -> None:
         """Answer the commit under way, one code for each of its partitions (one for all if it is a single one)."""
         sent = sent or self.network.take(OffsetCommitRequest)
         left = list(codes)
@@ -106,7 +107,7 @@ class Bench:
         sent.answer(OffsetCommitResponse(topics=topics))
 
     def answer_fetch(
-        self, offsets: Sequence[tuple[TopicPartition, int, int]], group_error: int = 0, sent: Sent | None = None
+        self, offsets: Sequence[tuple[TopicPartition, int, int]], group_error: int = 0, sent: SentRequest | None = None
     ) -> None:
         """Answer the OffsetFetch under way: partition, offset, error code."""
         sent = sent or self.network.take(OffsetFetchRequest)

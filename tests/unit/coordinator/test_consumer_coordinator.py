@@ -26,14 +26,15 @@ from pyconsumer.protocol.messages.offset_commit import (
 )
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
+from tests.support.fake_network import SentRequest
 from tests.unit.assignors.cluster import FakeCluster
 from tests.unit.assignors.cooperative import Sticky
-from tests.unit.coordinator.network import Call, Sent
+from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.script import NODE
 from tests.unit.coordinator.support import T0, T1, U0, Bench, Quiet, automatic
 
 
-def topics_of(sent: Sent) -> list[str]:
+def topics_of(sent: SentRequest) -> list[str]:
     return decode_subscription(sent.request.protocols[0].metadata).topics
 
 

@@ -15,7 +15,8 @@ from pyconsumer.protocol.consumer_protocol import decode_subscription, encode_as
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from pyconsumer.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from pyconsumer.structs import ConsumerGroupMetadata
-from tests.unit.coordinator.network import Call, Sent
+from tests.support.fake_network import SentRequest
+from tests.unit.coordinator.network import Call
 from tests.unit.coordinator.support import T0, T1, Bench
 
 DELAYED = "cooperative-sticky-delayed"
@@ -54,7 +55,9 @@ def start(*strategy: Any, **settings: Any) -> Bench:
     return bench
 
 
-def answer(bench: Bench, *partitions: Any, name: str, generation: int = 1, user_data: bytes | None = None) -> Sent:
+def answer(
+    bench: Bench, *partitions: Any, name: str, generation: int = 1, user_data: bytes | None = None
+) -> SentRequest:
     """JoinGroup and SyncGroup, as to a follower; the JoinGroup comes back."""
     joined = bench.answer_join(generation, protocol_name=name)
     sync = bench.network.take(SyncGroupRequest)
@@ -63,7 +66,7 @@ def answer(bench: Bench, *partitions: Any, name: str, generation: int = 1, user_
     return joined
 
 
-def user_data(sent: Sent, which: int = 0) -> Memory:
+def user_data(sent: SentRequest, which: int = 0) -> Memory:
     data = decode_subscription(sent.request.protocols[which].metadata).user_data
     return decode(data)
 
@@ -153,7 +156,7 @@ def test_a_mixed_group_votes_the_delayed_assignor_out_and_what_it_knew_is_forgot
     assert user_data(answer(bench, T0, T1, name="cooperative-sticky", generation=3)) == Memory()
 
 
-def lead(bench: Bench, after: Callable[[], object] | None = None, **owned: tuple[Any, ...]) -> Sent:
+def lead(bench: Bench, after: Callable[[], object] | None = None, **owned: tuple[Any, ...]) -> SentRequest:
     """Be the leader of members that own these; the SyncGroup comes back, answered.
 
     Args:

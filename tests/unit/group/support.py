@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from pyconsumer.broker.context import RequestContext, run_handler
+from pyconsumer.broker.context import RequestContext
 from pyconsumer.broker.controller import OFFSETS_TOPIC
-from pyconsumer.broker.deferred import Deferred
+from pyconsumer.broker.deferred import Deferred, run_handler
 from pyconsumer.broker.group.classic.group_metadata import GroupMetadata, GroupState, MemberMetadata, Protocols
 from pyconsumer.broker.group.classic.join import JoinRequest
 from pyconsumer.broker.group.config import GroupConfig
@@ -181,15 +181,52 @@ class Client:
     leader: str = ""
 
 
-class World:
-    """One coordinator that owns every partition of the internal topic."""
+class Topics:
+    """The topics of a cluster: id and number of partitions of each, by name."""
 
-    def __init__(self, *, start: bool = True, storage: MemoryStorage | None = None, **config: int) -> None:
+    def __init__(self, topics: Mapping[str, tuple[bytes, int]]) -> None:
+        self.topics = dict(topics)
+
+    def topic_id(self, name: str) -> bytes | None:
+        found = self.topics.get(name)
+        return found[0] if found else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, (one, _) in self.topics.items() if one == topic_id), None)
+
+    def partition_count(self, topic: str) -> int | None:
+        found = self.topics.get(topic)
+        return found[1] if found else None
+
+    def topic_names(self) -> list[str]:
+        return list(self.topics)
+
+    def partition_racks(self, topic: str, partition: int) -> list[str]:
+        return []
+
+
+class World:
+    """One coordinator that owns every partition of the internal topic.
+
+    Args:
+        start: let it load its groups at once.
+        storage: the log of a world before; a new one by default.
+        topics: of the cluster, for the consumer protocol.
+    """
+
+    def __init__(
+        self,
+        *,
+        start: bool = True,
+        storage: MemoryStorage | None = None,
+        topics: Topics | None = None,
+        **config: Any,
+    ) -> None:
         self.clock = storage.clock if storage is not None else ManualClock(100.0)
         self.storage = storage or MemoryStorage(self.clock)
         self.timer = Timer()
         self.config = GroupConfig(**config)
-        self.coordinator = GroupCoordinator(self.config, self.storage, self.timer, self.clock)
+        self.coordinator = GroupCoordinator(self.config, self.storage, self.timer, self.clock, topics)
         self.manager = self.coordinator.manager
         self.ids = 0
         self.coordinator._joins._new_uuid = self._new_uuid
@@ -371,26 +408,15 @@ class World:
         return self.join(client.member_id, instance=client.group_instance_id, protocols=client.protocols, **more)
 
 
-class FakeBroker:
+class FakeBroker(Topics):
     """One topic ``t`` with two partitions, and a world to ask."""
 
     def __init__(self, world: World) -> None:
+        super().__init__({"t": (TOPIC_ID, 2)})
         self.world = world
         self.group_coordinator = world.coordinator
         self.transaction_coordinator = SimpleNamespace(partition_for=len)
-        self.topics = {"t": (TOPIC_ID, 2)}
         self.has_leader = True
-
-    def topic_id(self, name: str) -> bytes | None:
-        found = self.topics.get(name)
-        return found[0] if found else None
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name, (one, _) in self.topics.items() if one == topic_id), None)
-
-    def partition_count(self, topic: str) -> int | None:
-        found = self.topics.get(topic)
-        return found[1] if found else None
 
     def coordinator_node(self, topic_name: str, partition: int, context: RequestContext) -> BrokerMetadata | None:
         first = 10 if topic_name == OFFSETS_TOPIC else 20

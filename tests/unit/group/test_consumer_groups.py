@@ -13,9 +13,7 @@ from pyconsumer.broker.group.config import GroupConfig, MigrationPolicy
 from pyconsumer.broker.group.consumer.group import ConsumerGroup
 from pyconsumer.broker.group.consumer.member import MemberState
 from pyconsumer.broker.group.consumer.membership import HeartbeatResult
-from pyconsumer.broker.group.coordinator import GroupCoordinator
 from pyconsumer.broker.group.offsets import CommittedOffset
-from pyconsumer.broker.timer import Timer
 from pyconsumer.clock import ManualClock
 from pyconsumer.errors import ConfigurationError, Errors
 from pyconsumer.protocol.consumer_protocol import (
@@ -26,62 +24,38 @@ from pyconsumer.protocol.consumer_protocol import (
 from pyconsumer.protocol.consumer_protocol import TopicPartition as OwnedPartitions
 from pyconsumer.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from pyconsumer.structs import TopicPartition
-from tests.unit.group.support import MemoryStorage, value_of
+from tests.unit.group.support import MemoryStorage, Topics, World, value_of
 
 GROUP = "g"
 
 
-class World:
-    """A coordinator over a log in memory, with topics."""
+class ConsumerGroupWorld(World):
+    """A coordinator of one partition, in a cluster with topics."""
 
     def __init__(
         self, storage: MemoryStorage | None = None, topics: dict[str, int] | None = None, **config: Any
     ) -> None:
-        self.clock = storage.clock if storage is not None else ManualClock(100.0)
-        self.storage = storage or MemoryStorage(self.clock, partitions=1)
-        self.timer = Timer()
-        self.topics = {"t": 4} if topics is None else topics
-        self.ids = {name: index.to_bytes(16, "big") for index, name in enumerate(self.topics, 1)}
-        defaults: dict[str, Any] = {"group_consumer_assignment_interval_ms": 0, "group_initial_rebalance_delay_ms": 0}
-        self.coordinator = GroupCoordinator(
-            GroupConfig(**defaults | config), self.storage, self.timer, self.clock, self
+        counts = {"t": 4} if topics is None else topics
+        self.topic_ids = {name: index.to_bytes(16, "big") for index, name in enumerate(counts, 1)}
+        defaults = {"group_consumer_assignment_interval_ms": 0, "group_initial_rebalance_delay_ms": 0}
+        super().__init__(
+            storage=storage or MemoryStorage(ManualClock(100.0), partitions=1),
+            topics=Topics({name: (self.topic_ids[name], count) for name, count in counts.items()}),
+            **defaults | config,
         )
-        self.coordinator.start()
-        self.coordinator.on_become_leader(0, 1)
-        self.advance(0.1)
-
-    def topic_id(self, name: str) -> bytes | None:
-        return self.ids.get(name)
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name, known in self.ids.items() if known == topic_id), None)
-
-    def partition_count(self, topic: str) -> int | None:
-        return self.topics.get(topic)
-
-    def topic_names(self) -> list[str]:
-        return list(self.topics)
-
-    def partition_racks(self, topic: str, partition: int) -> list[str]:
-        return []
-
-    def advance(self, seconds: float) -> None:
-        end = self.clock.now() + seconds
-        while (due := self.timer.next_deadline()) is not None and due <= end:
-            self.clock.advance_to(max(due, self.clock.now()))
-            self.timer.run_due(self.clock.now())
-        self.clock.advance_to(end)
 
     @property
-    def group(self) -> ConsumerGroup:
-        found = self.coordinator.manager.get_group(GROUP)
+    def consumer_group(self) -> ConsumerGroup:
+        found = self.manager.get_group(GROUP)
         assert isinstance(found, ConsumerGroup)
         return found
 
     def beat(
         self, member: str, epoch: int = 0, owned: dict[str, list[int]] | None = None, **more: Any
     ) -> HeartbeatResult:
-        parts = [TopicPartitions(topic_id=self.ids[topic], partitions=ids) for topic, ids in (owned or {}).items()]
+        parts = [
+            TopicPartitions(topic_id=self.topic_ids[topic], partitions=ids) for topic, ids in (owned or {}).items()
+        ]
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=member,
@@ -120,55 +94,55 @@ class World:
 
 
 def test_a_member_that_is_silent_is_removed_after_its_session() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.beat("a")
     world.advance(44.9)
     assert world.beat("a", 2, {"t": [0, 1, 2, 3]}).error_code == 0
     world.advance(44.9)
-    assert set(world.group.members) == {"a"}
+    assert set(world.consumer_group.members) == {"a"}
     world.advance(0.2)
-    assert world.group.is_empty
+    assert world.consumer_group.is_empty
     assert world.beat("a", 2).error_code == Errors.UNKNOWN_MEMBER_ID
 
 
 def test_a_member_that_gives_up_nothing_is_removed_after_its_rebalance_timeout() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.beat("a")
     world.beat("b")
     everything = {"t": [0, 1, 2, 3]}
     assert world.beat("a", 2, everything).member_epoch == 2
     world.advance(19)
     assert world.beat("a", 2, everything).error_code == 0
-    assert world.group.members["b"].assigned == {}
+    assert world.consumer_group.members["b"].assigned == {}
     world.advance(1.1)
-    assert set(world.group.members) == {"b"}
+    assert set(world.consumer_group.members) == {"b"}
     answer = world.beat("b", 3)
     assert [sorted(partitions) for partitions in (answer.assignment or {}).values()] == [[0, 1, 2, 3]]
 
 
 def test_a_log_that_refuses_changes_nothing_and_deadlines_are_kept_later() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.beat("a")
     world.storage.fail_with = Errors.NOT_ENOUGH_REPLICAS
     assert world.beat("b").error_code == Errors.COORDINATOR_NOT_AVAILABLE
-    assert set(world.group.members) == {"a"}
-    assert world.group.group_epoch == 2
+    assert set(world.consumer_group.members) == {"a"}
+    assert world.consumer_group.group_epoch == 2
     world.advance(60)
-    assert set(world.group.members) == {"a"}
+    assert set(world.consumer_group.members) == {"a"}
     world.storage.fail_with = 0
     world.advance(0.6)
-    assert world.group.is_empty
+    assert world.consumer_group.is_empty
 
 
 def test_what_a_restart_finds() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.beat("a", instance_id="i")
     world.beat("b", server_assignor="range")
     value = {TopicPartition("t", 0): CommittedOffset(7)}
     commit = world.coordinator.commit_offsets(GROUP, value, generation_id=2, member_id="a")
     assert value_of(commit) == {TopicPartition("t", 0): 0}
-    before = world.group
-    after = World(world.storage).group
+    before = world.consumer_group
+    after = ConsumerGroupWorld(world.storage).consumer_group
     assert after.members == before.members
     assert (after.group_epoch, after.assignment_epoch, after.metadata_hash) == (3, 3, before.metadata_hash)
     assert (after.targets, after.static_members, after.assignors) == (
@@ -177,58 +151,62 @@ def test_what_a_restart_finds() -> None:
         before.assignors,
     )
     assert after.offsets.committed[TopicPartition("t", 0)].value.offset == 7
-    again = World(world.storage)
+    again = ConsumerGroupWorld(world.storage)
     again.advance(46)
-    assert again.group.is_empty
+    assert again.consumer_group.is_empty
 
 
 def test_targets_are_computed_once_in_an_interval() -> None:
-    world = World(group_consumer_assignment_interval_ms=1000)
+    world = ConsumerGroupWorld(group_consumer_assignment_interval_ms=1000)
     world.beat("a")
-    assert (world.beat("b").member_epoch, world.group.group_epoch, world.group.assignment_epoch) == (2, 3, 2)
-    assert str(world.group.state) == "Assigning"
+    assert (world.beat("b").member_epoch, world.consumer_group.group_epoch, world.consumer_group.assignment_epoch) == (
+        2,
+        3,
+        2,
+    )
+    assert str(world.consumer_group.state) == "Assigning"
     world.advance(0.9)
     world.beat("c")
-    assert (world.group.group_epoch, world.group.assignment_epoch) == (4, 2)
+    assert (world.consumer_group.group_epoch, world.consumer_group.assignment_epoch) == (4, 2)
     world.advance(0.1)
     world.beat("b", 2)
-    assert world.group.assignment_epoch == 4
+    assert world.consumer_group.assignment_epoch == 4
 
 
 def test_an_empty_group_expires_with_its_offsets_and_leaves_tombstones() -> None:
-    world = World(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000)
+    world = ConsumerGroupWorld(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1000)
     world.beat("a")
     value = {TopicPartition("t", 0): CommittedOffset(7)}
     assert value_of(world.coordinator.commit_offsets(GROUP, value, generation_id=2, member_id="a"))
     world.advance(30)
     world.beat("a", 2)
     world.advance(40)
-    assert world.group.offsets.committed, "a member reads the topic"
+    assert world.consumer_group.offsets.committed, "a member reads the topic"
     world.beat("a", -1)
     world.advance(70)
     assert world.coordinator.manager.get_group(GROUP) is None
-    assert World(world.storage).coordinator.manager.get_group(GROUP) is None
+    assert ConsumerGroupWorld(world.storage).coordinator.manager.get_group(GROUP) is None
 
 
 def test_a_thousand_members_and_ten_thousand_topics() -> None:
     topics = {f"topic-{index}": 1 for index in range(10_000)}
-    world = World(topics=topics)
+    world = ConsumerGroupWorld(topics=topics)
     names = list(topics)
     for index in range(3):
         answer = world.beat(f"m{index}", subscribed_topic_names=names)
         assert answer.error_code == 0
-    assert sum(len(target) for target in world.group.targets.values()) == 10_000
-    crowd = World(topics={"t": 1500}, group_consumer_assignment_interval_ms=1000)
+    assert sum(len(target) for target in world.consumer_group.targets.values()) == 10_000
+    crowd = ConsumerGroupWorld(topics={"t": 1500}, group_consumer_assignment_interval_ms=1000)
     for index in range(1000):
         assert crowd.beat(f"m{index}").error_code == 0
     crowd.advance(1.0)
-    crowd.beat("m0", crowd.group.members["m0"].member_epoch)
-    sizes = {sum(map(len, target.values())) for target in crowd.group.targets.values()}
-    assert (len(crowd.group.members), sizes) == (1000, {1, 2})
+    crowd.beat("m0", crowd.consumer_group.members["m0"].member_epoch)
+    sizes = {sum(map(len, target.values())) for target in crowd.consumer_group.targets.values()}
+    assert (len(crowd.consumer_group.members), sizes) == (1000, {1, 2})
 
 
 def test_a_full_group_takes_nobody_else() -> None:
-    world = World(group_consumer_max_size=1)
+    world = ConsumerGroupWorld(group_consumer_max_size=1)
     world.beat("a")
     refused = world.beat("b")
     assert (refused.error_code, refused.error_message) == (
@@ -240,7 +218,7 @@ def test_a_full_group_takes_nobody_else() -> None:
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
 def test_the_four_policies(policy: MigrationPolicy) -> None:
-    world = World(migration_policy=policy)
+    world = ConsumerGroupWorld(migration_policy=policy)
     classic = world.stable_classic()
     joined = world.beat("new")
     if not policy.allows_upgrade:
@@ -250,14 +228,14 @@ def test_the_four_policies(policy: MigrationPolicy) -> None:
         )
         assert isinstance(world.coordinator.manager.get_group(GROUP), GroupMetadata)
         return
-    assert set(world.group.members) == {classic, "new"}
+    assert set(world.consumer_group.members) == {classic, "new"}
     assert world.beat("new", -1).error_code == 0
     kind = GroupMetadata if policy.allows_downgrade else ConsumerGroup
     assert isinstance(world.coordinator.manager.get_group(GROUP), kind)
 
 
 def test_what_a_classic_member_still_has_to_revoke_is_given_to_nobody_at_an_upgrade() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     joining = world.join_classic("t", owned=[0, 1, 2, 3])
     world.advance(0.1)
     joined = value_of(joining)
@@ -267,18 +245,18 @@ def test_what_a_classic_member_still_has_to_revoke_is_given_to_nobody_at_an_upgr
     value_of(world.coordinator.sync_group(GROUP, joined.generation_id, classic, {classic: assignment}))
 
     world.beat("new")
-    assert world.group.members[classic].state is MemberState.UNREVOKED_PARTITIONS
-    assert world.group.members["new"].assigned == {}
+    assert world.consumer_group.members[classic].state is MemberState.UNREVOKED_PARTITIONS
+    assert world.consumer_group.members["new"].assigned == {}
     assert value_of(world.join_classic("t", member_id=classic, owned=[0, 1, 2])).generation_id == joined.generation_id
 
     value_of(world.join_classic("t", member_id=classic, owned=[0, 1]))
-    world.beat("new", world.group.members["new"].member_epoch, {})
-    (partitions,) = world.group.members["new"].assigned.values()
+    world.beat("new", world.consumer_group.members["new"].member_epoch, {})
+    (partitions,) = world.consumer_group.members["new"].assigned.values()
     assert set(partitions) == {2, 3}
 
 
 def test_a_coordinator_that_takes_over_after_a_downgrade_begins_the_rebalance() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     classic = world.stable_classic()
     world.beat("new")
     assert world.beat("new", -1).error_code == 0
@@ -294,7 +272,7 @@ def test_a_coordinator_that_takes_over_after_a_downgrade_begins_the_rebalance() 
 
 @pytest.mark.parametrize("policy", MigrationPolicy)
 def test_classic_members_of_a_consumer_group_by_policy(policy: MigrationPolicy) -> None:
-    world = World(migration_policy=policy)
+    world = ConsumerGroupWorld(migration_policy=policy)
     world.beat("new")
     result = value_of(world.join_classic("t"))
     expected = Errors.NONE if policy.allows_classic_members else Errors.INCONSISTENT_GROUP_PROTOCOL
@@ -302,28 +280,28 @@ def test_classic_members_of_a_consumer_group_by_policy(policy: MigrationPolicy) 
 
 
 def test_a_classic_member_that_was_removed_gives_up_what_it_had_before_it_joins_again() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.beat("new")
     refused = value_of(world.join_classic("t", member_id="old", owned=[2, 3]))
-    assert (refused.error_code, set(world.group.members)) == (Errors.UNKNOWN_MEMBER_ID, {"new"})
+    assert (refused.error_code, set(world.consumer_group.members)) == (Errors.UNKNOWN_MEMBER_ID, {"new"})
 
     assert value_of(world.join_classic("t", member_id="old")).error_code == 0
-    assert set(world.group.members) == {"new", "old"}
+    assert set(world.consumer_group.members) == {"new", "old"}
     assert value_of(world.join_classic("t", member_id="old", owned=[2, 3])).error_code == 0
 
 
 def test_a_classic_member_that_does_not_join_again_is_removed() -> None:
-    world = World()
+    world = ConsumerGroupWorld()
     world.beat("new")
     old = value_of(world.join_classic("t"))
     assert value_of(world.coordinator.sync_group(GROUP, old.generation_id, old.member_id, {})).error_code == 0
     world.beat("new", 2, {"t": [0, 1]})
     for _ in range(7):
-        world.beat("new", world.group.members["new"].member_epoch, {"t": [0, 1]})
+        world.beat("new", world.consumer_group.members["new"].member_epoch, {"t": [0, 1]})
         code = world.coordinator.heartbeat(GROUP, old.generation_id, old.member_id)
         assert code == Errors.REBALANCE_IN_PROGRESS
         world.advance(3)
-    assert set(world.group.members) == {"new"}
+    assert set(world.consumer_group.members) == {"new"}
 
 
 @pytest.mark.parametrize(

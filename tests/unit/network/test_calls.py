@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
+from pyconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
 from pyconsumer.network.client import NetworkClient
-from pyconsumer.network.futures import RequestFuture, drive
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from pyconsumer.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from pyconsumer.structs import Address, TopicPartition
+from tests.support.fake_network import FakeNetwork, SentRequest, metadata_response
 
 
-class Network:
-    """Gives the prepared answers, then none; a wait lasts as long as it may."""
+class Network(FakeNetwork):
+    """Fails the first requests as prepared, and answers no others; a wait lasts as long as it may."""
 
-    def __init__(self, *answers: RequestFuture[Any]) -> None:
-        self.clock = ManualClock()
-        self.answers = list(answers)
+    def __init__(self, *failures: KafkaError) -> None:
+        super().__init__(ManualClock(), respond=self._fail)
+        self.trouble = "TCP connection to host:1 failed"
         self.metadata = Metadata(bootstrap=[Address("host", 1)])
         self.asked: list[float] = []
+        self._failures = list(failures)
 
-    def send_any(self, *request: object, **options: object) -> RequestFuture[Any]:
+    def _fail(self, sent: SentRequest) -> None:
         self.asked.append(self.clock.now())
-        return self.answers.pop(0) if self.answers else RequestFuture()
-
-    def failures(self) -> str:
-        return "TCP connection to host:1 failed"
+        if self._failures:
+            sent.fail(self._failures.pop(0))
 
     @property
     def calls(self) -> Calls:
@@ -48,26 +41,15 @@ class Network:
 
     def know_cluster(self) -> None:
         """Metadata of one broker, the controller and leader, which is then started over from."""
-        partition = MetadataResponsePartition(partition_index=0, leader_id=0)
         self.metadata.set_topics(["t"])
-        self.metadata.update(
-            MetadataResponse(
-                brokers=[MetadataResponseBroker(node_id=0, host="host", port=1)],
-                controller_id=0,
-                topics=[MetadataResponseTopic(name="t", partitions=[partition])],
-            ),
-            12,
-            0.0,
-        )
+        known = metadata_response({"t": {0: (0, -1)}}, nodes=(0,), controller_id=0)
+        self.metadata.update(known, 12, 0.0)
         self.metadata.rebootstrap()
-
-    def run(self, steps: Any, deadline: float) -> Any:
-        return drive(steps, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
 
     def list_groups(self, deadline: float) -> object:
         calls = self.calls
         call = calls.call(ApiKey.LIST_GROUPS, ListGroupsRequest(), ListGroupsResponse, deadline, what="listing groups")
-        return drive(call, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
+        return self.run(call, deadline)
 
 
 def test_a_request_that_outlives_the_call_is_named_with_what_failed() -> None:
@@ -77,7 +59,7 @@ def test_a_request_that_outlives_the_call_is_named_with_what_failed() -> None:
 
 
 def test_the_error_of_the_attempt_before_is_told() -> None:
-    lost = RequestFuture.failure(KafkaConnectionError("host:1 closed the connection"))
+    lost = KafkaConnectionError("host:1 closed the connection")
     with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):
         Network(lost).list_groups(5.0)
 
@@ -98,7 +80,7 @@ def test_a_controller_that_is_not_known_any_more_is_any_broker() -> None:
 
 def test_attempts_are_made_until_the_time_is_up() -> None:
     lost = KafkaConnectionError("host:1 closed the connection")
-    network = Network(*(RequestFuture.failure(lost) for _ in range(100)))
+    network = Network(*[lost] * 100)
     with pytest.raises(KafkaTimeoutError, match="listing groups did not succeed in time: host:1 closed"):
         network.list_groups(1.5)
     assert network.asked[-1] > 1.45

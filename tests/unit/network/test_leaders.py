@@ -13,7 +13,7 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.errors import KafkaConnectionError, KafkaTimeoutError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.calls import Calls
-from pyconsumer.network.client import ClientResponse, NetworkClient
+from pyconsumer.network.client import NetworkClient
 from pyconsumer.network.futures import RequestFuture, Steps, drive
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.delete_records import (
@@ -23,21 +23,17 @@ from pyconsumer.protocol.messages.delete_records import (
 )
 from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from pyconsumer.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
+from tests.support.fake_network import FakeNetwork, SentRequest, metadata_response
 
 TP = TopicPartition("t", 0)
 
 
-class Network:
+class Network(FakeNetwork):
     """Node 1 leads the partition and does not answer; node 2 does, and leads it as soon as metadata is asked for.
 
     Args:
@@ -47,7 +43,7 @@ class Network:
     """
 
     def __init__(self, left: tuple[int, ...] = (2,), leader: int = 2, retries: float = math.inf) -> None:
-        self.clock = ManualClock()
+        super().__init__(ManualClock(), respond=self._respond)
         self.metadata = Metadata()
         self.asked: list[int] = []
         self._left, self._leader = left, leader
@@ -63,30 +59,22 @@ class Network:
         self._metadata_arrives((1, 2), 1, 1)
 
     def _metadata_arrives(self, nodes: tuple[int, ...], leader: int, epoch: int) -> None:
-        partition = MetadataResponsePartition(partition_index=0, leader_id=leader, leader_epoch=epoch)
-        response = MetadataResponse(
-            brokers=[MetadataResponseBroker(node_id=node, host="host", port=node) for node in nodes],
-            topics=[MetadataResponseTopic(name="t", topic_id=b"t" * 16, partitions=[partition])],
-        )
+        response = metadata_response({"t": {0: (leader, epoch)}}, nodes=nodes)
         self.metadata.update(response, 12, self.clock.now())
 
-    def send(self, node: int, api: int, request: object, **options: object) -> RequestFuture[ClientResponse]:
-        self.asked.append(node)
-        if node == 1:
-            return RequestFuture.failure(KafkaConnectionError("connection to host:1 lost"))
-        answer: Any
-        if hasattr(request, "isolation_level"):
+    def _respond(self, sent: SentRequest) -> None:
+        assert sent.node is not None
+        self.asked.append(sent.node)
+        if sent.node == 1:
+            sent.fail(KafkaConnectionError("connection to host:1 lost"))
+        elif isinstance(sent.request, ListOffsetsRequest):
             offsets = ListOffsetsPartitionResponse(partition_index=0, offset=7)
-            answer = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[offsets])])
+            sent.answer(ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[offsets])]))
         else:
             deleted = DeleteRecordsPartitionResult(partition_index=0, low_watermark=7)
-            answer = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=[deleted])])
-        return RequestFuture.of(ClientResponse(answer, 7, node, 0.0, 0.0))
+            sent.answer(DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=[deleted])]))
 
-    def failures(self) -> str:
-        return "nothing has failed so far"
-
-    def run(self, question: Callable[[Calls, float], Steps[Any]]) -> Any:
+    def ask(self, question: Callable[[Calls, float], Steps[Any]]) -> Any:
         deadline = self.clock.now() + 60.0
         return drive(question(self.calls, deadline), deadline, self._poll, self.clock.now)
 
@@ -111,7 +99,7 @@ def test_the_new_leader_is_asked_when_the_old_one_breaks_down(question: str, lef
     network = Network(left)
     ask, expected = QUESTIONS[question]
 
-    assert network.run(ask) == expected
+    assert network.ask(ask) == expected
     assert network.asked == [1, 2]
     assert network.clock.now() < 1.0
 
@@ -121,7 +109,7 @@ def test_without_another_leader_the_call_ends_in_time_and_says_what_was_wrong() 
     with pytest.raises(
         KafkaTimeoutError, match="1 partitions did not answer in time; last error: connection to host:1"
     ):
-        network.run(QUESTIONS["list_offsets"][0])
+        network.ask(QUESTIONS["list_offsets"][0])
     assert set(network.asked) == {1}
     assert network.clock.now() <= 60.0
 
@@ -129,5 +117,5 @@ def test_without_another_leader_the_call_ends_in_time_and_says_what_was_wrong() 
 def test_attempts_are_counted() -> None:
     network = Network((1, 2), leader=1, retries=2)
     with pytest.raises(KafkaConnectionError, match="host:1 lost"):
-        network.run(QUESTIONS["list_offsets"][0])
+        network.ask(QUESTIONS["list_offsets"][0])
     assert network.asked == [1, 1, 1]

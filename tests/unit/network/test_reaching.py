@@ -15,12 +15,12 @@ from pyconsumer.clock import ManualClock
 from pyconsumer.errors import AuthenticationError, KafkaConnectionError, NoBrokersAvailableError
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
 from pyconsumer.network.dns import Endpoint
-from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.api import ApiKey, encode_response
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from pyconsumer.structs import BrokerMetadata
 from tests.support.ports import unused_address
-from tests.unit.network.broker import SILENCE, AutoSelector, ScriptedBroker, silent_port
+from tests.unit.network.broker import SILENCE, AutoSelector, Received, ScriptedBroker, silent_port
 
 MakeClient = Callable[..., NetworkClient]
 HEARTBEAT = HeartbeatRequest(group_id="g")
@@ -171,18 +171,40 @@ def test_a_first_address_that_is_silent_costs_a_quarter_of_a_second(
     assert clock.now() - 100.0 == pytest.approx(0.25, abs=0.2)
 
 
+@pytest.mark.parametrize(("at_once", "node_id"), [(True, -2), (False, 0)])
 def test_a_request_for_any_node_waits_until_one_is_ready(
-    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack
+    broker: ScriptedBroker, make_client: MakeClient, cleanup: ExitStack, at_once: bool, node_id: int
 ) -> None:
+    # It goes to the second bootstrap address. Metadata are asked for first on the same connection, which becomes the
+    # broker's own as soon as they are read: before the other answer, or with it.
     dead = cleanup.enter_context(unused_address())
-    broker.on(ApiKey.HEARTBEAT, HeartbeatResponse())
+    may_answer = threading.Event()
+    cleanup.callback(may_answer.set)
+    metadata: list[bytes] = []
+
+    def heartbeat(request: Received) -> HeartbeatResponse | bytes:
+        assert may_answer.wait(20)
+        answer = encode_response(HeartbeatResponse(), request.version, 2)
+        return b"".join([*metadata, *answer]) if at_once else HeartbeatResponse()
+
+    def hold_back(request: Received) -> object:
+        metadata.extend(encode_response(broker.metadata(), request.version, 1))
+        return SILENCE
+
+    broker.on(ApiKey.HEARTBEAT, heartbeat)
+    if at_once:
+        broker.on(ApiKey.METADATA, hold_back)
+        may_answer.set()
     client = make_client(dead, broker.address)
     future = client.send_any(HeartbeatRequest, HEARTBEAT)
     assert client.unsent() == 1
+    if not at_once:
+        wait_metadata(client)
+        may_answer.set()
     client.poll(client.clock.now() + 20, future)
     assert future.succeeded
-    # Its connection is that of the second bootstrap address, which is the broker's own as soon as metadata say so.
-    assert future.value.node_id in (-2, 0)
+    assert future.value.node_id == node_id
+    assert broker.accepted == 1
 
 
 @pytest.mark.spec("client:CC-36")

@@ -9,13 +9,11 @@ import pytest
 from pyconsumer.errors import KafkaConnectionError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel, ChannelSettings
-from pyconsumer.network.completed import CompletedRequests
+from pyconsumer.network.client_requests import CompletedRequests, Request, UnsentRequests
 from pyconsumer.network.connection import Connection, State
 from pyconsumer.network.connection_pool import ConnectionPool
 from pyconsumer.network.dns import NameService
-from pyconsumer.network.node import Request
 from pyconsumer.network.sasl import Plain
-from pyconsumer.network.unsent import UnsentRequests
 from pyconsumer.protocol.api import encode_response
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from pyconsumer.protocol.messages.sasl_authenticate import SaslAuthenticateResponse

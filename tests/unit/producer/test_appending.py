@@ -193,9 +193,14 @@ def test_nothing_joins_a_closed_batch_or_that_of_a_closed_producer(native: Any) 
     bench.batches[2].close()
     assert bench.append() is None
     assert bench.append(partition=1) is not None
-    bench.appender.is_open = False
+    bench.appender.close()
+    assert not bench.appender.is_open
     assert bench.append(partition=1) is None
-    bench.appender.is_open = True
+
+
+def test_nothing_joins_a_batch_that_was_forgotten(native: Any) -> None:
+    bench = Bench(native)
+    assert bench.append(partition=1) is not None
     bench.appender.forget()
     assert bench.append(partition=1) is None
 

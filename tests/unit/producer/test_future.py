@@ -64,7 +64,7 @@ def test_the_timeout_of_get_names_the_record_and_the_last_error() -> None:
         future.get(0)
     assert str(caught.value) == "no result for the record to t-3 within 0 s"
     assert caught.value.__cause__ is None
-    result.last_failure = LeaderNotAvailableError("an election")
+    result.attempt_failed(LeaderNotAvailableError("an election"))
     with pytest.raises(KafkaTimeoutError) as caught:
         future.get(0)
     assert str(caught.value).endswith(

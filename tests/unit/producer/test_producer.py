@@ -14,8 +14,6 @@ from pyconsumer import KafkaProducer
 from pyconsumer.clock import ManualClock
 from pyconsumer.config import ClientConfig
 from pyconsumer.errors import ConfigurationError, Errors, KafkaTimeoutError, LeaderNotAvailableError
-from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.protocol.messages.metadata import (
@@ -24,34 +22,35 @@ from pyconsumer.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tests.support.fake_network import FakeNetwork, SentRequest
 
 pytestmark = pytest.mark.usefixtures("appending")
 JAVAS_LONGEST_MS = 2**63 - 1
 TEN_MINUTES_MS = 600_000
 
 
-class Client:
+class Network(FakeNetwork):
     """Stands for the network client: every topic exists, every batch is taken, and only a wakeup ends a wait."""
 
     unasked: tuple[str, ...] = ()
     """Topics that each answer contains in addition to those that were asked for."""
 
     def __init__(self, config: ClientConfig, *, metadata: Metadata, clock: ManualClock) -> None:
+        super().__init__(clock, respond=self._produce)
         self.asked: list[list[str]] = []
         self.leaderless: set[str] = set()
         self.waits: queue.Queue[float] = queue.Queue()
         self._refused = False
-        self.sent: queue.Queue[int] = queue.Queue()
+        self.produced: queue.Queue[int | None] = queue.Queue()
         self._metadata = metadata
-        self._clock = clock
         self._started_at = clock.now()
         self._woken = threading.Event()
 
     def poll(self, until: float) -> None:
         if self._refused:  # the answer before this poll was published by now: time for its users runs out
-            self._clock.advance(60.0)
+            self.clock.advance(60.0)
             self._refused = False
-        now = self._clock.now()
+        now = self.clock.now()
         if self._metadata.next_update_at(now) <= now:
             query = self._metadata.query(now)
             names = [topic.name or "" for topic in query.request.topics or ()]
@@ -73,21 +72,12 @@ class Client:
             self._woken.wait()
             self._woken.clear()
 
+    def _produce(self, sent: SentRequest) -> None:
+        self.produced.put(sent.node)
+        sent.give(None)
+
     def wakeup(self) -> None:
         self._woken.set()
-
-    def send(self, node: int, *request: object, **options: object) -> RequestFuture[ClientResponse]:
-        self.sent.put(node)
-        return RequestFuture.of(ClientResponse(None, 13, node, 0.0, 0.0))
-
-    def backoff_until(self, node: int) -> float:
-        return float("-inf")
-
-    def failures(self) -> str:
-        return ""
-
-    def close(self) -> None:
-        pass
 
 
 class Bench:
@@ -98,7 +88,7 @@ class Bench:
         self.producer = KafkaProducer(
             {"bootstrap_servers": "h:1", "acks": 0, "linger_ms": 0} | settings, clock=self.clock
         )
-        self.client = cast(Client, self.producer._client)
+        self.client = cast(Network, self.producer._client)
 
     def asked_for(self, call: Callable[[], object]) -> set[str]:
         """The topics that metadata is asked for during a call."""
@@ -109,7 +99,7 @@ class Bench:
 
 @pytest.fixture
 def make_bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
-    monkeypatch.setattr("pyconsumer.producer.producer.NetworkClient", Client)
+    monkeypatch.setattr("pyconsumer.producer.producer.NetworkClient", Network)
     made: list[Bench] = []
 
     def make(**settings: Any) -> Bench:
@@ -194,7 +184,7 @@ def test_a_record_that_ctrl_c_leaves_in_its_batch_is_sent_at_once(
     monkeypatch.setattr(bench.producer._accumulator, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench.producer.send("t", b"v")
-    assert bench.client.sent.get(timeout=10) == 1
+    assert bench.client.produced.get(timeout=10) == 1
 
 
 @pytest.mark.concurrent
@@ -213,7 +203,7 @@ def test_a_topic_that_an_answer_contained_before_it_was_wanted_is_asked_for(
     make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once such a topic counted as known, so it was not asked for, and ``send`` waited until ``max_block_ms``."""
-    monkeypatch.setattr(Client, "unasked", ("t",))
+    monkeypatch.setattr(Network, "unasked", ("t",))
     bench = make_bench()
     bench.client.waits.get(timeout=60)  # the first answer, with a topic that nobody wants, has been taken
     found: list[set[int]] = []

@@ -16,29 +16,22 @@ from pyconsumer.errors import (
     MessageTooLargeError,
     TopicAuthorizationFailedError,
 )
-from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.producer.accumulator import RecordAccumulator
 from pyconsumer.producer.appending import BatchResult
 from pyconsumer.producer.config import PRODUCER_SETTINGS
 from pyconsumer.producer.sender import Sender
-from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.messages.init_producer_id import InitProducerIdResponse
-from pyconsumer.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pyconsumer.protocol.messages.produce import (
     PartitionProduceResponse,
+    ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
 from pyconsumer.protocol.records import scan
 from pyconsumer.protocol.records.batch import BatchInfo
 from pyconsumer.structs import TopicPartition
+from tests.support.fake_network import FakeNetwork, SentRequest, metadata_response
 
 pytestmark = pytest.mark.usefixtures("appending")
 TOPIC_ID = b"t" * 16
@@ -51,67 +44,41 @@ NOT_AUTHORIZED = 29
 DUPLICATE = 46
 
 
-class Sent:
+class Produced(SentRequest):
     """One request that the sender made."""
-
-    def __init__(self, node: int, api: int, request: Any) -> None:
-        self.node = node
-        self.api = api
-        self.message = request(13) if callable(request) else request
-        self.future: RequestFuture[ClientResponse] = RequestFuture()
 
     @property
     def batches(self) -> dict[TopicPartition, BatchInfo]:
         """Header of the batch of each partition."""
         return {
             TopicPartition("t", part.index): scan(memoryview(part.records))[0]
-            for topic in self.message.topic_data
+            for topic in self.request.topic_data
             for part in topic.partition_data
         }
 
-    def answer(self, **codes: int) -> None:
+    def succeed(self, **codes: int) -> None:
         """Answer a Produce request: error codes by partition, such as ``p0=6``; others succeed at offset 100."""
         parts = [
             PartitionProduceResponse(index=tp.partition, error_code=codes.get(f"p{tp.partition}", 0), base_offset=100)
             for tp in self.batches
         ]
-        self.give(ProduceResponse(responses=[TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=parts)]))
-
-    def give(self, message: Any) -> None:
-        self.future.complete(ClientResponse(message, 13, self.node, 0.0, 0.0))
+        self.answer(ProduceResponse(responses=[TopicProduceResponse(topic_id=TOPIC_ID, partition_responses=parts)]))
 
 
-class Client:
-    """Stands for the network client: keeps what is sent, and the times until which the sender wanted to sleep."""
+class Network(FakeNetwork):
+    """The sender's network: keeps the times until which it wanted to sleep, and may have faults."""
 
-    def __init__(self) -> None:
-        self.sent: list[Sent] = []
+    kind = Produced
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__(clock)
         self.slept_until: list[float] = []
-        self.closed = False
-        self.error: KafkaError | None = None
-        self.backoff = float("-inf")
         self.faults: list[Exception] = []
-
-    def send(self, node: int, api: int, request: Any, **_: Any) -> RequestFuture[ClientResponse]:
-        self.sent.append(Sent(node, api, request))
-        return self.sent[-1].future
-
-    def send_any(self, api: int, request: Any, **_: Any) -> RequestFuture[ClientResponse]:
-        return self.send(-1, api, request)
 
     def poll(self, until: float) -> None:
         self.slept_until.append(until)
         if self.faults:
             raise self.faults.pop()
-
-    def backoff_until(self, node: int) -> float:
-        return self.backoff
-
-    def failures(self) -> str:
-        return ""
-
-    def node_error(self, node: int) -> KafkaError | None:
-        return self.error
 
 
 class Bench:
@@ -126,22 +93,11 @@ class Bench:
         self.metadata = Metadata.from_config(config)
         self.metadata.set_topics(["t"])
         self.metadata.update(
-            MetadataResponse(
-                brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)],
-                topics=[
-                    MetadataResponseTopic(
-                        name="t",
-                        topic_id=TOPIC_ID,
-                        partitions=[
-                            MetadataResponsePartition(partition_index=n, leader_id=1, leader_epoch=0) for n in (0, 1)
-                        ],
-                    )
-                ],
-            ),
+            metadata_response({"t": {0: (1, 0), 1: (1, 0)}}, topic_id=lambda name: TOPIC_ID),
             13,
             0.0,
         )
-        self.client = Client()
+        self.client = Network(self.clock)
         self.accumulator = RecordAccumulator(
             batch_size=config.batch_size,
             linger=config.linger_ms / 1000,
@@ -163,19 +119,19 @@ class Bench:
     def append(self, tp: TopicPartition = P0, value: bytes = b"v") -> BatchResult:
         return self.accumulator.append(tp, 1, None, value, (), 100, self.clock.now()).batch.result
 
-    def turn(self, seconds: float = 0.0) -> list[Sent]:
+    def turn(self, seconds: float = 0.0) -> list[Produced]:
         """Let time pass and the sender work; answer requests for a producer id; return new Produce requests."""
         self.clock.advance(seconds)
         known = len(self.client.sent)
         self.sender._run_once()
         for sent in self.client.sent[known:]:
-            if sent.api == ApiKey.INIT_PRODUCER_ID:
+            if isinstance(sent.request, InitProducerIdRequest):
                 self.ids += 1
-                sent.give(InitProducerIdResponse(producer_id=self.ids, producer_epoch=0))
+                sent.answer(InitProducerIdResponse(producer_id=self.ids, producer_epoch=0))
                 self.sender._run_once()
-        return [sent for sent in self.client.sent[known:] if sent.api == ApiKey.PRODUCE]
+        return [sent for sent in self.client.sent[known:] if isinstance(sent.request, ProduceRequest)]
 
-    def one(self, seconds: float = 0.0) -> Sent:
+    def one(self, seconds: float = 0.0) -> Produced:
         (sent,) = self.turn(seconds)
         return sent
 
@@ -183,7 +139,7 @@ class Bench:
 def test_success_finishes_the_batch() -> None:
     bench = Bench()
     result = bench.append()
-    bench.one().answer()
+    bench.one().succeed()
 
     assert (result.base_offset, result.error) == (100, None)
     assert bench.accumulator.is_empty
@@ -201,22 +157,22 @@ def test_a_retriable_answer_repeats_the_same_batch_after_the_backoff() -> None:
     bench = Bench()
     result = bench.append()
     first = bench.one()
-    first.answer(p0=NOT_LEADER)
+    first.succeed(p0=NOT_LEADER)
     assert bench.turn() == []
     assert bench.metadata.update_requested
     again = bench.one(0.2)
 
     assert (
-        again.message.topic_data[0].partition_data[0].records == first.message.topic_data[0].partition_data[0].records
+        again.request.topic_data[0].partition_data[0].records == first.request.topic_data[0].partition_data[0].records
     )
-    again.answer()
+    again.succeed()
     assert result.error is None
 
 
 def test_a_duplicate_counts_as_success() -> None:
     bench = Bench()
     result = bench.append()
-    bench.one().answer(p0=DUPLICATE)
+    bench.one().succeed(p0=DUPLICATE)
 
     assert result.done
     assert result.error is None
@@ -225,7 +181,7 @@ def test_a_duplicate_counts_as_success() -> None:
 def test_an_answer_that_is_final_fails_the_batch_and_its_number_is_used_again() -> None:
     bench = Bench()
     result = bench.append()
-    bench.one().answer(p0=NOT_AUTHORIZED)
+    bench.one().succeed(p0=NOT_AUTHORIZED)
     bench.append()
     next_one = bench.one()
 
@@ -237,11 +193,11 @@ def test_an_answer_that_is_final_fails_the_batch_and_its_number_is_used_again() 
 def test_a_lost_sequence_leads_to_a_new_producer_id_and_the_batch_is_sent_with_it() -> None:
     bench = Bench()
     result = bench.append()
-    bench.one().answer(p0=OUT_OF_ORDER)
+    bench.one().succeed(p0=OUT_OF_ORDER)
     again = bench.one(0.2)
 
     assert (again.batches[P0].producer_id, again.batches[P0].base_sequence) == (2, 0)
-    again.answer()
+    again.succeed()
     assert result.error is None
 
 
@@ -252,11 +208,11 @@ def test_a_new_producer_id_does_not_renumber_what_may_have_arrived_in_another_pa
     bench.append(P0)
     refused = bench.one()
     lost.future.fail(KafkaConnectionError("gone"))  # written or not, nobody knows
-    refused.answer(p0=OUT_OF_ORDER)
+    refused.succeed(p0=OUT_OF_ORDER)
     again = bench.one(0.2)
 
     assert {tp: batch.producer_id for tp, batch in again.batches.items()} == {P0: 2, P1: 1}
-    again.answer()
+    again.succeed()
     bench.append(P1)
     assert bench.one().batches[P1].producer_id == 2
 
@@ -283,8 +239,8 @@ def test_a_batch_that_expires_in_flight_is_waited_for_without_spinning() -> None
     behind = bench.append()
     assert bench.turn() == []  # one at a time, or the order would be lost
     assert bench.client.slept_until[-1] > bench.clock.now() + 0.5
-    in_flight.answer()
-    bench.one().answer()
+    in_flight.succeed()
+    bench.one().succeed()
 
     assert behind.error is None
     assert bench.ids == 1  # the late answer said that it was written
@@ -294,13 +250,13 @@ def test_a_batch_that_is_too_large_is_split_and_keeps_its_order() -> None:
     bench = Bench(batch_size=100_000, linger_ms=1000)
     results = [bench.append(value=b"%d" % n * 100) for n in range(4)]
     bench.accumulator.flushing = 1
-    bench.one().answer(p0=TOO_LARGE)
+    bench.one().succeed(p0=TOO_LARGE)
     sizes, sequences = [], []
     while requests := bench.turn():
         batch = requests[0].batches[P0]
         sizes.append(batch.record_count)
         sequences.append(batch.base_sequence)
-        requests[0].answer()
+        requests[0].succeed()
 
     assert sum(sizes) == 4
     assert len(sizes) >= 2
@@ -313,7 +269,7 @@ def test_a_batch_that_is_too_large_is_split_and_keeps_its_order() -> None:
 def test_one_record_that_is_too_large_fails() -> None:
     bench = Bench()
     result = bench.append()
-    bench.one().answer(p0=TOO_LARGE)
+    bench.one().succeed(p0=TOO_LARGE)
 
     assert isinstance(result.error, MessageTooLargeError)
 
@@ -321,8 +277,8 @@ def test_one_record_that_is_too_large_fails() -> None:
 def test_retries_are_counted() -> None:
     bench = Bench(retries=1)
     result = bench.append()
-    bench.one().answer(p0=NOT_LEADER)
-    bench.one(0.2).answer(p0=NOT_LEADER)
+    bench.one().succeed(p0=NOT_LEADER)
+    bench.one(0.2).succeed(p0=NOT_LEADER)
 
     assert result.error is not None
     assert result.error.errno == NOT_LEADER
@@ -331,7 +287,7 @@ def test_retries_are_counted() -> None:
 def test_an_answer_without_the_partition_fails_the_batch() -> None:
     bench = Bench()
     result = bench.append()
-    bench.one().give(ProduceResponse())
+    bench.one().answer(ProduceResponse())
 
     assert "leaves out t-0" in str(result.error)
 
@@ -367,7 +323,7 @@ def test_the_number_of_requests_in_flight_is_bounded() -> None:
     first = bench.one()
     bench.append(P1)
     assert bench.turn() == []
-    first.answer()
+    first.succeed()
 
     assert set(bench.one().batches) == {P1}
 
@@ -376,7 +332,7 @@ def test_a_request_stays_within_max_request_size() -> None:
     bench = Bench(max_request_size=1500, batch_size=1000)
     bench.append(P0, bytes(900))
     bench.append(P1, bytes(900))
-    requests: list[Sent] = []
+    requests: list[Produced] = []
     for _ in range(3):
         requests += bench.turn()
 
@@ -405,7 +361,7 @@ def expire(bench: Bench, result: BatchResult) -> str:
 def test_a_delivery_timeout_names_the_error_of_the_last_attempt() -> None:
     bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
     result = bench.append()
-    bench.one().answer(p0=NOT_LEADER)
+    bench.one().succeed(p0=NOT_LEADER)
     text = expire(bench, result)
     assert "sent 1 time; the last error was: NOT_LEADER_OR_FOLLOWER" in text
     assert isinstance(result.error.__cause__ if result.error else None, KafkaError)
@@ -414,9 +370,10 @@ def test_a_delivery_timeout_names_the_error_of_the_last_attempt() -> None:
 def test_a_delivery_timeout_names_the_connection_that_was_refused() -> None:
     bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
     bench.append()
-    bench.one().answer()
+    bench.one().succeed()
     result = bench.append()
-    bench.client.backoff, bench.client.error = 10.0, KafkaConnectionError("connection refused by h:1")
+    bench.client.backoffs[1] = 10.0
+    bench.client.errors[1] = KafkaConnectionError("connection refused by h:1")
     bench.turn()
     assert "sent 0 times; the last error was: connection refused by h:1" in expire(bench, result)
 
@@ -430,7 +387,7 @@ def test_a_delivery_timeout_names_the_missing_leader_and_producer_id() -> None:
     bench = Bench(delivery_timeout_ms=1000, request_timeout_ms=500)
     result = bench.append()
     bench.sender._run_once()
-    bench.client.sent[0].give(InitProducerIdResponse(error_code=14))
+    bench.client.sent[0].answer(InitProducerIdResponse(error_code=14))
     bench.sender._run_once()
     bench.clock.advance(2.0)
     bench.sender._run_once()
@@ -441,7 +398,7 @@ def test_a_producer_id_that_is_none_is_an_error() -> None:
     bench = Bench()
     result = bench.append()
     bench.sender._run_once()
-    bench.client.sent[0].give(InitProducerIdResponse(producer_id=-1, producer_epoch=0))
+    bench.client.sent[0].answer(InitProducerIdResponse(producer_id=-1, producer_epoch=0))
     assert "names producer id -1" in str(result.error)
 
 
@@ -452,7 +409,7 @@ def test_an_answer_that_cannot_be_handled_fails_its_batches_alone() -> None:
     assert "cannot be handled" in str(result.error)
     assert bench.accumulator.is_empty
     later = bench.append()
-    bench.one().answer()
+    bench.one().succeed()
     assert (later.base_offset, later.error) == (100, None)
 
 
@@ -471,7 +428,7 @@ def test_a_batch_that_cannot_be_built_fails_alone_and_its_partition_continues(mo
     later = bench.append(P0)
     sent = bench.one()
     assert sent.batches[P0].base_sequence == 0  # the broken batch was certainly not written: its number is used again
-    sent.answer()
+    sent.succeed()
     assert (later.base_offset, later.error) == (100, None)
 
 
@@ -484,6 +441,6 @@ def test_the_thread_survives_what_a_turn_raises() -> None:
     bench.sender._guarded_turn()
     assert not result.done
     bench.turn()
-    bench.client.sent[0].give(InitProducerIdResponse(producer_id=1, producer_epoch=0))
-    bench.one().answer()
+    bench.client.sent[0].answer(InitProducerIdResponse(producer_id=1, producer_epoch=0))
+    bench.one().succeed()
     assert result.base_offset == 100

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.network.client import ClientResponse
-from pyconsumer.network.futures import RequestFuture, drive
+from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -24,6 +23,7 @@ from pyconsumer.protocol.messages.list_offsets import (
 from pyconsumer.protocol.records import scan
 from pyconsumer.spark.client_config import build_config
 from pyconsumer.structs import BrokerMetadata, PartitionMetadata, TopicPartition
+from tests.support.fake_network import FakeNetwork, SentRequest
 
 TP = TopicPartition("events", 2)
 
@@ -59,7 +59,8 @@ class FakeConnection:
         self.leader_known = True
         self.updates = 0
         self.on_fetch: Callable[[], None] = lambda: None
-        self.client: Any = self
+        self.client = FakeNetwork(self.clock, respond=self._respond)
+        self.client.trouble = ""
         self.metadata: Any = SimpleNamespace(
             set_topics=lambda topics: None,
             add_topic=lambda topic: None,
@@ -78,27 +79,21 @@ class FakeConnection:
         self.updates += 1
         return 0
 
-    # -- what ConsumerNetworkClient has
-
-    def send(self, node: int, api: Any, request: Any, **options: Any) -> RequestFuture[ClientResponse]:
-        future: RequestFuture[ClientResponse] = RequestFuture()
-        if not isinstance(request, FetchRequest):
-            future.complete(self._answer(self._list_offsets(request)))
-            return future
-        position = request.topics[0].partitions[0].fetch_offset
+    def _respond(self, sent: SentRequest) -> None:
+        if not isinstance(sent.request, FetchRequest):
+            sent.answer(self._list_offsets(sent.request))
+            return
+        position = sent.request.topics[0].partitions[0].fetch_offset
+        node = sent.node
+        assert node is not None
         self.fetched.append((position, node))
-        self.requests.append(request)
+        self.requests.append(sent.request)
         self.on_fetch()
         trouble = self.troubles.pop(0) if self.troubles else 0
-        if isinstance(trouble, Exception):
-            future.fail(trouble)  # type: ignore[arg-type]
+        if isinstance(trouble, KafkaError):
+            sent.fail(trouble)
         elif trouble is not None:
-            future.complete(self._answer(self._fetch(position, trouble, node)))
-        return future
-
-    @staticmethod
-    def _answer(message: Any) -> ClientResponse:
-        return SimpleNamespace(message=message)  # type: ignore[return-value]
+            sent.answer(self._fetch(position, trouble, node))
 
     def _fetch(self, position: int, code: int, node: int) -> FetchResponse:
         data = PartitionData(partition_index=TP.partition, error_code=code, high_watermark=self.end)
@@ -117,15 +112,3 @@ class FakeConnection:
         offset = self.log_start if asked.timestamp == -2 else self.told_end
         answer = ListOffsetsPartitionResponse(partition_index=TP.partition, offset=offset)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=TP.topic, partitions=[answer])])
-
-    def run(self, steps: Any, deadline: float) -> Any:
-        return drive(steps, deadline, lambda until, future: self.clock.advance_to(until), self.clock.now)
-
-    def poll_no_wakeup(self) -> None:
-        pass
-
-    def flush(self) -> None:
-        pass
-
-    def failures(self) -> str:
-        return ""

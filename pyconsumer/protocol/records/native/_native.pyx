@@ -12,6 +12,7 @@ Its parts, one file each:
 * ``cursor.pxi``: ``Cursor``.
 * ``memory.pxi``, ``columns.pxi``: ``ColumnsBuilder``.
 * ``crc32c.h``: checksums.
+* ``decompress.pxi``, ``decompress.c``, ``decompress_zstd.c``: snappy, lz4 and zstd; ``vendored`` has the decoders of the latter two.
 
 Rules
 
@@ -37,13 +38,13 @@ from pyconsumer.errors import UnsupportedCodecError
 from pyconsumer.protocol.records._pure import check_count, decode_message_set, decode_records
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import batch_error, check_crc, scan_until_damage
-from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
+from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, damage_of, decompress
 from pyconsumer.protocol.records.cursor import aborts
 from pyconsumer.protocol.records.record import RecordOrigin, rebuild_record, record_fields, record_repr, same_record, size_of_headers
 from pyconsumer.structs import TopicPartition
 
 #: Changes with what the Python modules expect of this one: a build of an older source is not used.
-REVISION = 4
+REVISION = 5
 
 cdef extern from "crc32c.h":
     void crc32c_init() noexcept nogil
@@ -67,4 +68,5 @@ include "check.pxi"
 include "record.pxi"
 include "memory.pxi"
 include "columns.pxi"
+include "decompress.pxi"
 include "cursor.pxi"

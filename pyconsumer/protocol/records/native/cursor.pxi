@@ -5,7 +5,7 @@ cdef Py_ssize_t BYTES_PER_ROW = 16  # a take of columns has no more rows than th
 
 
 @cython.final
-@cython.no_gc_clear  # `at` points into `payload`: they go together, at the end
+@cython.no_gc_clear  # `at` points into `payload`, or `unpacked`: they go together, at the end
 cdef class Cursor:
     cdef readonly object topic_partition
     cdef readonly int64_t fetch_offset
@@ -17,6 +17,7 @@ cdef class Cursor:
     cdef int32_t leader_epoch
     cdef bint check_crcs
     cdef object max_decompressed_bytes
+    cdef size_t most_unpacked  # the same
     # The record set. Behind a pointer, so that the garbage collector does not see what the view holds: it would begin to
     # release a memoryview that is still in use here.
     cdef Py_buffer *view
@@ -31,7 +32,10 @@ cdef class Cursor:
     # The batch being read: a v2 batch decodes record by record, a message set is decoded at once.
     cdef bint is_open
     cdef BatchHeader current
-    cdef object payload
+    cdef object payload  # decompressed in Python
+    cdef char *unpacked  # decompressed in C: `unpacked_size` bytes, in memory that is given back; else NULL
+    cdef size_t unpacked_size
+    cdef Py_ssize_t unpacked_capacity
     cdef const uint8_t *at
     cdef const uint8_t *limit
     cdef int32_t remaining
@@ -65,6 +69,7 @@ cdef class Cursor:
         self.fetch_offset = self.next = fetch_offset
         self.check_crcs = check_crcs
         self.max_decompressed_bytes = max_decompressed_bytes
+        self.most_unpacked = size_limit(max_decompressed_bytes)
         self.aborted = sorted(aborted or (), key=first_offset, reverse=True)
         self.aborting = set()
         self.leader_epoch = -1
@@ -74,6 +79,7 @@ cdef class Cursor:
 
     def __dealloc__(self):
         self.release()
+        self.drop_unpacked()
         free(self.view)
 
     cdef int scan(self) except -1:
@@ -111,7 +117,7 @@ cdef class Cursor:
 
     @property
     def decompressed_bytes(self):
-        return len(self.payload)
+        return self.unpacked_size + len(self.payload)
 
     def take(self, Py_ssize_t max_records):
         cdef list records = []
@@ -155,7 +161,7 @@ cdef class Cursor:
                     columns.add(records)
                 else:
                     if self.place > expected:
-                        expected = self.end if not self.payload else self.place
+                        expected = self.place if self.is_unpacked() else self.end
                         self.expect(columns, min(room, <Py_ssize_t>1 << 31), most - columns.heaviness())
                     is_full = self.decode_columns(columns, room, most)
             self.after_take(columns.count - before, most_rows)
@@ -190,6 +196,7 @@ cdef class Cursor:
         self.end = self.place
         self.release()
         self.is_open = False
+        self.drop_unpacked()
         self.payload = b""
         self.damage = self.failure = None
         self.pending = []
@@ -281,7 +288,11 @@ cdef class Cursor:
     cdef int open_batch(self, const BatchHeader *head) except -1:
         cdef const uint8_t *start = self.data + head.position + BATCH_OVERHEAD
         cdef Py_ssize_t size = head.size - BATCH_OVERHEAD
-        if head.attributes & CODEC_MASK and head.record_count:
+        if is_codec(head.attributes & CODEC_MASK) and head.record_count:
+            self.unpack_batch(head, start, size)
+            start = <const uint8_t *>self.unpacked
+            size = self.unpacked_size
+        elif head.attributes & CODEC_MASK and head.record_count:
             packed = memoryview(self.buffer())[head.position + BATCH_OVERHEAD : head.position + head.size]
             payload = decompress(head.attributes & CODEC_MASK, packed, self.max_decompressed_bytes)
             if type(payload) is not bytes:
@@ -296,6 +307,36 @@ cdef class Cursor:
         self.limit = start + size
         self.remaining = head.record_count
         return 0
+
+    cdef int unpack_batch(self, const BatchHeader *head, const uint8_t *start, Py_ssize_t size) except -1:
+        """Decompress the records of a batch into ``unpacked``."""
+        cdef int codec = head.attributes & CODEC_MASK
+        cdef int result = 0
+        cdef size_t written = 0
+        cdef Py_ssize_t capacity = 0
+        cdef char *output = unpack_anew(codec, 2, start, size, self.most_unpacked, &written, &capacity, &result)
+        if output is NULL:
+            packed = memoryview(self.buffer())[head.position + BATCH_OVERHEAD : head.position + head.size]
+            raise damage_of(codec, packed, self.max_decompressed_bytes, 2, result == PYCONSUMER_TOO_LARGE)
+        self.unpacked = output
+        self.unpacked_size = written
+        self.unpacked_capacity = capacity
+        try:
+            check_count(head.record_count, written)
+        except BaseException:
+            self.drop_unpacked()
+            raise
+        return 0
+
+    cdef void drop_unpacked(self) noexcept:
+        if self.unpacked is not NULL:
+            give_memory(self.unpacked, self.unpacked_capacity)
+            self.unpacked = NULL
+            self.unpacked_size = self.unpacked_capacity = 0
+
+    cdef inline bint is_unpacked(self) noexcept:
+        """Whether the open batch was compressed."""
+        return self.unpacked is not NULL or len(<bytes>self.payload) > 0
 
     cdef int open_message_set(self, const BatchHeader *head, origin) except -1:
         records, damage = decode_message_set(
@@ -383,7 +424,7 @@ cdef class Cursor:
         A checksum reads faster than memory gives. So while a batch is decoded, the next one comes.
         """
         cdef Py_ssize_t size = self.current.size
-        if self.payload or size > MOST_AHEAD or self.place + size > self.end:
+        if self.is_unpacked() or size > MOST_AHEAD or self.place + size > self.end:
             return 0
         return size
 
@@ -392,7 +433,7 @@ cdef class Cursor:
         cdef Py_ssize_t size = self.limit - self.at
         cdef Py_ssize_t count = self.remaining
         cdef Py_ssize_t bytes_per_record = size // max(count, 1) + 1
-        if not self.payload:
+        if not self.is_unpacked():
             size += self.end - self.place  # the batches that follow are likely to be of the same kind
         size = min(max(size, columns.expected), most_bytes + 2 * bytes_per_record, (room + 1) * bytes_per_record)
         columns.expected = 0
@@ -520,6 +561,7 @@ cdef class Cursor:
         self.next = max(self.next, self.current.last_offset + 1)
         self.leader_epoch = self.current.leader_epoch
         self.is_open = False
+        self.drop_unpacked()
         self.payload = b""
         self.at = self.limit = NULL
         self.pending = []

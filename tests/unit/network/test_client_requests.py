@@ -1,13 +1,12 @@
-"""The rules of :mod:`pyconsumer.network.unsent`."""
+"""The rules of :mod:`pyconsumer.network.client_requests`."""
 
 from __future__ import annotations
 
 import pytest
 
 from pyconsumer.errors import KafkaConnectionError
-from pyconsumer.network.completed import CompletedRequests
-from pyconsumer.network.node import Node, Request
-from pyconsumer.network.unsent import UnsentRequests
+from pyconsumer.network.client_requests import CompletedRequests, Request, UnsentRequests
+from pyconsumer.network.node import Node
 from pyconsumer.protocol.api import ApiKey
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest
 

@@ -1,0 +1,234 @@
+"""A client's requests from creation to completion (Java: ``ClientRequest``, ``UnsentRequests``, ``pendingCompletion``).
+
+A request is *unsent*, in the queue of one connection or of those that any node can answer; then *in flight*, in its
+:class:`~pyconsumer.network.node.Node`; then *completed*: its outcome is known, and its future completed a little later.
+
+Rules
+1. A request expires when its timeout (``Request.timeout``), counted from its creation, is over. A request that has been
+   sent has the timeout again, for its response.
+2. Requests of one queue leave it in the order in which they came, apart from metadata's own, which go first.
+3. Only the head of a queue is examined for expiry, so a request with a short timeout waits for the ones before it.
+   Callers ask only after the sockets were served (:mod:`.connection_pool`), and for any node only while none is ready
+   (:mod:`.node_selector`).
+4. A node without unsent requests has no queue: one is created for the first request, and goes with the last one.
+5. A socket is served, or a request fails, in the middle of something; callbacks may send, disconnect, even close the
+   client. So an outcome is only recorded at first, and :meth:`CompletedRequests.fire` completes the futures, in the
+   order of their outcomes, once all sockets of a turn have been served.
+6. A request is added to its destination before it is removed from its source. Ctrl-C between the two steps can
+   duplicate a request or record its outcome twice, which its future ignores, but cannot lose it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from pyconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from pyconsumer.network.futures import RequestFuture
+from pyconsumer.protocol.schema import Message
+
+__all__ = [
+    "ClientResponse",
+    "CompletedRequests",
+    "Request",
+    "RequestBuilder",
+    "RequestTimeoutError",
+    "UnsentRequests",
+]
+
+RequestBuilder = Callable[[int], Message]
+"""Builds the request for the version that was negotiated."""
+
+
+class RequestTimeoutError(KafkaConnectionError, KafkaTimeoutError):
+    """A request was not sent, or not answered, within its timeout; its connection has been closed in the latter case.
+
+    It is a connection error as well as a timeout, so that code that handles a lost connection handles this too.
+    """
+
+
+class ClientResponse(NamedTuple):
+    """An answer of a broker.
+
+    ``message`` is None for a request that has no response. ``received_at`` is monotonic; ``latency`` counts from
+    sending, in seconds.
+    """
+
+    message: Any
+    api_version: int
+    node_id: int
+    received_at: float
+    latency: float
+
+
+class Request:
+    """A request on its way through the client."""
+
+    __slots__ = (
+        "api_key",
+        "build",
+        "created_at",
+        "expect_response",
+        "expires_at",
+        "future",
+        "max_version",
+        "min_version",
+        "sent_at",
+        "timeout",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        build: Message | RequestBuilder,
+        created_at: float,
+        timeout: float,
+        min_version: int,
+        max_version: int | None,
+        expect_response: bool,
+    ) -> None:
+        self.api_key = api_key
+        self.build = build
+        self.created_at = created_at
+        self.timeout = timeout
+        self.expires_at = created_at + timeout  # while unsent; set again when it is sent
+        self.min_version, self.max_version = min_version, max_version
+        self.expect_response = expect_response
+        self.sent_at = -math.inf
+        self.future: RequestFuture[ClientResponse] = RequestFuture()
+
+    def sent(self, now: float) -> None:
+        """Record that it is in flight, and give it its timeout from now on."""
+        self.sent_at = now
+        self.expires_at = now + self.timeout
+
+    def extend(self, now: float) -> None:
+        """Give it its timeout from now on: a part of the answer has arrived."""
+        self.expires_at = now + self.timeout
+
+    def message(self, version: int) -> Message:
+        """Return the request for the negotiated version."""
+        return self.build if isinstance(self.build, Message) else self.build(version)
+
+
+class _Destination(Protocol):
+    """A node, as far as its requests go: it holds those in flight."""
+
+    outstanding: dict[Request, None]
+
+
+class UnsentRequests:
+    """The unsent requests of a client; see rules 2 to 6. A node of None stands for any node.
+
+    Args:
+        completed: takes the requests that fail or expire.
+    """
+
+    __slots__ = ("_completed", "_queues")
+
+    def __init__(self, completed: CompletedRequests) -> None:
+        self._completed = completed
+        self._queues: dict[_Destination | None, deque[Request]] = {}
+
+    def enqueue(self, node: _Destination | None, request: Request, *, first: bool = False) -> None:
+        """Add a request to the end of a queue, or to its head."""
+        queue = self._queues.get(node)
+        if queue is None:
+            self._queues[node] = deque((request,))
+        elif first:
+            queue.appendleft(request)
+        else:
+            queue.append(request)
+
+    def first(self, node: _Destination | None) -> Request | None:
+        """Return the request that is to be sent next; None if there is none."""
+        queue = self._queues.get(node)
+        return queue[0] if queue else None
+
+    def remove_first(self, node: _Destination | None) -> None:
+        """Remove the request that :meth:`first` returned, which has arrived at its destination."""
+        queue = self._queues[node]
+        queue.popleft()
+        if not queue:
+            self._queues.pop(node, None)
+
+    def expire(self, node: _Destination | None, now: float, error: Callable[[Request], KafkaError]) -> None:
+        """Fail the requests at the head of a queue whose time is over.
+
+        Args:
+            error: makes the error of a request.
+        """
+        while (request := self.first(node)) is not None and now >= request.expires_at:
+            self._completed.add(node, request, error(request))
+            self.remove_first(node)
+
+    def fail(self, node: _Destination | None, error: KafkaError) -> None:
+        """Fail all requests of a queue."""
+        while (request := self.first(node)) is not None:
+            self._completed.add(node, request, error)
+            self.remove_first(node)
+
+    def count(self, node: _Destination | None) -> int:
+        """Return the number of requests in a queue."""
+        queue = self._queues.get(node)
+        return len(queue) if queue is not None else 0
+
+    def total(self) -> int:
+        """Return the number of requests in all queues."""
+        return sum(map(len, self._queues.values()))
+
+
+class CompletedRequests:
+    """The outcomes that no future has yet; see rules 5 and 6.
+
+    Attributes:
+        outcomes: what :meth:`fire` has to do; not to be changed by others.
+        happened: True if anything was received or failed, or a connection became ready, since :meth:`take_happened`.
+    """
+
+    __slots__ = ("happened", "outcomes")
+
+    def __init__(self) -> None:
+        self.outcomes: deque[tuple[Request, ClientResponse | KafkaError]] = deque()
+        self.happened = False
+
+    def add(self, node: _Destination | None, request: Request, outcome: ClientResponse | KafkaError) -> None:
+        """Record the outcome of a request, which is in flight to its node no longer."""
+        self.outcomes.append((request, outcome))
+        if node is not None:
+            node.outstanding.pop(request, None)
+        self.happened = True
+
+    def note(self) -> None:
+        """Record that something happened for which :meth:`NetworkClient.poll` returns."""
+        self.happened = True
+
+    def take_happened(self) -> bool:
+        """Return :attr:`happened`, and reset it."""
+        happened, self.happened = self.happened, False
+        return happened
+
+    def fire(self) -> bool:
+        """Complete the futures of the requests recorded, in order; return whether there were any."""
+        outcomes = self.outcomes
+        if not outcomes:
+            return False
+        while outcomes:
+            request, outcome = outcomes[0]
+            future: RequestFuture[ClientResponse] = request.future
+            if future.done:
+                future.finish()
+                outcomes.popleft()
+                continue
+            try:
+                if isinstance(outcome, KafkaError):
+                    future.fail(outcome)
+                else:
+                    future.complete(outcome)
+            finally:
+                # A callback that closed the client has removed the entry; after Ctrl-C the future may be pending.
+                if outcomes and outcomes[0][0] is request and (future.succeeded or future.failed):
+                    outcomes.popleft()
+        return True

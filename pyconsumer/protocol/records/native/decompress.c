@@ -1,0 +1,513 @@
+/* See decompress.h. Snappy is decoded here; the blocks of lz4 and the frames of zstd by the code of their projects, unchanged:
+ * lz4.c is included here, so that of it only the decoder is compiled; decompress_zstd.c includes that of zstd.
+ *
+ * Rules
+ *
+ * 1. A byte is read only after its place was compared with the end of the input, and written only after that was compared
+ *    with the end of the output. Bytes behind what has been written, up to the end of the output, may hold anything.
+ * 2. A length is compared with what is left before it is added to a position.
+ */
+#include "decompress.h"
+
+#include <string.h>
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+
+#define LZ4LIB_VISIBILITY static
+#include "vendored/lz4/lz4.c"
+
+/* decompress_zstd.c */
+void *pyconsumer_zstd_new(void);
+void pyconsumer_zstd_free(void *context);
+int pyconsumer_zstd_unpack(void *context, const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written);
+
+static uint32_t little32(const uint8_t *at) {
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t little64(const uint8_t *at) { return (uint64_t)little32(at) | (uint64_t)little32(at + 4) << 32; }
+
+/* Adds to the bound, which then may be beyond the limit; a sum that no memory could hold stays where it is. */
+static void add_bound(uint64_t *bound, uint64_t more) {
+    *bound = more > UINT64_MAX / 2 - *bound ? UINT64_MAX / 2 : *bound + more;
+}
+
+static void set_extent(pyconsumer_extent *extent, uint64_t bound, size_t limit, int is_exact) {
+    extent->is_capped = bound > limit;
+    extent->bound = extent->is_capped ? limit : (size_t)bound;
+    extent->is_exact = is_exact && !extent->is_capped;
+}
+
+enum { SKIPPABLE_MAGIC = 0x184D2A50 }; /* to ...5F, in lz4 and zstd */
+
+static int is_skippable(uint32_t magic) { return (magic & 0xFFFFFFF0u) == SKIPPABLE_MAGIC; }
+
+/* --- snappy: blocks, bare or framed by xerial */
+
+static const uint8_t XERIAL_MAGIC[8] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0};
+enum { XERIAL_HEADER = 16 };
+
+static int is_xerial(const uint8_t *data, size_t size) {
+    return size >= sizeof XERIAL_MAGIC && memcmp(data, XERIAL_MAGIC, sizeof XERIAL_MAGIC) == 0;
+}
+
+/* The block at `at` in xerial's framing; NULL if it does not fit. */
+static const uint8_t *xerial_block(const uint8_t *at, const uint8_t *end, size_t *size) {
+    uint32_t length;
+    if (end - at < 4) return NULL;
+    length = (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+    at += 4;
+    if (length == 0 || length > 0x7FFFFFFF || length > (size_t)(end - at)) return NULL;
+    *size = length;
+    return at;
+}
+
+/* The length with which a block begins; NULL, or the place after it. */
+static const uint8_t *snappy_length(const uint8_t *at, size_t size, uint32_t *length) {
+    const uint8_t *end = at + size;
+    uint64_t found = 0;
+    int shift;
+    for (shift = 0; shift < 35 && at < end; shift += 7) {
+        uint64_t byte = *at++;
+        found |= (byte & 0x7F) << shift;
+        if (byte < 0x80) {
+            if (found >> 32) return NULL;
+            *length = (uint32_t)found;
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static int snappy_block_bound(const uint8_t *data, size_t size, size_t limit, uint64_t *bound) {
+    uint32_t length;
+    if (snappy_length(data, size, &length) == NULL) return PYCONSUMER_DAMAGED;
+    if (length > limit - *bound) return PYCONSUMER_TOO_LARGE;
+    if (length > 64 * (uint64_t)size) return PYCONSUMER_DAMAGED; /* the longest copy is 64 bytes and takes 2 */
+    *bound += length;
+    return PYCONSUMER_UNPACKED;
+}
+
+static int snappy_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
+    uint64_t bound = 0;
+    int result = PYCONSUMER_UNPACKED;
+    if (!is_xerial(data, size)) {
+        result = snappy_block_bound(data, size, limit, &bound);
+    } else {
+        const uint8_t *at = data + XERIAL_HEADER, *end = data + size;
+        if (size < XERIAL_HEADER) return PYCONSUMER_DAMAGED;
+        while (at < end && result == PYCONSUMER_UNPACKED) {
+            size_t length;
+            at = xerial_block(at, end, &length);
+            if (at == NULL) return PYCONSUMER_DAMAGED;
+            result = snappy_block_bound(at, length, limit, &bound);
+            at += length;
+        }
+    }
+    set_extent(extent, bound, limit, 1);
+    return result;
+}
+
+/* Copies `length` bytes from `distance` bytes before `to`, where the two may overlap. Both were checked. */
+static inline void copy_within(uint8_t *to, size_t distance, size_t length, const uint8_t *limit) {
+    const uint8_t *from = to - distance;
+    uint8_t *end = to + length;
+    if (distance >= 16 && limit - to >= 64 + 16) { /* at most 64 bytes, and some more in steps of 16 */
+        do {
+            memcpy(to, from, 16);
+            to += 16;
+            from += 16;
+        } while (to < end);
+        return;
+    }
+    if (limit - to >= 64 + 16) {
+        /* What repeats at a distance repeats at its multiples, too: with one of 8 or more, 8 bytes go at once. */
+        size_t period = distance, done = 0;
+        while (period < 8) period += distance;
+        if (period != distance) {
+            for (; done < period; done++) to[done] = from[done];
+            to += done;
+            from = to - period;
+        }
+        while (to < end) {
+            memcpy(to, from, 8);
+            to += 8;
+            from += 8;
+        }
+        return;
+    }
+    while (to < end) *to++ = *from++;
+}
+
+static int snappy_block(const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written) {
+    const uint8_t *end = data + size, *at;
+    uint8_t *to = output, *limit;
+    uint32_t expected;
+    at = snappy_length(data, size, &expected);
+    if (at == NULL || expected > room) return PYCONSUMER_DAMAGED;
+    limit = output + expected;
+    while (at < end) {
+        unsigned tag = *at++;
+        size_t length, distance;
+        if ((tag & 3) == 0) {
+            length = (tag >> 2) + 1;
+            if (length <= 16 && end - at >= 16 && limit - to >= 16) {
+                memcpy(to, at, 16);
+                to += length;
+                at += length;
+                continue;
+            }
+            if (length > 60) {
+                size_t bytes = length - 60, i;
+                if ((size_t)(end - at) < bytes) return PYCONSUMER_DAMAGED;
+                for (length = 0, i = 0; i < bytes; i++) length |= (size_t)at[i] << (8 * i);
+                length += 1;
+                at += bytes;
+            }
+            if (length > (size_t)(end - at) || length > (size_t)(limit - to)) return PYCONSUMER_DAMAGED;
+            memcpy(to, at, length);
+            to += length;
+            at += length;
+            continue;
+        }
+        if ((tag & 3) == 1) {
+            if (end - at < 1) return PYCONSUMER_DAMAGED;
+            length = (tag >> 2 & 7) + 4;
+            distance = (size_t)(tag >> 5) << 8 | at[0];
+            at += 1;
+        } else if ((tag & 3) == 2) {
+            if (end - at < 2) return PYCONSUMER_DAMAGED;
+            length = (tag >> 2) + 1;
+            distance = (size_t)at[0] | (size_t)at[1] << 8;
+            at += 2;
+        } else {
+            if (end - at < 4) return PYCONSUMER_DAMAGED;
+            length = (tag >> 2) + 1;
+            distance = little32(at);
+            at += 4;
+        }
+        if (distance == 0 || distance > (size_t)(to - output) || length > (size_t)(limit - to)) return PYCONSUMER_DAMAGED;
+        copy_within(to, distance, length, limit);
+        to += length;
+    }
+    *written = (size_t)(to - output);
+    return to == limit ? PYCONSUMER_UNPACKED : PYCONSUMER_DAMAGED;
+}
+
+static int snappy_unpack(const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written) {
+    const uint8_t *at = data + XERIAL_HEADER, *end = data + size;
+    size_t total = 0;
+    if (!is_xerial(data, size)) return snappy_block(data, size, output, room, written);
+    while (at < end) {
+        size_t length, more = 0;
+        at = xerial_block(at, end, &length);
+        if (at == NULL || snappy_block(at, length, output + total, room - total, &more) != PYCONSUMER_UNPACKED) {
+            return PYCONSUMER_DAMAGED;
+        }
+        total += more;
+        at += length;
+    }
+    *written = total;
+    return PYCONSUMER_UNPACKED;
+}
+
+/* --- lz4: frames of blocks */
+
+enum {
+    LZ4_FRAME_MAGIC = 0x184D2204,
+    LZ4_HAS_DICTIONARY = 0x01,
+    LZ4_FLAG_RESERVED = 0x02,
+    LZ4_HAS_CONTENT_CHECKSUM = 0x04,
+    LZ4_HAS_CONTENT_SIZE = 0x08,
+    LZ4_HAS_BLOCK_CHECKSUMS = 0x10,
+    LZ4_HAS_OWN_BLOCKS = 0x20, /* they do not refer to the blocks before */
+    LZ4_HISTORY = 65536
+};
+#define LZ4_STORED 0x80000000u
+
+static uint32_t rotated(uint32_t value, int bits) { return value << bits | value >> (32 - bits); }
+
+/* xxHash32 with seed 0, the checksum of lz4 frames. */
+static uint32_t checksum32(const uint8_t *at, size_t size) {
+    static const uint32_t P1 = 2654435761u, P2 = 2246822519u, P3 = 3266489917u, P4 = 668265263u, P5 = 374761393u;
+    const uint8_t *end = at + size;
+    uint32_t value;
+    if (size >= 16) {
+        uint32_t a = P1 + P2, b = P2, c = 0, d = 0u - P1;
+        do {
+            a = rotated(a + little32(at) * P2, 13) * P1;
+            b = rotated(b + little32(at + 4) * P2, 13) * P1;
+            c = rotated(c + little32(at + 8) * P2, 13) * P1;
+            d = rotated(d + little32(at + 12) * P2, 13) * P1;
+            at += 16;
+        } while (end - at >= 16);
+        value = rotated(a, 1) + rotated(b, 7) + rotated(c, 12) + rotated(d, 18);
+    } else {
+        value = P5;
+    }
+    value += (uint32_t)size;
+    for (; end - at >= 4; at += 4) value = rotated(value + little32(at) * P3, 17) * P4;
+    for (; at < end; at++) value = rotated(value + *at * P5, 11) * P1;
+    value = (value ^ value >> 15) * P2;
+    value = (value ^ value >> 13) * P3;
+    return value ^ value >> 16;
+}
+
+typedef struct lz4_frame {
+    const uint8_t *descriptor;
+    const uint8_t *blocks; /* after the header, whose checksum is the byte before */
+    unsigned flags;
+    size_t block_bytes;
+} lz4_frame;
+
+/* Reads the header after the magic number at `at`. False if it is damaged. */
+static int lz4_header(const uint8_t *at, const uint8_t *end, lz4_frame *frame) {
+    unsigned size_id;
+    size_t length;
+    if (end - at < 3) return 0;
+    frame->flags = at[0];
+    size_id = at[1] >> 4 & 7;
+    if (frame->flags >> 6 != 1 || frame->flags & LZ4_FLAG_RESERVED || at[1] & 0x8F || size_id < 4) return 0;
+    length = 2 + (frame->flags & LZ4_HAS_CONTENT_SIZE ? 8 : 0) + (frame->flags & LZ4_HAS_DICTIONARY ? 4 : 0);
+    if ((size_t)(end - at) < length + 1) return 0;
+    frame->descriptor = at;
+    frame->blocks = at + length + 1;
+    frame->block_bytes = (size_t)1 << (2 * size_id + 8);
+    return 1;
+}
+
+/* The place after a skippable frame whose magic number was read; NULL if it does not fit. */
+static const uint8_t *pass_skippable(const uint8_t *at, const uint8_t *end) {
+    uint32_t length;
+    if (end - at < 4) return NULL;
+    length = little32(at);
+    at += 4;
+    return length > (size_t)(end - at) ? NULL : at + length;
+}
+
+static int lz4_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
+    const uint8_t *at = data, *end = data + size;
+    uint64_t bound = 0;
+    if (size == 0) return PYCONSUMER_DAMAGED;
+    while (at < end) {
+        lz4_frame frame;
+        uint32_t magic;
+        if (end - at < 4) return PYCONSUMER_DAMAGED;
+        magic = little32(at);
+        at += 4;
+        if (is_skippable(magic)) {
+            at = pass_skippable(at, end);
+            if (at == NULL) return PYCONSUMER_DAMAGED;
+            continue;
+        }
+        if (magic != LZ4_FRAME_MAGIC || !lz4_header(at, end, &frame)) return PYCONSUMER_DAMAGED;
+        at = frame.blocks;
+        for (;;) {
+            uint32_t block;
+            size_t length, trailer = frame.flags & LZ4_HAS_BLOCK_CHECKSUMS ? 4 : 0;
+            if (end - at < 4) return PYCONSUMER_DAMAGED;
+            block = little32(at);
+            at += 4;
+            if (block == 0) break;
+            length = block & ~LZ4_STORED;
+            if (length > frame.block_bytes || length + trailer > (size_t)(end - at)) return PYCONSUMER_DAMAGED;
+            add_bound(&bound, block & LZ4_STORED || 255 * length < frame.block_bytes
+                                  ? (block & LZ4_STORED ? length : 255 * length)
+                                  : frame.block_bytes);
+            at += length + trailer;
+        }
+        if (frame.flags & LZ4_HAS_CONTENT_CHECKSUM) {
+            if (end - at < 4) return PYCONSUMER_DAMAGED;
+            at += 4;
+        }
+    }
+    set_extent(extent, bound, limit, 0);
+    return PYCONSUMER_UNPACKED;
+}
+
+static int lz4_unpack(int magic_of_batch, const uint8_t *data, size_t size, const pyconsumer_extent *extent,
+                      uint8_t *output, size_t *written) {
+    const uint8_t *at = data, *end = data + size;
+    uint8_t *to = output, *limit = output + extent->bound;
+    while (at < end) { /* pyconsumer_bound has walked here: everything is where it is expected */
+        lz4_frame frame;
+        uint8_t *start = to;
+        uint32_t magic = little32(at);
+        at += 4;
+        if (is_skippable(magic)) {
+            at = pass_skippable(at, end);
+            if (at == NULL) return PYCONSUMER_DAMAGED;
+            continue;
+        }
+        if (!lz4_header(at, end, &frame)) return PYCONSUMER_DAMAGED;
+        at = frame.blocks;
+        if (magic_of_batch != 0 &&
+            (checksum32(frame.descriptor, (size_t)(at - 1 - frame.descriptor)) >> 8 & 0xFF) != at[-1]) {
+            return PYCONSUMER_DAMAGED;
+        }
+        for (;;) {
+            uint32_t block = little32(at);
+            size_t length = block & ~LZ4_STORED, room = (size_t)(limit - to);
+            at += 4;
+            if (block == 0) break;
+            if (frame.flags & LZ4_HAS_BLOCK_CHECKSUMS && checksum32(at, length) != little32(at + length)) {
+                return PYCONSUMER_DAMAGED;
+            }
+            if (block & LZ4_STORED) {
+                if (length > room) return extent->is_capped ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
+                memcpy(to, at, length);
+                to += length;
+            } else {
+                size_t history = frame.flags & LZ4_HAS_OWN_BLOCKS ? 0 : (size_t)(to - start);
+                int is_short = room < frame.block_bytes, got;
+                if (history > LZ4_HISTORY) history = LZ4_HISTORY;
+                got = LZ4_decompress_safe_usingDict((const char *)at, (char *)to, (int)length,
+                                                    (int)(is_short ? room : frame.block_bytes),
+                                                    (const char *)(to - history), (int)history);
+                if (got < 0) return extent->is_capped && is_short ? PYCONSUMER_TOO_LARGE : PYCONSUMER_DAMAGED;
+                to += got;
+            }
+            at += length + (frame.flags & LZ4_HAS_BLOCK_CHECKSUMS ? 4 : 0);
+        }
+        if (frame.flags & LZ4_HAS_CONTENT_SIZE && little64(frame.descriptor + 2) != (uint64_t)(to - start)) {
+            return PYCONSUMER_DAMAGED;
+        }
+        if (frame.flags & LZ4_HAS_CONTENT_CHECKSUM) {
+            if (checksum32(start, (size_t)(to - start)) != little32(at)) return PYCONSUMER_DAMAGED;
+            at += 4;
+        }
+    }
+    *written = (size_t)(to - output);
+    return PYCONSUMER_UNPACKED;
+}
+
+/* --- zstd: frames */
+
+enum { ZSTD_BLOCK_BYTES = 128 * 1024, ZSTD_LONGEST_WINDOW = 1 << 27, ZSTD_WINDOW_OF_ANY = 8 << 20 };
+#define ZSTD_FRAME_MAGIC 0xFD2FB528u
+
+/* Walks over the frame after the magic number at `at` and returns the place after it; NULL if it is damaged. */
+static const uint8_t *zstd_frame(const uint8_t *at, const uint8_t *end, size_t limit, uint64_t *bound, int *is_exact) {
+    static const uint8_t DICTIONARY_BYTES[4] = {0, 1, 2, 4}, SIZE_BYTES[4] = {0, 2, 4, 8};
+    unsigned descriptor;
+    uint64_t content = 0, found = 0, window = 0;
+    size_t size_bytes, dictionary_bytes, block_bytes = ZSTD_BLOCK_BYTES;
+    if (end - at < 1) return NULL;
+    descriptor = *at++;
+    size_bytes = SIZE_BYTES[descriptor >> 6];
+    if (descriptor & 0x20) {
+        if (size_bytes == 0) size_bytes = 1;
+    } else {
+        if (end - at < 1) return NULL;
+        window = (uint64_t)1 << (10 + (*at >> 3));
+        window += (window >> 3) * (*at & 7);
+        /* The decoder needs no memory for it here, but the others do that have to read the same. */
+        if (window > (limit > ZSTD_WINDOW_OF_ANY ? limit : ZSTD_WINDOW_OF_ANY) || window > ZSTD_LONGEST_WINDOW) return NULL;
+        at += 1;
+    }
+    dictionary_bytes = DICTIONARY_BYTES[descriptor & 3];
+    if ((size_t)(end - at) < dictionary_bytes + size_bytes) return NULL;
+    at += dictionary_bytes;
+    if (size_bytes) {
+        size_t i;
+        for (i = 0; i < size_bytes; i++) content |= (uint64_t)at[i] << (8 * i);
+        if (size_bytes == 2) content += 256;
+        at += size_bytes;
+    }
+    if (descriptor & 0x20) window = content;
+    if (window < block_bytes) block_bytes = (size_t)window;
+    for (;;) {
+        uint32_t block;
+        size_t length, taken;
+        unsigned kind;
+        if (end - at < 3) return NULL;
+        block = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
+        at += 3;
+        kind = block >> 1 & 3;
+        length = block >> 3;
+        if (kind == 3 || length > block_bytes) return NULL;
+        add_bound(&found, kind == 2 ? block_bytes : length);
+        taken = kind == 1 ? 1 : length;
+        if (taken > (size_t)(end - at)) return NULL;
+        at += taken;
+        if (block & 1) break;
+    }
+    if (descriptor & 4) {
+        if (end - at < 4) return NULL;
+        at += 4;
+    }
+    if (size_bytes) {
+        if (content > found) return NULL;
+        found = content;
+    } else {
+        *is_exact = 0;
+    }
+    add_bound(bound, found);
+    return at;
+}
+
+static int zstd_bound(const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
+    const uint8_t *at = data, *end = data + size;
+    uint64_t bound = 0;
+    int is_exact = 1;
+    if (size == 0) return PYCONSUMER_DAMAGED;
+    while (at < end) {
+        uint32_t magic;
+        if (end - at < 4) return PYCONSUMER_DAMAGED;
+        magic = little32(at);
+        at += 4;
+        if (is_skippable(magic)) {
+            at = pass_skippable(at, end);
+        } else if (magic == ZSTD_FRAME_MAGIC) {
+            at = zstd_frame(at, end, limit, &bound, &is_exact);
+        } else {
+            return PYCONSUMER_DAMAGED;
+        }
+        if (at == NULL) return PYCONSUMER_DAMAGED;
+    }
+    set_extent(extent, bound, limit, is_exact);
+    return PYCONSUMER_UNPACKED;
+}
+
+static int zstd_unpack(const uint8_t *data, size_t size, const pyconsumer_extent *extent, void *context, uint8_t *output,
+                       size_t *written) {
+    int result = pyconsumer_zstd_unpack(context, data, size, output, extent->bound, written);
+    return result == PYCONSUMER_TOO_LARGE && !extent->is_capped ? PYCONSUMER_DAMAGED : result;
+}
+
+/* --- all of them */
+
+void *pyconsumer_new_context(void) { return pyconsumer_zstd_new(); }
+
+void pyconsumer_free_context(void *context) { pyconsumer_zstd_free(context); }
+
+int pyconsumer_bound(int codec, const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent) {
+    memset(extent, 0, sizeof *extent);
+    switch (codec) {
+    case PYCONSUMER_SNAPPY:
+        return snappy_bound(data, size, limit, extent);
+    case PYCONSUMER_LZ4:
+        return lz4_bound(data, size, limit, extent);
+    case PYCONSUMER_ZSTD:
+        return zstd_bound(data, size, limit, extent);
+    default:
+        return PYCONSUMER_DAMAGED;
+    }
+}
+
+int pyconsumer_unpack(int codec, int magic, const uint8_t *data, size_t size, const pyconsumer_extent *extent,
+                      void *context, uint8_t *output, size_t *written) {
+    *written = 0;
+    switch (codec) {
+    case PYCONSUMER_SNAPPY:
+        return snappy_unpack(data, size, output, extent->bound, written);
+    case PYCONSUMER_LZ4:
+        return lz4_unpack(magic, data, size, extent, output, written);
+    case PYCONSUMER_ZSTD:
+        return zstd_unpack(data, size, extent, context, output, written);
+    default:
+        return PYCONSUMER_DAMAGED;
+    }
+}

@@ -1,0 +1,158 @@
+# Decompression of snappy, lz4 and zstd by decompress.c, which touches no Python object.
+
+cdef extern from "decompress.h":
+    enum:
+        PYCONSUMER_SNAPPY
+        PYCONSUMER_ZSTD
+        PYCONSUMER_UNPACKED
+        PYCONSUMER_DAMAGED
+        PYCONSUMER_TOO_LARGE
+        PYCONSUMER_NO_MEMORY
+    ctypedef struct pyconsumer_extent:
+        size_t bound
+        int is_exact
+        int is_capped
+    int pyconsumer_bound(
+        int codec, const uint8_t *data, size_t size, size_t limit, pyconsumer_extent *extent
+    ) noexcept nogil
+    int pyconsumer_unpack(
+        int codec,
+        int magic,
+        const uint8_t *data,
+        size_t size,
+        const pyconsumer_extent *extent,
+        void *context,
+        uint8_t *output,
+        size_t *written,
+    ) noexcept nogil
+    void *pyconsumer_new_context() noexcept nogil
+    void pyconsumer_free_context(void *context) noexcept nogil
+
+# The lock is given up only for an output of so many bytes, which takes about a millisecond: a thread that computes gives
+# it back after 5 ms at the earliest, so that one that gives it up for each small batch waits most of the time.
+cdef size_t UNLOCKED_BYTES = 1 << 20
+
+cdef enum:
+    IDLE_CONTEXTS = 4
+
+cdef void *idle_contexts[IDLE_CONTEXTS]
+cdef int idle_context_count = 0
+
+
+cdef void *take_context() except NULL:
+    """A zstd context that nobody uses."""
+    global idle_context_count
+    cdef void *context
+    if idle_context_count:
+        idle_context_count -= 1
+        return idle_contexts[idle_context_count]
+    context = pyconsumer_new_context()
+    if context is NULL:
+        raise MemoryError()
+    return context
+
+
+cdef void give_context(void *context) noexcept:
+    global idle_context_count
+    if idle_context_count < IDLE_CONTEXTS:
+        idle_contexts[idle_context_count] = context
+        idle_context_count += 1
+    else:
+        pyconsumer_free_context(context)
+
+
+cdef inline bint is_codec(int codec) noexcept nogil:
+    """Whether it is one that is decompressed here."""
+    return PYCONSUMER_SNAPPY <= codec <= PYCONSUMER_ZSTD
+
+
+cdef size_t size_limit(max_bytes) except? 0:
+    return max(0, min(max_bytes, <Py_ssize_t>1 << 60))
+
+
+cdef int unpack(
+    int codec,
+    int magic,
+    const uint8_t *data,
+    size_t size,
+    const pyconsumer_extent *extent,
+    uint8_t *output,
+    size_t *written,
+) except -1:
+    """What ``pyconsumer_unpack`` returns. Memory that it reads and writes must stay, whatever else runs."""
+    cdef void *context = take_context() if codec == PYCONSUMER_ZSTD else NULL
+    cdef int result
+    if extent.bound >= UNLOCKED_BYTES:
+        with nogil:
+            result = pyconsumer_unpack(codec, magic, data, size, extent, context, output, written)
+    else:
+        result = pyconsumer_unpack(codec, magic, data, size, extent, context, output, written)
+    if context is not NULL:
+        give_context(context)
+    if result == PYCONSUMER_NO_MEMORY:
+        raise MemoryError()
+    return result
+
+
+cdef char *unpack_anew(
+    int codec, int magic, const uint8_t *data, size_t size, size_t limit, size_t *written, Py_ssize_t *capacity, int *result
+) except? NULL:
+    """The output in memory of its own, for ``give_memory``; NULL if ``result`` says that it is damaged."""
+    cdef pyconsumer_extent extent
+    cdef char *output
+    cdef char *smaller
+    cdef Py_ssize_t found = 0
+    written[0] = 0
+    result[0] = pyconsumer_bound(codec, data, size, limit, &extent)
+    if result[0] != PYCONSUMER_UNPACKED:
+        return NULL
+    output = take_memory(extent.bound, capacity)
+    try:
+        result[0] = unpack(codec, magic, data, size, &extent, <uint8_t *>output, written)
+        if result[0] == PYCONSUMER_UNPACKED and capacity[0] > SMALLEST_KEPT and <Py_ssize_t>written[0] < capacity[0] // 4:
+            # Frames that were written as a stream say only how much could come.
+            smaller = take_memory(written[0], &found)
+            memcpy(smaller, output, written[0])
+            give_memory(output, capacity[0])
+            output = smaller
+            capacity[0] = found
+    except BaseException:
+        give_memory(output, capacity[0])
+        raise
+    if result[0] != PYCONSUMER_UNPACKED:
+        give_memory(output, capacity[0])
+        return NULL
+    return output
+
+
+def decompress_compiled(int codec, data, max_bytes, int magic):
+    """``compression.decompress`` of snappy, lz4 and zstd; the result is None or a number if the data is damaged."""
+    cdef Py_buffer view
+    cdef size_t limit = size_limit(max_bytes), written = 0
+    cdef Py_ssize_t capacity = 0
+    cdef pyconsumer_extent extent
+    cdef int result = 0
+    cdef char *output
+    cdef bytes whole
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        result = pyconsumer_bound(codec, <const uint8_t *>view.buf, view.len, limit, &extent)
+        if result == PYCONSUMER_UNPACKED and extent.is_exact:
+            whole = PyBytes_FromStringAndSize(NULL, extent.bound)
+            result = unpack(
+                codec, magic, <const uint8_t *>view.buf, view.len, &extent, <uint8_t *>PyBytes_AS_STRING(whole), &written
+            )
+            if result == PYCONSUMER_UNPACKED:
+                return whole if written == extent.bound else whole[:written]
+        elif result == PYCONSUMER_UNPACKED:
+            output = unpack_anew(
+                codec, magic, <const uint8_t *>view.buf, view.len, limit, &written, &capacity, &result
+            )
+            if output is not NULL:
+                try:
+                    return PyBytes_FromStringAndSize(output, written)
+                finally:
+                    give_memory(output, capacity)
+        return result
+    finally:
+        PyBuffer_Release(&view)
