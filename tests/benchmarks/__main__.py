@@ -26,8 +26,8 @@ _DEFAULT = [name for name in WORKLOADS if name not in ("rebalance", "groups")]
 
 @click.command(
     help="Measure pyconsumer beside other clients. Without names, all workloads but `rebalance` and `groups`: about 50 "
-    f"minutes, of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} kinds are run once by "
-    "`consume --grid`, about an hour."
+    f"minutes, of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} kinds are run once "
+    "by `consume --grid`, about an hour."
 )
 @click.argument("workloads", nargs=-1, type=click.Choice(list(WORKLOADS)))
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1))

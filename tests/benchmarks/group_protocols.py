@@ -1,4 +1,4 @@
-"""Both group protocols beside each other and beside Java's: large groups that change, and members that have nothing to do."""
+"""Both group protocols, ours beside Java's: large groups that change, and members that have nothing to do."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _answer(program: GuardedProcess) -> dict[str, Any]:
 
 def _idle(setup: Setup, broker: str, server: Server) -> Table:
     text = (
-        f"{IDLE_MEMBERS} members of one process that have settled on {IDLE_PARTITIONS} partitions without records, with "
+        f"{IDLE_MEMBERS} members of one process that have settled on {IDLE_PARTITIONS} partitions without records, "
         "default settings. Milliseconds of processor time per second of each member; requests are counted by a proxy."
     )
     table = Table(f"groups-{broker}-idle", f"Idle members, {broker}", "ms", text, "", page=PAGE)
@@ -191,9 +191,7 @@ def _row(name: str, seconds: Sequence[float], note: str) -> dict[str, Any]:
 
 
 def _forming(broker: str, results: dict[Kind, list[dict[str, Any]]]) -> Table:
-    text = (
-        f"{MEMBERS} members of one process start at the same time, until they share {PARTITIONS:,} partitions evenly."
-    )
+    text = f"{MEMBERS} members of one process start together, until they share {PARTITIONS:,} partitions evenly."
     table = Table(f"groups-{broker}-form", f"A group of {MEMBERS} forms, {broker}", "ms", text, "", page=PAGE)
     for kind, rounds in results.items():
         table.series.append(_row(kind.title, [each["form_s"] for each in rounds], ""))
