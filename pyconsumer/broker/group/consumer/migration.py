@@ -7,7 +7,8 @@
   its JoinGroup. They are pending revocation until it joins again without them. (Kafka 4.3.1 takes them for free, and
   gives them away at once: two members may own one.)
   A group in its first rebalance has no generation, no assignor and no assignments yet: its members become members that
-  have nothing, and are told to join again. (Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR: it asks for the assignor's name.)
+  have nothing, and REBALANCE_IN_PROGRESS makes them join again. (Kafka 4.3.1 asks for the assignor's name, and answers
+  UNKNOWN_SERVER_ERROR.)
 * *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left. If they have to
   rebalance, the record names no leader: whoever reads it because the coordinator moved just then begins the rebalance.
   (In Kafka 4.3.1 it is forgotten, and what the last member had stays without an owner.)
