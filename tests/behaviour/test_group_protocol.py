@@ -104,6 +104,7 @@ def _poll(consumer: KafkaConsumer, seconds: float = 30.0) -> None:
         consumer.poll(100)
 
 
+@pytest.mark.slow  # expressions are resolved again after 10 s at the earliest, as in Kafka
 def test_a_pattern_that_the_broker_evaluates_takes_topics_that_come_later(
     cluster: Cluster, group_id: str, topic_name: str
 ) -> None:
@@ -160,7 +161,7 @@ def test_a_listener_that_raises_stays_without_acknowledging_and_is_fenced_in_the
     listener = Listener()
     raised: list[Exception] = []
     stop = threading.Event()
-    consumer = make_consumer(cluster, group_id, max_poll_interval_ms=6000)
+    consumer = make_consumer(cluster, group_id, max_poll_interval_ms=3000)
     consumer.subscribe([topic], listener=listener)
 
     def poll() -> None:
@@ -251,7 +252,9 @@ def test_a_broken_coordinator_connection_costs_nothing(
         full = [e.message for e in proxy.events(ApiKey.CONSUMER_GROUP_HEARTBEAT, "request")[beats:]]
         assert any(request.subscribed_topic_names == [topic] for request in full), "a full one after a lost answer"
         assert member.generation == generation
-        assert member.listener.calls == [("assigned", [TopicPartition(topic, p) for p in range(2)])]
+        # The coordinator may not know a new topic yet: then its first assignment is empty.
+        calls = [call for call in member.listener.calls if call[1]]
+        assert calls == [("assigned", [TopicPartition(topic, p) for p in range(2)])]
 
 
 def test_heartbeats_are_sparse_and_all_there_is(
@@ -319,10 +322,10 @@ def test_a_member_of_confluent_kafka_takes_its_share_and_gives_it_back(
             def shared() -> bool:
                 theirs.poll(0.05)
                 owned = {one.partition for one in theirs.assignment()}
-                return len(owned) == 2 and owned | {tp.partition for tp in ours.assignment} == {0, 1, 2, 3}
+                mine = {tp.partition for tp in ours.assignment}
+                return len(owned) == len(mine) == 2 and owned | mine == {0, 1, 2, 3}
 
             eventually(shared, "two partitions each")
-            assert len(ours.assignment) == 2
         finally:
             theirs.close()
         join_all([ours], 4)

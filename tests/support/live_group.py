@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,8 +68,10 @@ class LiveMember:
         self._kill()
 
     def forget(self) -> None:
-        """Count on it no more: the group has not taken it. Its process ends with the group's, if it has not ended."""
+        """Count on it no more: the group has not taken it. If it goes on trying it is to stop."""
         self.alive = False
+        with suppress(OSError):  # its program may have ended
+            self._leave()
 
     def _leave(self) -> None:
         raise NotImplementedError
