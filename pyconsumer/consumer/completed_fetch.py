@@ -16,7 +16,7 @@ Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pyconsumer.consumer.partition_state import TopicPartitionState
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
@@ -43,6 +43,11 @@ class Frame:
         self.parts: set[CompletedFetch] = set()
 
 
+_NO_RECORDS: Final[list[ConsumerRecord[Any, Any]]] = []
+"""The records of a fetch that has decoded none ahead; nothing is ever added to this list."""
+_NOTHING: Final[tuple[Buffer, bool, Sequence[tuple[int, int]] | None]] = (b"", True, None)
+
+
 class CompletedFetch:
     """One partition's record set, or the error that came instead.
 
@@ -53,6 +58,7 @@ class CompletedFetch:
         check_crcs: True to check each batch's checksum.
         aborted: aborted transactions (producer id, first offset), for ``read_committed``; None otherwise.
         error: called at the turn of this fetch: returns the error to raise, None if it is obsolete.
+        frame: the response that the record set is a part of, which is charged instead of the record set.
 
     Attributes:
         frame: the response that the record set is a part of, while it is in a ``FetchBuffer``; None if it has its own
@@ -66,9 +72,7 @@ class CompletedFetch:
     """
 
     __slots__ = (
-        "_aborted",
-        "_buffer",
-        "_check_crcs",
+        "_source",
         "blocks",
         "charged",
         "charged_decompressed",
@@ -93,23 +97,19 @@ class CompletedFetch:
         check_crcs: bool = True,
         aborted: Sequence[tuple[int, int]] | None = None,
         error: Callable[[], Exception | None] | None = None,
+        frame: Frame | None = None,
     ) -> None:
         self.state = state
-        self.topic_partition = state.topic_partition
+        self.topic_partition = tp = state.topic_partition
         self.fetch_epoch = state.fetch_epoch
         self.error = error
-        self.frame: Frame | None = None
+        self.frame = frame
         self.charged = self.charged_decompressed = 0
         self.dropped = self.is_set_aside = False
-        self._buffer = buffer
-        self._check_crcs = check_crcs
-        self._aborted = aborted
-        self.raw: list[ConsumerRecord[Any, Any]] = []
-        self.ready: list[ConsumerRecord[Any, Any]] = []
-        self.cursor = cursor = Cursor(
-            self.topic_partition, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted
-        )
-        self.blocks = error is not None or (cursor.size_bytes < len(buffer) and not cursor.has_incomplete_batch)
+        self._source = buffer, check_crcs, aborted
+        self.raw = self.ready = _NO_RECORDS
+        self.cursor = cursor = Cursor(tp, buffer, fetch_offset=fetch_offset, check_crcs=check_crcs, aborted=aborted)
+        self.blocks = (cursor.size_bytes < len(buffer) and not cursor.has_incomplete_batch) or error is not None
 
     @property
     def is_current(self) -> bool:
@@ -128,20 +128,21 @@ class CompletedFetch:
     @property
     def memory(self) -> bytearray | None:
         """The memory of the frame that the record set is a view of; None if it is no view."""
-        return self._buffer.obj if isinstance(self._buffer, memoryview) else None  # type: ignore[return-value]
+        buffer = self._source[0]
+        return buffer.obj if isinstance(buffer, memoryview) else None  # type: ignore[return-value]
 
     @property
     def size_bytes(self) -> int:
         """Memory (bytes) of this fetch alone: its open batch, and its record set unless that is a part of ``frame``."""
         if self.dropped:
             return 0
-        own = 0 if self.frame is not None else len(self.memory or self._buffer)
+        own = 0 if self.frame is not None else len(self.memory or self._source[0])
         return own + self.cursor.decompressed_bytes
 
     @property
     def record_set_bytes(self) -> int:
         """Size of the record set."""
-        return len(self._buffer)
+        return len(self._source[0])
 
     @property
     def exhausted(self) -> bool:
@@ -171,10 +172,16 @@ class CompletedFetch:
             self._restart(offset)  # Ctrl-C in a deserializer: none of them is returned
             raise
         if used < len(raw):
-            self.raw[:0] = raw[used:]
+            self.raw = raw[used:] + self.raw
         if error is not None and not records and used == 0:
             raise error
         return records
+
+    def take_raw(self, count: int) -> list[ConsumerRecord[Any, Any]]:
+        """Take up to ``count`` records as they are. Raises as :meth:`take`."""
+        if self.ready or self.raw:
+            return self.take(count, None)
+        return self.cursor.take(count)
 
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
         """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""
@@ -192,17 +199,9 @@ class CompletedFetch:
             self._restart(self.next_offset)
         return self.cursor.take_into(columns, max_records, max_bytes)
 
-    def enter(self, frame: Frame) -> None:
-        """Become a part of the response that the record set is a view of."""
-        self.frame = frame
-        frame.parts.add(self)
-
-    def leave(self) -> Frame | None:
-        """Leave the response that the record set was a part of; return it, or None."""
-        frame, self.frame = self.frame, None
-        if frame is not None:
-            frame.parts.discard(self)
-        return frame
+    def leave(self) -> None:
+        """Be no part of a response any more."""
+        self.frame = None
 
     def charge(self) -> int:
         """Count the memory that it alone holds; return the change in bytes since the last call."""
@@ -223,24 +222,25 @@ class CompletedFetch:
     def detach(self) -> None:
         """Copy this partition's bytes of the response that they came in."""
         offset = self.next_offset
-        self._buffer = bytes(self._buffer)
+        buffer, check_crcs, aborted = self._source
+        self._source = bytes(buffer), check_crcs, aborted
         self._restart(offset)
 
     def _restart(self, offset: int) -> None:
         """Read again from an offset; records that were decoded ahead are dropped."""
-        self.raw = []
+        self.raw = _NO_RECORDS
         self.ready.clear()  # iteration may hold this list
-        self.cursor = Cursor(
-            self.topic_partition, self._buffer, fetch_offset=offset, check_crcs=self._check_crcs, aborted=self._aborted
-        )
+        buffer, check_crcs, aborted = self._source
+        self.cursor = Cursor(self.topic_partition, buffer, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted)
 
     def drop(self) -> Frame | None:
         """Release all memory; return the response that the record set was a part of, or None."""
         self.dropped = True
         self.charged = 0
-        frame = self.leave()
-        self._buffer = b""
-        self.raw = []
-        self.ready.clear()  # iteration may hold this list
+        frame, self.frame = self.frame, None
+        self._source = _NOTHING
+        if self.ready is not self.raw:  # both are the empty list of all fetches
+            self.raw = _NO_RECORDS
+            self.ready.clear()  # iteration may hold this list
         self.cursor.close()
         return frame

@@ -52,7 +52,6 @@ class FetchBuffer:
         self._queue: deque[CompletedFetch] = deque()
         self._aside: dict[TopicPartition, list[CompletedFetch]] = {}
         self._of: dict[TopicPartition, list[CompletedFetch]] = {}
-        self._frames: dict[int, Frame] = {}  # by the id of their memory, which lives as long as they do
         self._moved: list[tuple[TopicPartitionState, int, int, LeaderAndEpoch]] = []
         self._prefetched: tuple[CompletedFetch, int] | None = None
 
@@ -65,25 +64,27 @@ class FetchBuffer:
         """Partitions with something buffered."""
         return set(self._of)
 
-    def add(self, fetch: CompletedFetch) -> None:
-        """Add a fetch that has just arrived."""
+    def add(self, fetch: CompletedFetch) -> bool:
+        """Add a fetch that has just arrived; return whether its partition is full now (``is_full``)."""
         tp = fetch.topic_partition
-        earlier = self._of.get(tp)
-        if earlier is None:
-            self._of[tp] = [fetch]
+        if tp in self._of:
+            self._of[tp].append(fetch)
         else:
-            earlier.append(fetch)
-        fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
-        memory = fetch.memory
-        if memory is None:
+            self._of[tp] = [fetch]
+        is_full = fetch.state.add_buffered(fetch.cursor.end_offset, fetch.blocks)
+        frame = fetch.frame
+        if frame is None:
             self._budget.hold(fetch.charge())
         else:  # as long as no batch is open, it holds nothing besides the frame
-            fetch.enter(self._frames.get(id(memory)) or self._add_frame(memory))
-        if tp in self._aside:
+            if not frame.parts:
+                self._budget.hold(len(frame.memory))
+            frame.parts.add(fetch)
+        if self._aside and tp in self._aside:
             self._set_aside(fetch)
             self._aside[tp].append(fetch)
         else:
             self._queue.append(fetch)
+        return is_full
 
     def on_changed(self, partitions: Iterable[TopicPartition]) -> None:
         """Drop fetches that have become invalid; bring back those of partitions whose pause has ended."""
@@ -117,9 +118,9 @@ class FetchBuffer:
         self._moved.clear()
         remaining = max_records
         convert = self._convert
-        while remaining > 0 and (fetch := self._head(bool(collected))) is not None:
+        while remaining > 0 and (fetch := self._head(collected)) is not None:
             try:
-                records = fetch.take(remaining, convert)
+                records = fetch.take(remaining, convert) if convert else fetch.take_raw(remaining)
             except Exception:
                 if collected:
                     break
@@ -127,14 +128,10 @@ class FetchBuffer:
                 raise
             if self._advance(fetch) and records:
                 tp = fetch.topic_partition
-                earlier = collected.get(tp)
-                collected[tp] = records if earlier is None else earlier + records
+                collected[tp] = collected[tp] + records if tp in collected else records
                 remaining -= len(records)
-        assigned = self._subscriptions.by_partition
-        for tp in collected:
-            state = assigned.get(tp)
-            if state is not None and state.position is not None:
-                ends[tp] = state.position, "", state.offset_epoch
+                state = fetch.state
+                ends[tp] = state.position, "", state.offset_epoch  # type: ignore[assignment]
         return collected
 
     def next_record(self, ahead: int) -> ConsumerRecord[Any, Any] | None:
@@ -234,12 +231,11 @@ class FetchBuffer:
         self._queue.clear()
         self._aside.clear()
         self._of.clear()
-        self._frames.clear()
         self._budget.release_held()
         for state in self._subscriptions.states():
             state.clear_buffered()
 
-    def _head(self, collected: bool) -> CompletedFetch | None:
+    def _head(self, collected: object) -> CompletedFetch | None:
         """Return the fetch with data whose turn it is; None if there is none.
 
         Raises:
@@ -251,7 +247,7 @@ class FetchBuffer:
             fetch = queue[0]
             state = fetch.state
             is_current = fetch.fetch_epoch == state.fetch_epoch and not fetch.dropped
-            if is_current and state.is_fetchable and fetch.error is None:
+            if is_current and state.is_fetchable and not fetch.error:
                 return fetch
             if not is_current:
                 queue.popleft()
@@ -319,22 +315,12 @@ class FetchBuffer:
             state.advance(offset, cursor.last_leader_epoch)
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
-            self._drop(fetch)
+            self._remove(fetch, state.remove_buffered(fetch.blocks))
         elif cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True
 
     # -- memory ------------------------------------------------------------------------------------------------------
-
-    def _add_frame(self, memory: bytearray) -> Frame:
-        frame = self._frames[id(memory)] = Frame(memory)
-        self._budget.hold(len(memory))
-        return frame
-
-    def _release_frame(self, frame: Frame) -> None:
-        """Release a response after its last part."""
-        del self._frames[id(frame.memory)]
-        self._budget.hold(-len(frame.memory))
 
     def _detach(self, fetch: CompletedFetch) -> None:
         """Give a fetch that stays its own memory, by a copy unless it is most of its response."""
@@ -343,8 +329,7 @@ class FetchBuffer:
             return
         is_most = len(frame.parts) == 1 and 2 * fetch.record_set_bytes >= len(frame.memory)
         fetch.leave()
-        if not frame.parts:
-            self._release_frame(frame)
+        self._leave(frame, fetch)
         if not is_most:
             fetch.detach()
         self._budget.hold(fetch.charge())
@@ -352,20 +337,32 @@ class FetchBuffer:
     # ----------------------------------------------------------------------------------------------------------------
 
     def _drop(self, fetch: CompletedFetch) -> None:
-        if fetch.dropped:
-            return
+        if not fetch.dropped:
+            state = fetch.state
+            self._remove(fetch, fetch.fetch_epoch != state.fetch_epoch or state.remove_buffered(fetch.blocks))
+
+    def _remove(self, fetch: CompletedFetch, changes: bool) -> None:
+        """Forget a fetch that is not in the queue any more; ``changes``: its partition may be fetched again now."""
         tp = fetch.topic_partition
-        fetches = self._of[tp]
-        if len(fetches) == 1:
-            del self._of[tp]
-        else:
+        fetches = self._of.pop(tp)
+        if len(fetches) > 1:
             fetches.remove(fetch)
+            self._of[tp] = fetches
         if fetch.charged:
             self._budget.hold(-fetch.charged)
             if fetch.is_set_aside:
                 self._budget.pause(-fetch.charged)
-        if fetch.fetch_epoch != fetch.state.fetch_epoch or fetch.state.remove_buffered(fetch.blocks):
+        if changes:
             self._subscriptions.note_changed(tp)
         frame = fetch.drop()
-        if frame is not None and not frame.parts:
-            self._release_frame(frame)
+        if frame is not None:
+            parts = frame.parts
+            parts.discard(fetch)
+            if not parts:
+                self._budget.hold(-len(frame.memory))
+
+    def _leave(self, frame: Frame, fetch: CompletedFetch) -> None:
+        """Take a part out of a response, which is released after its last part."""
+        frame.parts.discard(fetch)
+        if not frame.parts:
+            self._budget.hold(-len(frame.memory))

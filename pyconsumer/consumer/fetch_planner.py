@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyconsumer.consumer.fetch_session import FetchSessionHandler, SessionPartition, SessionRequest
 from pyconsumer.consumer.partition_state import LeaderAndEpoch, TopicPartitionState
@@ -46,7 +46,7 @@ _LARGEST_RESPONSE = 8 << 20
 
 _FULL_PARTITIONS = 8
 
-_request_of = tuple.__new__  # what a SessionPartition(...) does, without a call in Python
+_request_of: Any = tuple.__new__  # what a SessionPartition(...) does, without a call in Python
 
 
 class ByteBudget:
@@ -186,11 +186,17 @@ class FetchPlanner:
         for tp in partitions:
             self._place(tp, now)
 
-    def on_fetched(self, node_id: int, partitions: Iterable[TopicPartition]) -> None:
-        """Request these partitions from their new fetch offsets, at the node whose response has just moved them."""
+    def on_fetched(self, node_id: int, partitions: Iterable[TopicPartition], *, progress: bool = True) -> None:
+        """Request these partitions from their new fetch offsets, at the node whose response has just moved them.
+
+        Args:
+            progress: as :meth:`on_progress`, too.
+        """
         node = self._nodes.get(node_id)
         if node is not None:
             node.changed.update(dict.fromkeys(partitions))
+            if progress and (node.idle or node.not_before):
+                node.on_progress()
 
     def recover(self, pending: Collection[int]) -> None:
         """Recover from an interrupt: only the ``pending`` nodes have a request, so only they have a fetch in flight."""
@@ -202,10 +208,15 @@ class FetchPlanner:
                 node.session.on_failure()
         self.budget.recount(sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight))
 
-    def is_current(self, planned: PlannedFetch) -> bool:
-        """Return whether this is the fetch that the node's next response belongs to."""
+    def end(self, planned: PlannedFetch) -> FetchSessionHandler | None:
+        """End a fetch as :meth:`on_response`; return its session, None if the fetch was abandoned (:meth:`recover`)."""
         node = self._nodes.get(planned.node_id)
-        return node is None or node.in_flight is planned
+        if node is None or node.in_flight is not planned:
+            return None
+        node.finish()
+        self._settled = False
+        self.budget.reserve(-planned.reserved)
+        return node.session
 
     def on_response(self, node_id: int) -> PlannedFetch | None:
         """End a node's fetch, whose response has arrived or which has failed, and release its reservation."""
@@ -276,7 +287,9 @@ class FetchPlanner:
             if self._is_asked(node_id):
                 held_back = True
                 continue
-            until = max(self._unavailable_until(node_id), node.not_before)
+            until = self._unavailable_until(node_id)
+            if node.not_before > until:
+                until = node.not_before
             if until > now:
                 self._retry_nodes_at = min(self._retry_nodes_at, until)
                 continue
@@ -289,7 +302,8 @@ class FetchPlanner:
             else:
                 without_room.append(node_id)
                 continue
-            fetch = PlannedFetch(node_id, self._session_request(node), limit, min(limit, need))
+            values = (node_id, self._session_request(node), limit, min(limit, need))
+            fetch: PlannedFetch = _request_of(PlannedFetch, values)
             node.start(fetch)
             self.budget.reserve(fetch.reserved)
             planned.append(fetch)
@@ -302,27 +316,27 @@ class FetchPlanner:
 
     def _share(self) -> int:
         """Return the limit of one request: it leaves room to hold one more response of every node."""
-        active = sum(1 for node in self._nodes.values() if node.wanted) or 1
-        share = max(self.budget.limit // (2 * active), self._max_partition_bytes)
+        active = 0
+        for node in self._nodes.values():
+            if node.wanted:
+                active += 1
+        share = max(self.budget.limit // (2 * (active or 1)), self._max_partition_bytes)
         return min(self._max_bytes, share, self._largest)
 
     def _session_request(self, node: _Node) -> SessionRequest:
         changed: dict[TopicPartition, SessionPartition] = {}
         removed: list[TopicPartition] = []
         assigned, wanted, max_bytes = self._subscriptions.by_partition, node.wanted, self._max_partition_bytes
-        topic, topic_id = "", b""
+        topic, topic_id, request_of = "", b"", _request_of
         for tp in node.changed:
-            state = assigned.get(tp) if tp in wanted else None
-            if state is None:
+            if tp not in wanted or (state := assigned.get(tp)) is None:
                 removed.append(tp)
                 continue
             if tp[0] != topic:
                 topic = tp[0]
                 topic_id = self._topic_id(topic)
-            changed[tp] = _request_of(
-                SessionPartition,
-                (topic_id, state.fetch_offset, max_bytes, state.position_leader[1], state.fetch_epoch),
-            )
+            values = (topic_id, state.fetch_offset, max_bytes, state.position_leader[1], state.fetch_epoch)
+            changed[tp] = request_of(SessionPartition, values)
         node.changed.clear()
         return node.session.plan(changed, removed)
 

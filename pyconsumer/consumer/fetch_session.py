@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from pyconsumer.errors import Errors, error_name
 from pyconsumer.protocol.messages.fetch import FetchResponse, PartitionData
@@ -45,6 +46,10 @@ class SessionPartition(NamedTuple):
 
 _SENT: Final = slice(4)
 """The fields of a :class:`SessionPartition` that the broker sees."""
+
+
+_PARTITION: Final = itemgetter(0)
+_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
 
 
 class SessionRequest(NamedTuple):
@@ -115,9 +120,13 @@ class FetchSessionHandler:
                 to_forget.append((tp, old.topic_id))
         is_full = self.next_epoch <= 0
         for tp, new in changed.items():
-            old = partitions.get(tp)
             if is_full:
-                partitions.pop(tp, None)  # those that brought data go to the end: the others come first (fairness)
+                old = partitions.pop(tp, None)  # those that brought data go to the end: the others first (fairness)
+            else:
+                old = partitions.get(tp)
+                if old is not None and old[1] != new[1] and old[0] == new[0]:  # as a rule: from another offset
+                    partitions[tp] = to_send[tp] = new
+                    continue
             if old is None or old[0] != new[0]:
                 self._on_topic_id(tp, old, new, to_forget)
             partitions[tp] = new
@@ -130,7 +139,10 @@ class FetchSessionHandler:
         if self.next_epoch <= 0:
             self._names = {p.topic_id: tp.topic for tp, p in self.partitions.items()}
             return SessionRequest(self.session_id, self.next_epoch, dict(self.partitions), [], use_topic_ids)
-        return SessionRequest(self.session_id, self.next_epoch, to_send, to_forget, use_topic_ids)
+        made: SessionRequest = _make(
+            SessionRequest, (self.session_id, self.next_epoch, to_send, to_forget, use_topic_ids)
+        )
+        return made
 
     def _on_topic_id(
         self,
@@ -184,7 +196,8 @@ class FetchSessionHandler:
             self.session_id, self.next_epoch = response.session_id, 1
         else:
             self.next_epoch = 1 if self.next_epoch >= _MAX_EPOCH else self.next_epoch + 1
-        return SessionAnswer(found)
+        accepted: SessionAnswer = _make(SessionAnswer, (found, None, False))
+        return accepted
 
     def on_failure(self) -> None:
         """Open a new session with the next request: this one failed, or its response was rejected."""
@@ -209,10 +222,9 @@ class FetchSessionHandler:
             known = self._by_topic.get(name) or {}
             for data in topic.partitions:
                 tp = known.get(data.partition_index)
-                if tp is None or (by_id and partitions[tp][0] != topic_id):
+                if tp is None or ((asked := partitions[tp])[0] != topic_id and by_id):
                     return [], f"{name}-{data.partition_index} was not requested"
-                found.append((tp, data, partitions[tp]))
-        names = [tp for tp, _, _ in found]
-        if len(set(names)) < len(names):
-            return [], f"{Counter(names).most_common(1)[0][0]} comes twice"
+                found.append((tp, data, asked))
+        if len(found) > 1 and len(set(map(_PARTITION, found))) < len(found):
+            return [], f"{Counter(map(_PARTITION, found)).most_common(1)[0][0]} comes twice"
         return found, None

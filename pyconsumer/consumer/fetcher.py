@@ -12,14 +12,13 @@ The table ``_ERROR_ACTIONS`` says what each error code of a partition leads to.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyconsumer import errors
-from pyconsumer.consumer.completed_fetch import CompletedFetch
-from pyconsumer.consumer.config import ConsumerConfig
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
@@ -34,6 +33,7 @@ from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.futures import RequestFuture
 from pyconsumer.network.metadata import Metadata
 from pyconsumer.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.requests.fetch import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     LAST_VERSION_WITH_NAMES,
@@ -131,7 +131,11 @@ class Fetcher:
         self._requests: dict[int, RequestFuture[ClientResponse]] = {}
         self._error: KafkaError | None = None
         self._is_awaited = False
-        self._queued = 0  # fetches sent since the last call of send_fetches
+        self._read_committed = config.read_committed
+        self._check_crcs = config.check_crcs
+        self._settings = FetchSettings(
+            config.fetch_max_wait_ms, config.fetch_min_bytes, 0, config.read_committed, config.client_rack
+        )
         self.deserialization = Deserialization(
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
@@ -156,7 +160,7 @@ class Fetcher:
     # -- sending -----------------------------------------------------------------------------------------------------
 
     def send_fetches(self) -> int:
-        """Queue a fetch for every node that should have one, without I/O; return how many since the last call."""
+        """Queue a fetch for every node that should have one, without I/O; return how many."""
         now = self._clock.now()
         self.apply_changes(now)
         planned = self.planner.plan(now)
@@ -165,8 +169,7 @@ class Fetcher:
             self._metadata.request_update()
         for fetch in planned:
             self._send(fetch)
-        queued, self._queued = self._queued + len(planned), 0
-        return queued
+        return len(planned)
 
     def apply_changes(self, now: float) -> None:
         """Apply new metadata and the journal of the subscription to positions, buffers and plans."""
@@ -181,21 +184,20 @@ class Fetcher:
             self._subscriptions.on_leaders(self._leader)
         # Dropping a buffered fetch is itself a change. Two rounds are enough: the second one drops nothing.
         for _ in range(2):
-            changed = self._subscriptions.take_changed()
-            if not changed:
+            if not self._subscriptions.has_changed:
                 return
+            changed = self._subscriptions.take_changed()
             self.buffer.on_changed(changed)
             self.planner.on_changed(changed, now)
 
     def _send(self, planned: PlannedFetch) -> None:
         session = planned.session
-
-        def build(version: int) -> FetchRequest:
-            return _fetch_request(self._config, session, planned.max_bytes, version)
-
+        if self._settings.max_bytes != planned.max_bytes:
+            self._settings = self._settings._replace(max_bytes=planned.max_bytes)
+        build = partial(_fetch_request, self._settings, session)
         max_version = None if session.use_topic_ids else LAST_VERSION_WITH_NAMES
         future = self._client.send(planned.node_id, FetchRequest, build, max_version=max_version)
-        future.add_callback(lambda done: self._on_done(planned, done))
+        future.add_callback(partial(self._on_done, planned))
         self._requests[planned.node_id] = future
 
     def recover(self) -> None:
@@ -220,20 +222,19 @@ class Fetcher:
             request = session.close_request()
             if request is None:
                 continue
-            message = _fetch_request(self._config, request, 0, FIRST_VERSION_WITH_TOPIC_IDS, wait=False)
+            at_once = self._settings._replace(max_wait_ms=0, min_bytes=0, max_bytes=0)
+            message = _fetch_request(at_once, request, FIRST_VERSION_WITH_TOPIC_IDS)
             sent.append(self._client.send(session.node_id, FetchRequest, message))
         return sent
 
     # -- responses ---------------------------------------------------------------------------------------------------
 
     def _on_done(self, planned: PlannedFetch, future: RequestFuture[ClientResponse]) -> None:
-        session = self.planner.session(planned.node_id)
+        session = self.planner.end(planned)
         if session is None:
-            _log.error("ignored a fetch response of node %d without a session", planned.node_id)
-            return
-        if not self.planner.is_current(planned):
-            return  # abandoned by recover()
-        self.planner.on_response(planned.node_id)
+            if self.planner.session(planned.node_id) is None:
+                _log.error("ignored a fetch response of node %d without a session", planned.node_id)
+            return  # or abandoned by recover()
         if future.exception is not None:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=0)
             self._metrics.on_fetch_failure()
@@ -244,7 +245,7 @@ class Fetcher:
         message = response.message
         assert isinstance(message, FetchResponse)
         result = session.on_response(message, response.api_version)
-        if not result.accepted:
+        if result.problem is not None:
             free = _FREE_SESSION_ERRORS if message.error_code in _SESSION_ERRORS else 0
             self.planner.on_idle(planned.node_id, self._clock.now(), free=free)
             if not result.throttled:
@@ -255,40 +256,41 @@ class Fetcher:
         fetched: list[TopicPartition] = []
         failed: list[tuple[TopicPartition, PartitionData]] = []
         assigned = self._subscriptions.by_partition
+        frame: Frame | None = None
         for tp, data, asked in result.partitions:
             state = assigned.get(tp)
-            if state is None or state.fetch_epoch != asked.fetch_epoch or state.fetch_offset != asked.fetch_offset:
+            records = data.records
+            if records is not None:
+                size += len(records)
+            if state is None or state.fetch_offset != asked[1] or state.fetch_epoch != asked[4]:
                 _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
                 progress = True
             elif data.error_code:
                 failed.append((tp, data))
                 progress |= self._on_error(state, data.error_code, asked.fetch_offset, planned.node_id)
             else:
-                progress |= self._on_partition(state, data, planned.node_id, fetched)
-            if data.records is not None:
-                size += len(data.records)
-        self.planner.on_fetched(planned.node_id, fetched)
-        if progress:
-            self.planner.on_progress(planned.node_id)
-        else:
+                state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
+                if data.preferred_read_replica >= 0:
+                    self._prefer_replica(state, data.preferred_read_replica, planned.node_id)
+                if records:
+                    if type(records) is memoryview and (frame is None or frame.memory is not records.obj):
+                        frame = Frame(records.obj)  # type: ignore[arg-type]
+                    progress |= self._on_records(state, data, records, frame, fetched)
+        self.planner.on_fetched(planned.node_id, fetched, progress=progress)
+        if not progress:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
         if failed:
             self._apply_leader_hints(message, failed)
         self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
         if self._is_awaited:
-            self._queued = self.send_fetches()
+            self.send_fetches()
 
-    @contextmanager
-    def awaited(self) -> Iterator[None]:
-        """Send the next request as soon as a response has arrived, while a poll waits for records.
+    def await_response(self, is_awaited: bool) -> None:
+        """Send the next request as soon as a response has arrived, while a poll waits for records (True).
 
         Otherwise the next poll would send it, and the broker would have nothing to do until then.
         """
-        self._is_awaited = True
-        try:
-            yield
-        finally:
-            self._is_awaited = False
+        self._is_awaited = is_awaited
 
     def _on_failure(self, node_id: int, error: KafkaError) -> None:
         """Handle a request that failed. Positions stay; a later plan fetches again."""
@@ -312,40 +314,44 @@ class Fetcher:
         """True if :meth:`raise_error` would raise."""
         return self._error is not None or self.offsets.has_error
 
-    def _on_partition(
-        self, state: TopicPartitionState, data: PartitionData, node_id: int, fetched: list[TopicPartition]
+    def _prefer_replica(self, state: TopicPartitionState, replica: int, node_id: int) -> None:
+        """Fetch from the replica that the leader named (KIP-392), unless that is the node that answered."""
+        if replica != node_id:
+            state.prefer_replica(replica, self._clock.now() + self._config.metadata_max_age_ms / 1000)
+            self._subscriptions.note_changed(state.topic_partition)
+
+    def _on_records(
+        self,
+        state: TopicPartitionState,
+        data: PartitionData,
+        records: Buffer,
+        frame: Frame | None,
+        fetched: list[TopicPartition],
     ) -> bool:
-        """Handle a partition's part of a response, which is current and no error.
+        """Buffer a partition's records, which are current.
 
         Args:
-            fetched: gets the partition if it brought records, and may be fetched further from the same node.
+            frame: the response, if the records are a view of it.
+            fetched: gets the partition if it may be fetched further from the same node.
 
         Returns:
             True if it is progress. If False, the next fetch would request the same again.
         """
         tp = state.topic_partition
-        state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
-        if data.preferred_read_replica >= 0 and data.preferred_read_replica != node_id:
-            state.prefer_replica(
-                data.preferred_read_replica, self._clock.now() + self._config.metadata_max_age_ms / 1000
-            )
-            self._subscriptions.note_changed(tp)
-        records = data.records
-        if not records:
-            return False
         aborted = None
-        if self._config.read_committed:
+        if self._read_committed:
             aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
         offset = state.fetch_offset
-        fetch = CompletedFetch(state, records, fetch_offset=offset, check_crcs=self._config.check_crcs, aborted=aborted)
+        fetch = CompletedFetch(
+            state, records, fetch_offset=offset, check_crcs=self._check_crcs, aborted=aborted, frame=frame
+        )
         cursor = fetch.cursor
         if cursor.batch_count == 0 and cursor.has_incomplete_batch:
             limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
             self._queue_error(state, no_whole_batch(tp, offset, records, limit))
             self._subscriptions.note_changed(tp)
             return True
-        self.buffer.add(fetch)
-        if state.is_full or state.preferred_replica >= 0:
+        if self.buffer.add(fetch) or state.preferred_replica >= 0:
             self._subscriptions.note_changed(tp)
         else:
             fetched.append(tp)
@@ -442,19 +448,12 @@ class _Leaders(dict[TopicPartition, LeaderAndEpoch]):
         return found
 
 
-def _fetch_request(
-    config: ConsumerConfig, session: SessionRequest, max_bytes: int, version: int, *, wait: bool = True
-) -> FetchRequest:
-    """Return the message for a session's request. Without ``wait`` the broker responds at once."""
-    settings = FetchSettings(
-        config.fetch_max_wait_ms if wait else 0,
-        config.fetch_min_bytes if wait else 0,
-        max_bytes,
-        config.read_committed,
-        config.client_rack,
-    )
+def _fetch_request(settings: FetchSettings, session: SessionRequest, version: int) -> FetchRequest:
+    """Return the message for a session's request."""
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     # By name, a topic that was created again is the same topic.
-    forgotten = [(tp, topic_id) for tp, topic_id in session.to_forget if by_id or tp not in session.to_send]
-    partitions = ((tp, *asked[:4]) for tp, asked in session.to_send.items())
-    return fetch_request(settings, partitions, forgotten=forgotten, session=(session.session_id, session.epoch))
+    forgotten = session.to_forget
+    if forgotten and not by_id:
+        forgotten = [left for left in forgotten if left[0] not in session.to_send]
+    asked = session.to_send.items()
+    return fetch_request(settings, asked, forgotten=forgotten, session=(session.session_id, session.epoch))

@@ -138,8 +138,9 @@ class ConsumerMetrics:
     def on_fetch(self, latency: float, size_bytes: int, throttle_ms: int) -> None:
         self.fetches.add(latency)
         self.fetch_bytes += size_bytes
-        self.throttled_ms += throttle_ms
-        self.throttled_ms_longest = max(self.throttled_ms_longest, throttle_ms)
+        if throttle_ms:
+            self.throttled_ms += throttle_ms
+            self.throttled_ms_longest = max(self.throttled_ms_longest, throttle_ms)
 
     def on_fetch_failure(self) -> None:
         """Count a fetch that failed."""
@@ -152,12 +153,17 @@ class ConsumerMetrics:
     def on_polled(self, polled: Mapping[TopicPartition, list[ConsumerRecord[Any, Any]]]) -> None:
         """Count what a poll returns."""
         by_topic = self.records_by_topic
-        total = 0
+        topic, count = "", 0
         for tp, records in polled.items():
-            count = len(records)
-            total += count
-            by_topic[tp[0]] = by_topic.get(tp[0], 0) + count
-        self.records += total
+            if tp[0] is not topic:  # those of a topic come together, as a rule
+                if count:
+                    by_topic[topic] = by_topic.get(topic, 0) + count
+                    self.records += count
+                topic, count = tp[0], 0
+            count += len(records)
+        if count:
+            by_topic[topic] = by_topic.get(topic, 0) + count
+            self.records += count
 
     def snapshot(self, now: float, group: GroupMetrics | None = None) -> dict[str, dict[str, float | None]]:
         """Return all values by group and name, with Kafka's names; times in ms (``-rate`` per second since the start).

@@ -68,12 +68,13 @@ class ConsumerNetworkClient(NetworkClient):
             until = -math.inf  # serve the sockets once, then raise
         while True:
             super().poll(until, future)
-            if not quiet:
+            if self.wakeup_waits and not quiet:
                 self.raise_wakeup()
             # With wakeups disabled, a wakeup only ends the poll early: wait again.
             if not quiet or future is None or future.done or self.clock.now() >= until:
                 break
-        self.raise_cluster_error()
+        if self.metadata.has_error:
+            self.raise_cluster_error()
 
     def poll_no_wakeup(self, until: float = -math.inf, future: RequestFuture[Any] | None = None) -> None:
         """Poll as :meth:`poll` does, but raise no WakeupError; by default serve the sockets once without waiting."""
@@ -110,6 +111,11 @@ class ConsumerNetworkClient(NetworkClient):
             raise error
 
     # -- requests ----------------------------------------------------------------------------------------------------
+
+    @property
+    def has_unsent(self) -> bool:
+        """True if a request waits to be sent, as one does that was queued after the last turn of a poll."""
+        return bool(self._unsent.queues)
 
     def has_pending_requests(self) -> bool:
         """Return whether any request is unsent or in flight."""

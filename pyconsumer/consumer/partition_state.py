@@ -296,17 +296,18 @@ class TopicPartitionState:
         """True if nothing more may be fetched before a buffered fetch has been removed."""
         return self.fetch_blocked or self.buffered_fetches >= MAX_BUFFERED_FETCHES
 
-    def add_buffered(self, end_offset: int, blocks: bool) -> None:
-        """Count one more buffered fetch, and fetch from its end next.
+    def add_buffered(self, end_offset: int, blocks: bool) -> bool:
+        """Count one more buffered fetch, and fetch from its end next; return :attr:`is_full`.
 
         Args:
             end_offset: the offset after its last batch.
             blocks: nothing more is to be fetched before this one has been removed.
         """
         self.fetch_offset = end_offset
-        self.buffered_fetches += 1
+        self.buffered_fetches = buffered = self.buffered_fetches + 1
         if blocks:
             self.fetch_blocked = True
+        return buffered >= MAX_BUFFERED_FETCHES or self.fetch_blocked
 
     def remove_buffered(self, blocks: bool) -> bool:
         """Count one buffered fetch less; ``blocks`` as it was added with.

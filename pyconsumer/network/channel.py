@@ -312,7 +312,7 @@ class Channel:
             return []
         if events & EVENT_READ:
             self._read(connection, now, replies)
-        return self.flush()
+        return self.flush() if connection.outgoing else []
 
     def _read(self, connection: Connection, now: float, replies: list[Reply]) -> None:
         self._busy = True
@@ -373,7 +373,7 @@ class Channel:
     def flush(self) -> list[Any]:
         """Write as much as the socket accepts now. Returns and raises the same as :meth:`on_event`."""
         connection = self.connection
-        if connection is None or not connection.has_output or connection.state is State.CONNECTING:
+        if connection is None or not connection.outgoing or connection.state is State.CONNECTING:
             return []
         if self._busy:
             raise connection.lost("an interrupt fell into a transfer")
@@ -388,9 +388,11 @@ class Channel:
                 raise connection.lost(_text(error)) from error
             self._stats.sent(count)
             done += connection.wrote(count)
-            if count < sum(map(len, pieces)):
+            if not connection.outgoing or count < sum(map(len, pieces)):
                 break
-        self._want(EVENT_READ | EVENT_WRITE if connection.has_output else EVENT_READ)
+        wanted = EVENT_READ | EVENT_WRITE if connection.outgoing else EVENT_READ
+        if wanted != self._events:
+            self._want(wanted)
         self._busy = False
         return done
 

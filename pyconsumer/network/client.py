@@ -199,12 +199,16 @@ class NetworkClient:
             reached or was lost; RequestTimeoutError is one), UnsupportedVersionError, ProtocolError, or
             RequestCancelledError when this client is closed.
         """
-        self._check_process()
-        item = self._request(api, request, timeout, min_version, max_version, expect_response)
+        if self._forked:
+            self._check_process()
+        api_key = api if isinstance(api, int) else api.API_KEY
+        seconds = self._request_timeout if timeout is None else timeout
+        item = Request(api_key, request, self.clock.now(), seconds, min_version, max_version, expect_response)
         if self._closed:
             item.future.fail(RequestCancelledError("the client is closed"))
-        else:
-            self._pool.enqueue(self._nodes.node(node, connection), item)
+            return item.future
+        peer = self._pool.peers.get(node) if connection == "main" and isinstance(node, int) else None
+        self._pool.enqueue(peer or self._nodes.node(node, connection), item)
         return item.future
 
     def send_any(
@@ -221,25 +225,14 @@ class NetworkClient:
         Arguments and errors are those of :meth:`send`, and NoBrokersAvailableError if no node could be reached in time.
         """
         self._check_process()
-        item = self._request(api, request, timeout, min_version, max_version, True)
+        api_key = api if isinstance(api, int) else api.API_KEY
+        seconds = self._request_timeout if timeout is None else timeout
+        item = Request(api_key, request, self.clock.now(), seconds, min_version, max_version, True)
         if self._closed:
             item.future.fail(RequestCancelledError("the client is closed"))
         else:
             self._unsent.enqueue(None, item)
         return item.future
-
-    def _request(
-        self,
-        api: int | type[Message],
-        request: Message | RequestBuilder,
-        timeout: float | None,
-        min_version: int,
-        max_version: int | None,
-        expect_response: bool,
-    ) -> Request:
-        api_key = api if isinstance(api, int) else api.API_KEY
-        seconds = self._request_timeout if timeout is None else timeout
-        return Request(api_key, request, self.clock.now(), seconds, min_version, max_version, expect_response)
 
     # -- waiting -----------------------------------------------------------------------------------------------------
 
@@ -258,6 +251,10 @@ class NetworkClient:
         outcomes = completed.outcomes
         polled = happened = False
         while True:
+            if polled and outcomes:  # the callbacks' requests leave in the turn that follows
+                completed.fire()
+                if self._closed:
+                    return
             now = self.clock.now()
             next_at = self._turn(now, served=polled)
             if outcomes:
@@ -270,7 +267,8 @@ class NetworkClient:
             done = happened if future is None else future.done
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
-                self._leave()
+                if self._pool.bulk:
+                    self._leave()
                 return
             at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
@@ -345,10 +343,12 @@ class NetworkClient:
     def _turn(self, now: float, *, served: bool) -> float:
         """Do the work that is due; return the time at which work is due next."""
         due = self._nodes.turn(now, served=served)
-        failed = self.stats.connections_failed
-        due = min(due, self._pool.turn(now, served=served))
-        # The connection that the node selector waits for may just have failed: let it choose again at once.
-        return due if self.stats.connections_failed == failed else now
+        stats = self._pool.stats
+        failed = stats.connections_failed
+        pool_due = self._pool.turn(now, served=served)
+        if stats.connections_failed != failed:
+            return now  # the node selector may wait for the connection that has just failed: let it choose again
+        return due if due < pool_due else pool_due
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -413,7 +413,7 @@ class NetworkClient:
 
     def backoff_until(self, node_id: int, connection: str = "main") -> float:
         """Return when the node may be tried again, in monotonic seconds; -inf if no pause is set."""
-        node = self._pool.find(node_id, connection)
+        node = self._pool.peers.get(node_id) if connection == "main" else self._pool.find(node_id, connection)
         return node.health.backoff_until if node is not None and node.link is None else -math.inf
 
     def node_error(self, node_id: int, connection: str = "main") -> KafkaError | None:

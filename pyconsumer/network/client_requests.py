@@ -38,6 +38,8 @@ __all__ = [
     "UnsentRequests",
 ]
 
+_NEVER = -math.inf
+
 RequestBuilder = Callable[[int], Message]
 """Builds the request for the version that was negotiated."""
 
@@ -96,7 +98,7 @@ class Request:
         self.expires_at = created_at + timeout  # while unsent; set again when it is sent
         self.min_version, self.max_version = min_version, max_version
         self.expect_response = expect_response
-        self.sent_at = -math.inf
+        self.sent_at = _NEVER
         self.future: RequestFuture[ClientResponse] = RequestFuture()
 
     def sent(self, now: float) -> None:
@@ -107,10 +109,6 @@ class Request:
     def extend(self, now: float) -> None:
         """Give it its timeout from now on: a part of the answer has arrived."""
         self.expires_at = now + self.timeout
-
-    def message(self, version: int) -> Message:
-        """Return the request for the negotiated version."""
-        return self.build if isinstance(self.build, Message) else self.build(version)
 
 
 class _Destination(Protocol):
@@ -124,19 +122,22 @@ class UnsentRequests:
 
     Args:
         completed: takes the requests that fail or expire.
+
+    Attributes:
+        queues: the requests by node, none of them empty; for others only to look at.
     """
 
-    __slots__ = ("_completed", "_queues")
+    __slots__ = ("_completed", "queues")
 
     def __init__(self, completed: CompletedRequests) -> None:
         self._completed = completed
-        self._queues: dict[_Destination | None, deque[Request]] = {}
+        self.queues: dict[_Destination | None, deque[Request]] = {}
 
     def enqueue(self, node: _Destination | None, request: Request, *, first: bool = False) -> None:
         """Add a request to the end of a queue, or to its head."""
-        queue = self._queues.get(node)
+        queue = self.queues.get(node)
         if queue is None:
-            self._queues[node] = deque((request,))
+            self.queues[node] = deque((request,))
         elif first:
             queue.appendleft(request)
         else:
@@ -144,15 +145,15 @@ class UnsentRequests:
 
     def first(self, node: _Destination | None) -> Request | None:
         """Return the request that is to be sent next; None if there is none."""
-        queue = self._queues.get(node)
+        queue = self.queues.get(node)
         return queue[0] if queue else None
 
     def remove_first(self, node: _Destination | None) -> None:
         """Remove the request that :meth:`first` returned, which has arrived at its destination."""
-        queue = self._queues[node]
+        queue = self.queues[node]
         queue.popleft()
         if not queue:
-            self._queues.pop(node, None)
+            self.queues.pop(node, None)
 
     def expire(self, node: _Destination | None, now: float, error: Callable[[Request], KafkaError]) -> None:
         """Fail the requests at the head of a queue whose time is over.
@@ -172,12 +173,12 @@ class UnsentRequests:
 
     def count(self, node: _Destination | None) -> int:
         """Return the number of requests in a queue."""
-        queue = self._queues.get(node)
+        queue = self.queues.get(node)
         return len(queue) if queue is not None else 0
 
     def total(self) -> int:
         """Return the number of requests in all queues."""
-        return sum(map(len, self._queues.values()))
+        return sum(map(len, self.queues.values()))
 
 
 class CompletedRequests:
@@ -227,8 +228,14 @@ class CompletedRequests:
                     future.fail(outcome)
                 else:
                     future.complete(outcome)
-            finally:
-                # A callback that closed the client has removed the entry; after Ctrl-C the future may be pending.
-                if outcomes and outcomes[0][0] is request and (future.succeeded or future.failed):
-                    outcomes.popleft()
+            except BaseException:
+                if future.succeeded or future.failed:  # after Ctrl-C it may be pending
+                    self._remove(request)
+                raise
+            if outcomes and outcomes[0][0] is request:  # a callback that closed the client has removed it
+                outcomes.popleft()
         return True
+
+    def _remove(self, request: Request) -> None:
+        if self.outcomes and self.outcomes[0][0] is request:
+            self.outcomes.popleft()

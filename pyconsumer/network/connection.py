@@ -89,6 +89,9 @@ _ILLEGAL_SASL_STATE = 34
 _UNSUPPORTED_VERSION = 35
 
 
+_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
+
+
 class InFlight(NamedTuple):
     """A request whose answer has not come."""
 
@@ -153,7 +156,8 @@ class Connection:
         self._correlation_ids = itertools.count() if correlation_ids is None else correlation_ids
         self._answered = False
         self._trailing_noted: set[int] = set()
-        self._out: deque[memoryview] = deque()
+        #: What is to be written, in order; for others only to look at: see :meth:`output` and :meth:`wrote`.
+        self.outgoing: deque[memoryview] = deque()
         self._queued_bytes = 0
         self._written_bytes = 0
         self._unanswered: deque[tuple[int, Any]] = deque()  # end position in the output, token
@@ -261,8 +265,22 @@ class Connection:
         Raises:
             KafkaError: the message cannot be encoded; nothing was queued.
         """
-        assert self.state is State.READY, self.state
-        self._send(message, version, token, now, expect_response)
+        assert self.state is State.READY or token is _INTERNAL, self.state
+        correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
+        buffers = encode_request(message, version, correlation_id, self._client_id)
+        if self._tls is None:
+            for buffer in buffers:
+                self.outgoing.append(memoryview(buffer))
+                self._queued_bytes += len(buffer)
+        else:
+            for buffer in buffers:
+                self._tls.write(buffer)
+            self._take_encrypted()
+        if expect_response:
+            entry = (correlation_id, message.API_KEY, version, token, now)
+            self.in_flight.append(_make(InFlight, entry))
+        else:
+            self._unanswered.append((self._queued_bytes, token))
 
     def reauthenticate(self, now: float) -> None:
         """Authenticate again before the session ends (KIP-368)."""
@@ -274,9 +292,9 @@ class Connection:
         """Return the bytes to write next, in order; empty if there are none. Report by :meth:`wrote` how much was
         written.
         """
-        if len(self._out) <= _MAX_PIECES:
-            return list(self._out)
-        return [self._out[i] for i in range(_MAX_PIECES)]
+        if len(self.outgoing) <= _MAX_PIECES:
+            return list(self.outgoing)
+        return [self.outgoing[i] for i in range(_MAX_PIECES)]
 
     @property
     def inside_answer(self) -> bool:
@@ -286,12 +304,12 @@ class Connection:
     @property
     def has_output(self) -> bool:
         """Return whether there is something to write."""
-        return bool(self._out)
+        return bool(self.outgoing)
 
     def wrote(self, count: int) -> list[Any]:
         """``count`` bytes were written. Returns the tokens of requests without response that are on their way now."""
         self._written_bytes += count
-        out = self._out
+        out = self.outgoing
         while count:
             first = out[0]
             if count < len(first):
@@ -321,26 +339,14 @@ class Connection:
             raise AssertionError(f"a connection cannot go from {self.state.name} to {state.name}")
         self.state = state
 
-    def _send(self, message: Message, version: int, token: Any, now: float, expect_response: bool = True) -> None:
-        correlation_id = next(self._correlation_ids) & 0x7FFFFFFF
-        buffers = encode_request(message, version, correlation_id, self._client_id)
-        if self._tls is None:
-            for buffer in buffers:
-                self._out.append(memoryview(buffer))
-                self._queued_bytes += len(buffer)
-        else:
-            for buffer in buffers:
-                self._tls.write(buffer)
-            self._take_encrypted()
-        if expect_response:
-            self.in_flight.append(InFlight(correlation_id, message.API_KEY, version, token, now))
-        else:
-            self._unanswered.append((self._queued_bytes, token))
+    def _ask(self, message: Message, version: int, now: float) -> None:
+        """Queue a request of the connection's own."""
+        self.send(message, version, _INTERNAL, now)
 
     def _take_encrypted(self) -> None:
         data = self._tls.outgoing() if self._tls is not None else b""
         if data:
-            self._out.append(memoryview(data))
+            self.outgoing.append(memoryview(data))
             self._queued_bytes += len(data)
 
     def _frames(self, count: int, now: float) -> list[Reply]:
@@ -354,7 +360,12 @@ class Connection:
                     f"{self.address}: {error}; if it is an answer to Fetch, raise fetch_max_bytes"
                 ) from error
             raise
-        return [reply for frame in frames if (reply := self._frame(frame, now)) is not None]
+        replies = []
+        for frame in frames:
+            reply = self._frame(frame, now)
+            if reply is not None:
+                replies.append(reply)
+        return replies
 
     def _frame(self, frame: bytearray, now: float) -> Reply | None:
         if not self.in_flight:
@@ -370,28 +381,23 @@ class Connection:
             if request.token is _INTERNAL:
                 self._internal(request, frame, now)
                 return None
-            message = self._decode(request, frame)
+            message = decode_response(request.api_key, request.api_version, frame, on_trailing=self._on_trailing)[1]
         except ProtocolError:
             self.in_flight.appendleft(request)
             raise
         self._answered = True
-        return Reply(request, message)
+        reply: Reply = _make(Reply, (request, message))
+        return reply
 
     def _decode(self, request: InFlight, frame: bytearray) -> Message:
         """The answer. Bytes after its end are ignored, as by Java's client, and logged once for each API."""
+        return decode_response(request.api_key, request.api_version, frame, on_trailing=self._on_trailing)[1]
 
-        def note(count: int) -> None:
-            if request.api_key not in self._trailing_noted:
-                self._trailing_noted.add(request.api_key)
-                log.debug(
-                    "%s: %d bytes after the end of an answer to %s version %d are ignored",
-                    self.address,
-                    count,
-                    ApiKey(request.api_key).name,
-                    request.api_version,
-                )
-
-        return decode_response(request.api_key, request.api_version, frame, on_trailing=note)[1]
+    def _on_trailing(self, api_key: int, version: int, count: int) -> None:
+        if api_key not in self._trailing_noted:
+            self._trailing_noted.add(api_key)
+            text = "%s: %d bytes after the end of an answer to %s version %d are ignored"
+            log.debug(text, self.address, count, ApiKey(api_key).name, version)
 
     def _not_kafka(self) -> KafkaConnectionError:
         head = self._reader.head
@@ -418,7 +424,7 @@ class Connection:
         request = ApiVersionsRequest(
             client_software_name="pyconsumer", client_software_version=self._software_version or "unknown"
         )
-        self._send(request, version, _INTERNAL, now)
+        self._ask(request, version, now)
 
     def _on_versions(self, request: InFlight, frame: bytearray, now: float) -> None:
         code = int.from_bytes(frame[4:6], "big", signed=True)
@@ -463,7 +469,7 @@ class Connection:
         request_type: Any = _sasl_handshake().SaslHandshakeRequest
         self._mechanism = self._sasl()
         version = self._choose(ApiKey.SASL_HANDSHAKE, min_version=1)
-        self._send(request_type(mechanism=self._mechanism.name), version, _INTERNAL, now)
+        self._ask(request_type(mechanism=self._mechanism.name), version, now)
 
     def _on_handshake(self, message: Any, now: float) -> None:
         assert self._mechanism is not None
@@ -494,7 +500,7 @@ class Connection:
     def _say(self, data: bytes | None, now: float) -> None:
         request_type: Any = _sasl_authenticate().SaslAuthenticateRequest
         version = self._choose(ApiKey.SASL_AUTHENTICATE)
-        self._send(request_type(auth_bytes=data or b""), version, _INTERNAL, now)
+        self._ask(request_type(auth_bytes=data or b""), version, now)
 
     def _guarded(self, step: Callable[[], bytes | None]) -> bytes | None:
         try:

@@ -28,16 +28,19 @@ from pyconsumer.network.client_requests import (
     RequestTimeoutError,
     UnsentRequests,
 )
-from pyconsumer.network.connection import Reply
+from pyconsumer.network.connection import Connection, Reply, State
 from pyconsumer.network.dns import NameService, printable_address
 from pyconsumer.network.node import Node
 from pyconsumer.network.selector import Selector
 from pyconsumer.protocol.api import ApiKey
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import BrokerMetadata
 
 __all__ = ["ConnectionPool"]
 
 log = logging.getLogger("pyconsumer.network")
+
+_make: Any = tuple.__new__  # what the constructor of a NamedTuple does, without a call in Python
 
 _MAX_INT32 = 0x7FFFFFFF
 # At most this many channels use SO_RCVLOWAT read-ahead: each costs two system calls per wait.
@@ -166,7 +169,7 @@ class ConnectionPool:
         if self._turn_unfinished or self._touched is not None:
             self._repair(now)
         self._turn_unfinished = True
-        for lookup in self._names.take():
+        for lookup in self._names.take() if self._names.finished else ():
             node: Node = lookup.owner
             if node.link is not None and node.link.lookup is lookup and node.link.is_looked_up:
                 self._start(node, node.link, now)
@@ -205,21 +208,28 @@ class ConnectionPool:
         if channel is not None and self._served:
             self._check_channel(node, channel, now)
             channel = node.link
-        request = self._unsent.first(node)
-        if channel is None and request is not None and node.health.may_connect(now):
+        queues = self._unsent.queues
+        if channel is None and node in queues and node.health.may_connect(now):
             self.connect(node, now)
             self._touched, channel = node, node.link
-        if channel is not None and channel.ready:
-            self._transmit(node, channel, now)
-        if request is not None:
-            if self._served:
-                self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late))
-            request = self._unsent.first(node)
-        self._timer_at = min(self._timer_at, node.next_deadline(now, self._max_idle, request))
+        connection = None if channel is None else channel.connection
+        if channel is not None and connection is not None and connection.state is State.READY:
+            self._transmit(node, channel, connection, now)
+        queue = queues.get(node)
+        if queue is not None and self._served:
+            self._unsent.expire(node, now, lambda late: _unsent_too_long(node, late))
+            queue = queues.get(node)
+        due = node.next_deadline(now, self._max_idle, queue[0] if queue else None)
+        if due < self._timer_at:
+            self._timer_at = due
         self._touched = None
 
     def _check_channel(self, node: Node, channel: Channel, now: float) -> None:
-        overdue = node.timed_out(now)
+        overdue = None
+        for request in node.outstanding:
+            if now >= request.expires_at:
+                overdue = request
+                break
         if overdue is not None and channel.take_progress():
             # Part of the answer has arrived since the last check: extend its time.
             overdue.extend(now)
@@ -235,28 +245,28 @@ class ConnectionPool:
             if channel.reaching:
                 node.health.too_slow()
             self._guard(node, now, lambda: channel.too_slow(now, node.health.setup_timeout(self._setup)))
-        elif channel.ready and channel.connection is not None:
+        elif channel.connection is not None and channel.connection.state is State.READY:
             if now >= channel.connection.reauthenticate_at:
                 self._guard(node, now, lambda: channel.reauthenticate(now))
-            elif self.is_idle(node) and (node.retired or now >= node.last_used + self._max_idle):
+            elif (node.retired or now >= node.last_used + self._max_idle) and self.is_idle(node):
                 log.debug("closing the connection to %s, which is not used", channel.address)
                 self.drop_channel(node)
 
-    def _transmit(self, node: Node, channel: Channel, now: float) -> None:
-        connection = channel.connection
-        assert connection is not None
-        if not channel.in_use:
+    def _transmit(self, node: Node, channel: Channel, connection: Connection, now: float) -> None:
+        if channel.deadline != math.inf:
             channel.use()
             self._completed.note()
             node.set_up(now)
         unsent = self._unsent
-        while (request := unsent.first(node)) is not None and node.has_room(now, self.max_in_flight):
+        while (queue := unsent.queues.get(node)) and node.has_room(now, self.max_in_flight):
+            request = queue[0]
             assert connection.versions is not None
             try:
                 version = connection.versions.choose(
                     request.api_key, min_version=request.min_version, max_version=request.max_version
                 )
-                message = request.message(version)
+                build = request.build
+                message = build if isinstance(build, Message) else build(version)
                 connection.send(message, version, request, now, expect_response=request.expect_response)
             except BaseException as error:
                 outcome: KafkaError = RequestCancelledError("interrupted while the request was made")
@@ -275,8 +285,14 @@ class ConnectionPool:
             unsent.remove_first(node)
             request.sent(now)
             node.sent(now)
-        if connection.has_output:
-            self._guard(node, now, lambda: self._written(node, channel.flush(), now))
+        if connection.outgoing:
+            try:
+                written = channel.flush()
+            except KafkaError as error:
+                self.fail_channel(node, error, now)
+            else:
+                if written:
+                    self._written(node, written, now)
 
     def _guard(self, node: Node, now: float, action: Callable[[], object]) -> None:
         try:
@@ -393,23 +409,26 @@ class ConnectionPool:
             elif len(self.bulk) < _MOST_AHEAD:
                 self.bulk[channel] = None
         self._received(node, replies, now)
-        self._written(node, written, now)
-        self.mark(node)
+        if written:
+            self._written(node, written, now)
+        self._dirty[node] = None
         self._touched = None
 
     def _received(self, node: Node, replies: list[Reply], now: float) -> None:
+        if not replies:
+            return
         channel = node.link
-        if replies and channel is not None and not channel.ready and not channel.setting_up:
+        if channel is not None and channel.deadline != math.inf and not channel.ready and not channel.setting_up:
             channel.extend_handshake(now)  # the next answer may be SASL's
-        if replies and node.health.last_error is not None:
+        if node.health.last_error is not None:
             node.health.established()
             self.last_error = None
-        elif replies and self.last_error is not None and node.node_id >= 0:
+        elif self.last_error is not None and node.node_id >= 0:
             self.last_error = None
         for entry, message in replies:
             node.answered(now, getattr(message, "throttle_time_ms", 0))
-            response = ClientResponse(message, entry.api_version, node.node_id, now, now - entry.sent_at)
-            self._completed.add(node, entry.token, response)
+            values = (message, entry.api_version, node.node_id, now, now - entry.sent_at)
+            self._completed.add(node, entry.token, _make(ClientResponse, values))
 
     def _written(self, node: Node, requests: list[Any], now: float) -> None:
         for request in requests:

@@ -126,7 +126,8 @@ class NameService:
     def __init__(self, wake: Callable[[], None], resolver: Resolver | None = None) -> None:
         self._wake = wake
         self._resolver = resolver or resolve
-        self._finished: deque[Lookup] = deque()
+        #: Lookups that :meth:`take` returns; for others only to look at.
+        self.finished: deque[Lookup] = deque()
 
     def start(self, host: str, port: int, owner: Any, *, canonical: bool = False) -> Lookup:
         """Start to look up a name.
@@ -146,7 +147,7 @@ class NameService:
 
         def run() -> None:
             lookup.finish(self._resolver, canonical)
-            self._finished.append(lookup)
+            self.finished.append(lookup)
             self._wake()
 
         # Not threading.Thread: its start() waits for the thread, and Ctrl-C in that wait is a RuntimeError.
@@ -156,8 +157,8 @@ class NameService:
     def take(self) -> list[Lookup]:
         """The lookups that have finished since the last call."""
         found = []
-        while self._finished:
-            found.append(self._finished.popleft())
+        while self.finished:
+            found.append(self.finished.popleft())
         return found
 
 

@@ -67,7 +67,8 @@ class FrameReader:
     def buffer(self) -> memoryview:
         """Return where the next bytes go; never empty."""
         if self._frame is None:
-            return memoryview(self._small)[self._small_filled :]
+            view = memoryview(self._small)
+            return view[self._small_filled :] if self._small_filled else view
         if self._frame_view is None:
             self._frame_view = memoryview(self._frame)
         return self._frame_view[self._frame_filled :]
@@ -79,7 +80,14 @@ class FrameReader:
             ProtocolError: a size is negative or above the limit. The stream cannot be used any more.
         """
         if self._frame is None:
-            self._small_filled += count
+            filled = self._small_filled + count
+            size = int.from_bytes(self._small[:4], "big")
+            if filled == size + 4:  # one frame and nothing else, as an answer is that somebody waits for
+                if size > self.max_bytes:
+                    raise self._too_large(size)
+                self._small_filled = 0
+                return [self._small[4:filled]]
+            self._small_filled = filled
             return self._cut()
         self._frame_filled += count
         if self._frame_filled < len(self._frame):
@@ -102,7 +110,7 @@ class FrameReader:
         while end - start >= 4:
             size = int.from_bytes(small[start : start + 4], "big", signed=True)
             if not 0 <= size <= self.max_bytes:
-                raise ProtocolError(f"a frame of {size} bytes was announced; the limit is {self.max_bytes}")
+                raise self._too_large(size)
             body = start + 4
             if end - body >= size:
                 frames.append(small[body : body + size])
@@ -117,6 +125,9 @@ class FrameReader:
         small[: len(rest)] = rest
         self._small_filled = len(rest)
         return frames
+
+    def _too_large(self, size: int) -> ProtocolError:
+        return ProtocolError(f"a frame of {size} bytes was announced; the limit is {self.max_bytes}")
 
     def _memory(self, size: int) -> bytearray:
         """Memory for a frame."""

@@ -37,13 +37,17 @@ _PENDING: Any = object()
 
 
 class RequestFuture(Generic[T]):
-    """A value, or an error, that comes later. It is completed exactly once."""
+    """A value, or an error, that comes later. It is completed exactly once.
 
-    __slots__ = ("_callbacks", "_exception", "_value")
+    Attributes:
+        exception: the error; None while there is none.
+    """
+
+    __slots__ = ("_callbacks", "_value", "exception")
 
     def __init__(self) -> None:
         self._value: T = _PENDING
-        self._exception: KafkaError | None = None
+        self.exception: KafkaError | None = None
         self._callbacks: list[Callable[[RequestFuture[T]], object]] | None = None
 
     @classmethod
@@ -63,7 +67,7 @@ class RequestFuture(Generic[T]):
     @property
     def done(self) -> bool:
         """Return whether it has succeeded or failed."""
-        return self._value is not _PENDING or self._exception is not None
+        return self._value is not _PENDING or self.exception is not None
 
     @property
     def succeeded(self) -> bool:
@@ -73,7 +77,7 @@ class RequestFuture(Generic[T]):
     @property
     def failed(self) -> bool:
         """Return whether there is an error."""
-        return self._exception is not None
+        return self.exception is not None
 
     @property
     def value(self) -> T:
@@ -83,18 +87,13 @@ class RequestFuture(Generic[T]):
             IllegalStateError: there is none, because it is not done or has failed.
         """
         if self._value is _PENDING:
-            raise IllegalStateError("the request has failed" if self._exception else "the request is not done yet")
+            raise IllegalStateError("the request has failed" if self.exception else "the request is not done yet")
         return self._value
-
-    @property
-    def exception(self) -> KafkaError | None:
-        """The error; None while there is none."""
-        return self._exception
 
     @property
     def retriable(self) -> bool:
         """Return whether it has failed with an error that may pass by itself."""
-        return self._exception is not None and self._exception.retriable
+        return self.exception is not None and self.exception.retriable
 
     def result(self) -> T:
         """Return the value, or raise the error.
@@ -103,8 +102,8 @@ class RequestFuture(Generic[T]):
             KafkaError: what it failed with.
             IllegalStateError: it is not done yet.
         """
-        if self._exception is not None:
-            raise self._exception
+        if self.exception is not None:
+            raise self.exception
         return self.value
 
     def complete(self, value: T) -> None:
@@ -113,10 +112,11 @@ class RequestFuture(Generic[T]):
         Raises:
             IllegalStateError: it is done already.
         """
-        if self.done:
+        if self._value is not _PENDING or self.exception is not None:
             raise IllegalStateError("a request future is completed once only")
         self._value = value
-        self._fire()
+        if self._callbacks:
+            self._fire()
 
     def fail(self, error: KafkaError) -> None:
         """Fail, and run the callbacks.
@@ -126,12 +126,12 @@ class RequestFuture(Generic[T]):
         """
         if self.done:
             raise IllegalStateError("a request future is completed once only")
-        self._exception = error
+        self.exception = error
         self._fire()
 
     def add_callback(self, callback: Callable[[RequestFuture[T]], object]) -> None:
         """Call ``callback(future)`` once it is done: at once if it is done already, in order otherwise."""
-        if self.done:
+        if self._value is not _PENDING or self.exception is not None:
             callback(self)
         elif self._callbacks is None:
             self._callbacks = [callback]
@@ -145,8 +145,8 @@ class RequestFuture(Generic[T]):
         def follow(future: RequestFuture[T]) -> None:
             if composed.done:
                 return
-            if future._exception is not None:
-                composed.fail(future._exception)
+            if future.exception is not None:
+                composed.fail(future.exception)
                 return
             try:
                 value = convert(future._value)
@@ -164,8 +164,8 @@ class RequestFuture(Generic[T]):
         def follow(future: RequestFuture[T]) -> None:
             if other.done:
                 return
-            if future._exception is not None:
-                other.fail(future._exception)
+            if future.exception is not None:
+                other.fail(future.exception)
             else:
                 other.complete(future._value)
 
@@ -187,8 +187,8 @@ class RequestFuture(Generic[T]):
                 raise
 
     def __repr__(self) -> str:
-        if self._exception is not None:
-            return f"<RequestFuture failed: {self._exception!r}>"
+        if self.exception is not None:
+            return f"<RequestFuture failed: {self.exception!r}>"
         return "<RequestFuture succeeded>" if self.done else "<RequestFuture pending>"
 
 

@@ -107,7 +107,7 @@ class Metadata:
         self._rebootstrap_after = rebootstrap_after
         self._idle_topics = idle_topics
         self._brokers: dict[int, BrokerMetadata] = {}
-        self._is_bootstrap = True
+        self.is_bootstrap = True
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[bytes, str] = {}
         self._epochs: dict[TopicPartition, int] = {}
@@ -247,8 +247,11 @@ class Metadata:
 
     def next_update_at(self, now: float) -> float:
         """When to send the next request; not after ``now`` if it is due."""
-        due = now if self.update_requested else self._last_success + self._max_age
-        return max(due, self._not_before)
+        if self._full_asked > self._full_settled or self._partial_asked > self._partial_settled:
+            due = now
+        else:
+            due = self._last_success + self._max_age
+        return due if due > self._not_before else self._not_before
 
     def query(self, now: float) -> MetadataQuery:
         """The request to send now. One at a time."""
@@ -286,7 +289,7 @@ class Metadata:
     def must_rebootstrap(self, now: float) -> bool:
         """Return whether refreshes have failed long enough to start over with the bootstrap addresses (KIP-1102)."""
         since = self._attempting_since
-        return not self._is_bootstrap and since is not None and now - since > self._rebootstrap_after
+        return not self.is_bootstrap and since is not None and now - since > self._rebootstrap_after
 
     def rebootstrap(self, now: float = -math.inf) -> None:
         """Forget the brokers and begin with the bootstrap addresses again (KIP-899). Topics and epochs are kept.
@@ -304,7 +307,7 @@ class Metadata:
 
     def _use_bootstrap(self) -> None:
         # Ids are never used twice, so that nothing learnt about an old attempt sticks to a new one.
-        self._is_bootstrap = True
+        self.is_bootstrap = True
         self.leaders_version += 1
         self._brokers = {}
         for address in self._bootstrap:
@@ -345,7 +348,7 @@ class Metadata:
         self.controller_id = response.controller_id
         if response.brokers:
             self._brokers = {b.node_id: BrokerMetadata(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
-            self._is_bootstrap = False
+            self.is_bootstrap = False
         asked = () if query is None else [topic.name for topic in query.request.topics or ()]
         stale = self._take_topics(response.topics, api_version, asked, replace=query is None or not query.partial)
         if stale:
@@ -490,11 +493,6 @@ class Metadata:
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
-    @property
-    def is_bootstrap(self) -> bool:
-        """Return whether the brokers are the bootstrap addresses still."""
-        return self._is_bootstrap
-
     def brokers(self) -> list[BrokerMetadata]:
         """The brokers; bootstrap addresses, with negative ids, while nothing better is known."""
         return list(self._brokers.values())
@@ -577,6 +575,11 @@ class Metadata:
         """Why the last response had no data for a topic; None if it had, or the topic was not asked for."""
         code = self.topic_errors.get(topic)
         return errors.for_code(code, topic) if code is not None else None
+
+    @property
+    def has_error(self) -> bool:
+        """True if there may be an error to take: :meth:`take_fatal_error`, :meth:`take_topic_error`."""
+        return self.fatal_error is not None or bool(self._unreported)
 
     def take_fatal_error(self) -> KafkaError | None:
         """Return the error with which the cluster refused this client, and forget it; None if there is none."""

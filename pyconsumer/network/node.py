@@ -16,6 +16,7 @@ from pyconsumer.errors import KafkaConnectionError, KafkaError
 from pyconsumer.network.backoff import Backoff
 from pyconsumer.network.channel import Channel
 from pyconsumer.network.client_requests import Request
+from pyconsumer.network.connection import State
 
 __all__ = [
     "Candidate",
@@ -216,13 +217,6 @@ class Node:
         """Return whether the last attempt failed and the pause after it is not over."""
         return self.link is None and self.health.setup_failed and not self.health.may_connect(now)
 
-    def timed_out(self, now: float) -> Request | None:
-        """Return a request whose answer is overdue; None if there is none."""
-        for request in self.outstanding:
-            if now >= request.expires_at:
-                return request
-        return None
-
     def next_deadline(self, now: float, max_idle: float, unsent: Request | None) -> float:
         """Return when work on this node is due, if nothing happens before.
 
@@ -232,15 +226,18 @@ class Node:
         channel = self.link
         due = math.inf if unsent is None else unsent.expires_at
         for request in self.outstanding:
-            due = min(due, request.expires_at)
+            if request.expires_at < due:
+                due = request.expires_at
         if channel is None:
             return due if unsent is None else min(due, self.health.backoff_until)
-        due = min(due, channel.deadline)
-        if channel.ready:
+        if channel.deadline < due:
+            due = channel.deadline
+        connection = channel.connection
+        if connection is not None and connection.state is State.READY:
             if unsent is not None and self.throttled_until > now:
                 due = min(due, self.throttled_until)
             if not self.outstanding and unsent is None:
                 due = min(due, self.last_used + max_idle)
-            if channel.connection is not None:
-                due = min(due, channel.connection.reauthenticate_at)
+            if connection.reauthenticate_at < due:
+                due = connection.reauthenticate_at
         return due

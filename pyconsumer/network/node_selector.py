@@ -87,11 +87,17 @@ class NodeSelector:
 
     def turn(self, now: float, *, served: bool = True) -> float:
         """Do the work that is due; return when work is due next. Call it before :meth:`ConnectionPool.turn`."""
-        due = self._refresh_metadata(now)
-        if self._unsent.count(None):
+        metadata = self._metadata
+        if metadata is None or (self._query is not None and not self._query.done):
+            due = math.inf
+        else:
+            due = metadata.next_update_at(now)
+            if due <= now:
+                due = self._refresh_metadata(metadata, now)
+        if None in self._unsent.queues:
             due = min(due, self._place_any(now, served))
-        if self._watch is not None and self._metadata is not None and self._metadata.is_bootstrap:
-            due = min(due, self._report(self._watch, self._metadata, now, served=served))
+        if metadata is not None and metadata.is_bootstrap and self._watch is not None:
+            due = min(due, self._report(self._watch, metadata, now, served=served))
         return due
 
     def _report(self, watch: BootstrapWatch, metadata: Metadata, now: float, *, served: bool) -> float:
@@ -216,14 +222,8 @@ class NodeSelector:
             found.append(str(self.pool.last_error))
         return "; ".join(dict.fromkeys(found)) or "nothing has failed so far"
 
-    def _refresh_metadata(self, now: float) -> float:
-        """Send a metadata request if one is due; return when to check again."""
-        metadata = self._metadata
-        if metadata is None or (self._query is not None and not self._query.done):
-            return math.inf
-        due = metadata.next_update_at(now)
-        if due > now:
-            return due
+    def _refresh_metadata(self, metadata: Metadata, now: float) -> float:
+        """Send a metadata request, which is due; return when to check again."""
         if self._rebootstraps and not metadata.is_bootstrap:
             if metadata.must_rebootstrap(now):
                 self._rebootstrap("no metadata could be had for too long")

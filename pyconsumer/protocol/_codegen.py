@@ -148,9 +148,10 @@ def _encoder(w: _Writer, cls: type[Struct]) -> str:
         _encode_run(w, run)
         run = []
         _encode_value(w, spec, f"m.{spec.name}", cls.__name__)
-    _encode_run(w, run)
     if w.flexible:
-        _encode_tagged(w, tagged, cls.__name__)
+        _encode_end(w, run, tagged, cls.__name__)
+    else:
+        _encode_run(w, run)
     if len(w.lines) == start:
         w.line("pass")
     w.dedent()
@@ -158,20 +159,41 @@ def _encoder(w: _Writer, cls: type[Struct]) -> str:
     return name
 
 
-def _encode_run(w: _Writer, run: list[FieldSpec]) -> None:
-    """Neighbouring fields of fixed size in one ``struct`` call."""
+def _encode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
+    """Neighbouring fields of fixed size in one ``struct`` call; ``more`` are values of one byte each after them."""
     if run:
         letters = "".join(spec.type.letter for spec in run)  # type: ignore[union-attr]
-        w.line(f"a({w.packer(letters, 'pack')}({', '.join('m.' + spec.name for spec in run)}))")
+        values = ", ".join([*(f"m.{spec.name}" for spec in run), *more])
+        w.line(f"a({w.packer(letters + 'B' * len(more), 'pack')}({values}))")
 
 
-def _encode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
-    if not tagged:
+def _encode_end(w: _Writer, run: list[FieldSpec], tagged: list[FieldSpec], owner: str) -> None:
+    """The last fields of fixed size and the tagged fields, which are hardly ever there."""
+    defaults = [w.constant(spec.default, "default") for spec in tagged]
+    if tagged:
+        equal = [
+            f"m.{spec.name} == {default}" if isinstance(spec.type, tuple) else f"m.{spec.name} is {default}"
+            for spec, default in zip(tagged, defaults, strict=True)
+        ]
+        w.line(f"if {' and '.join(equal)}:")
+        w.indent()
+    if run:
+        _encode_run(w, run, "0")
+    else:
         w.line("a(b'\\0')")
+    if not tagged:
         return
+    w.dedent()
+    w.line("else:")
+    w.indent()
+    _encode_run(w, run)
+    _encode_tagged(w, tagged, defaults, owner)
+    w.dedent()
+
+
+def _encode_tagged(w: _Writer, tagged: list[FieldSpec], defaults: list[str], owner: str) -> None:
     w.line("tags = []")
-    for spec in tagged:
-        default = w.constant(spec.default, "default")
+    for spec, default in zip(tagged, defaults, strict=True):
         w.line(f"if m.{spec.name} != {default}:")
         w.indent()
         w.line("sub = []")
@@ -283,15 +305,26 @@ def _decoder(w: _Writer, cls: type[Struct]) -> str:
         if _is_fixed(spec):
             run.append(spec)
             continue
-        _decode_run(w, run)
+        has_length = w.flexible and spec.compact and (spec.is_array or isinstance(spec.type, tuple))
+        _decode_run(w, run, *(("n",) if has_length else ()))
+        _decode_value(w, spec, cls.__name__, length_is_read=bool(run) and has_length)
         run = []
-        _decode_value(w, spec, cls.__name__)
-    _decode_run(w, run)
+    absent = {spec.name: _absent(w, spec) for spec in tagged}
+    values = {spec.name: f"f_{spec.name}" for spec in body}
+    made = w.constant(cls, "cls")
     if w.flexible:
-        _decode_tagged(w, tagged, cls.__name__)
-    present = {spec.name for spec in body} | {spec.name for spec in tagged}
-    arguments = [f"f_{spec.name}" if spec.name in present else _default_expression(w, spec) for spec in cls.FIELDS]
-    w.line(f"return {w.constant(cls, 'cls')}({', '.join(arguments)}), p")
+        _decode_run(w, run, "k")
+        if not run:
+            w.line("k = b[p]; p += 1")
+        present = values | absent
+        arguments = [present.get(spec.name) or _default_expression(w, spec) for spec in cls.FIELDS]
+        w.line(f"if not k: return {made}({', '.join(arguments)}), p")
+        _decode_tagged(w, tagged, absent, cls.__name__)
+        values |= {spec.name: f"f_{spec.name}" for spec in tagged}
+    else:
+        _decode_run(w, run)
+    arguments = [values.get(spec.name) or _default_expression(w, spec) for spec in cls.FIELDS]
+    w.line(f"return {made}({', '.join(arguments)}), p")
     w.dedent()
     w.line("")
     return name
@@ -314,18 +347,20 @@ def _absent(w: _Writer, spec: FieldSpec) -> str:
     return w.constant(spec.type(), "absent")
 
 
-def _decode_run(w: _Writer, run: list[FieldSpec]) -> None:
+def _decode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
+    """Neighbouring fields of fixed size in one ``struct`` call; ``more`` are names of one byte each after them."""
     if run:
-        letters = "".join(spec.type.letter for spec in run)  # type: ignore[union-attr]
-        size = sum(spec.type.size for spec in run)  # type: ignore[union-attr, misc]
-        names = ", ".join(f"f_{spec.name}" for spec in run)
+        letters = "".join(spec.type.letter for spec in run) + "B" * len(more)  # type: ignore[union-attr]
+        size = sum(spec.type.size for spec in run) + len(more)  # type: ignore[union-attr, misc]
+        names = ", ".join([*(f"f_{spec.name}" for spec in run), *more])
         w.line(f"{names}, = {w.packer(letters, 'unpack_from')}(b, p); p += {size}")
 
 
-def _decode_length(w: _Writer, compact: bool, letter: str) -> None:
-    """Leave the length in ``n``, negative for null."""
+def _decode_length(w: _Writer, compact: bool, letter: str, *, is_read: bool = False) -> None:
+    """Leave the length in ``n``, negative for null; ``is_read``: its first byte is there already."""
     if compact:
-        w.line("n = b[p]; p += 1")
+        if not is_read:
+            w.line("n = b[p]; p += 1")
         w.line("if n > 127:")
         w.line("    h = b[p]")
         w.line("    if h < 128: n += (h - 1) << 7; p += 1")  # two bytes, as most lengths of records have
@@ -335,7 +370,7 @@ def _decode_length(w: _Writer, compact: bool, letter: str) -> None:
         w.line(f"n, = {w.packer(letter, 'unpack_from')}(b, p); p += {4 if letter == 'i' else 2}")
 
 
-def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
+def _decode_value(w: _Writer, spec: FieldSpec, owner: str, *, length_is_read: bool = False) -> None:
     label = f"{owner}.{spec.name}"
     target = f"f_{spec.name}"
     compact = w.flexible and spec.compact
@@ -349,7 +384,7 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str) -> None:
             w.line(f"{target}, p = {_decoder(w, spec.type)}(b, p)")
         return
     is_string = not spec.is_array and spec.type.name == "string"  # type: ignore[union-attr]
-    _decode_length(w, compact, "h" if is_string else "i")
+    _decode_length(w, compact, "h" if is_string else "i", is_read=length_is_read)
     if spec.is_array:
         w.line("if n > 0:")
         w.indent()
@@ -405,12 +440,10 @@ def _decode_elements(w: _Writer, spec: FieldSpec, target: str, label: str) -> No
     w.dedent()
 
 
-def _decode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
+def _decode_tagged(w: _Writer, tagged: list[FieldSpec], absent: dict[str, str], owner: str) -> None:
+    """The tagged fields, of which there are ``k`` > 0; more if ``k`` is the first byte of a longer number."""
     for spec in tagged:
-        w.line(f"f_{spec.name} = {_absent(w, spec)}")
-    w.line("k = b[p]; p += 1")
-    w.line("if k:")
-    w.indent()
+        w.line(f"f_{spec.name} = {absent[spec.name]}")
     w.line("if k > 127: k, p = uvt(b, p, k)")
     if tagged:
         w.line("whole = b")
@@ -434,7 +467,6 @@ def _decode_tagged(w: _Writer, tagged: list[FieldSpec], owner: str) -> None:
         w.line(f"if p != size: bad_tag_size({owner + '.' + spec.name!r}, size, p)")
         w.dedent()
     w.line("p = end")
-    w.dedent()
     w.dedent()
 
 

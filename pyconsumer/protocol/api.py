@@ -10,8 +10,9 @@ broker supports (KIP-511).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyconsumer.errors import ProtocolError, UnsupportedVersionError
 from pyconsumer.protocol.api_keys import API, ApiInfo, ApiKey
@@ -42,6 +43,15 @@ __all__ = [
     "request_header_version",
     "response_header_version",
 ]
+
+
+_SHORT: Final = 4096
+"""Buffers of a message that have fewer bytes than this are joined."""
+_HEADER_START: Final = struct.Struct(">hhi")
+_PLAIN_HEADER_BYTES: Final = 4
+_MOST_HEADER_ENDS: Final = 1024
+_header_ends: dict[tuple[int, int, str | None], bytes] = {}
+_response_kinds: dict[tuple[int, int], tuple[int, type[Message]]] = {}
 
 
 @message(-1, "header", versions="1-2", flexible="2+")
@@ -81,8 +91,18 @@ def response_header_version(api_key: int, version: int) -> int:
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> list[Buffer]:
     """Return a request as a frame, size included. Errors as :meth:`Message.encode_parts`."""
-    header = RequestHeaderMessage(request.API_KEY, version, correlation_id, client_id)
-    return _frame(header.encode(request_header_version(request.API_KEY, version)), request.encode_parts(version))
+    return _frame(_request_header(request.API_KEY, version, correlation_id, client_id), request.encode_parts(version))
+
+
+def _request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Write a header: what follows the correlation id is the same for all requests of a client at one version."""
+    rest = _header_ends.get((api_key, version, client_id))
+    if rest is None:
+        header = RequestHeaderMessage(api_key, version, 0, client_id)
+        rest = header.encode(request_header_version(api_key, version))[_HEADER_START.size :]
+        if len(_header_ends) < _MOST_HEADER_ENDS:
+            _header_ends[api_key, version, client_id] = rest
+    return _HEADER_START.pack(api_key, version, correlation_id) + rest
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> list[Buffer]:
@@ -93,13 +113,15 @@ def encode_response(response: Message, version: int, correlation_id: int) -> lis
 
 def _frame(header: bytes, body: list[Buffer]) -> list[Buffer]:
     size = len(header) + sum(map(len, body))
+    if size < _SHORT:
+        return [b"".join((size.to_bytes(4, "big"), header, *body))]
     if size > 0x7FFFFFFF:
         raise ProtocolError(f"a message of {size} bytes is larger than the protocol can carry")
     # Short buffers are joined, record sets stay as they are: one write with few pieces and no large copy.
     out: list[Buffer] = []
     short: list[Buffer] = [size.to_bytes(4, "big"), header]
     for part in body:
-        if len(part) < 4096:
+        if len(part) < _SHORT:
             short.append(part)
         else:
             out.append(b"".join(short))
@@ -143,25 +165,34 @@ def decode_response_header(api_key: int, version: int, frame: Buffer) -> tuple[i
 
 
 def decode_response(
-    api_key: int, version: int, frame: Buffer, *, on_trailing: Callable[[int], None] | None = None
+    api_key: int, version: int, frame: Buffer, *, on_trailing: Callable[[int, int, int], None] | None = None
 ) -> tuple[int, Message]:
     """Read a response with its header; return the correlation id and the message.
 
     Record sets in the message are views of ``frame``.
 
     Args:
-        on_trailing: called with the number of bytes after a complete message; without it they are an error.
+        on_trailing: called with API key, version and the number of bytes after a complete message; without it they
+            are an error.
 
     Raises:
         ProtocolError: the bytes are not such a response.
     """
-    correlation_id, start = decode_response_header(api_key, version, frame)
-    kind = load(api_key)[1]
+    found = _response_kinds.get((api_key, version))
+    if found is None:
+        found = response_header_version(api_key, version), load(api_key)[1]
+        _response_kinds[api_key, version] = found
+    header_version, kind = found
+    if len(frame) > _PLAIN_HEADER_BYTES and (not header_version or not frame[_PLAIN_HEADER_BYTES]):
+        correlation_id = int.from_bytes(frame[:_PLAIN_HEADER_BYTES], "big", signed=True)
+        start = _PLAIN_HEADER_BYTES + header_version  # no tagged field follows, which is one byte
+    else:
+        correlation_id, start = decode_response_header(api_key, version, frame)
     if on_trailing is None:
         return correlation_id, kind.decode(memoryview(frame)[start:], version)
     message, end = kind.decode_from(frame, version, start)
     if end != len(frame):
-        on_trailing(len(frame) - end)
+        on_trailing(api_key, version, len(frame) - end)
     return correlation_id, message
 
 
@@ -172,10 +203,11 @@ class BrokerVersions:
         ranges: first and last version by API key, from the broker's ApiVersions response.
     """
 
-    __slots__ = ("ranges",)
+    __slots__ = ("_chosen", "ranges")
 
     def __init__(self, ranges: Mapping[int, tuple[int, int]]) -> None:
         self.ranges = dict(ranges)
+        self._chosen: dict[tuple[int, int, int | None], int] = {}
 
     @classmethod
     def of(cls, keys: Iterable[tuple[int, int, int]]) -> BrokerVersions:
@@ -193,6 +225,9 @@ class BrokerVersions:
         Raises:
             UnsupportedVersionError: there is none; the message names both ranges.
         """
+        version = self._chosen.get((api_key, min_version, max_version))
+        if version is not None:
+            return version
         info = API[ApiKey(api_key)]
         first = max(info.min_version, min_version)
         last = info.max_version if max_version is None else min(info.max_version, max_version)
@@ -204,6 +239,7 @@ class BrokerVersions:
             raise UnsupportedVersionError(
                 f"the broker supports {info.name} versions {theirs[0]} to {theirs[1]}, and {first} to {last} is needed"
             )
+        self._chosen[api_key, min_version, max_version] = version
         return version
 
     def supports(self, api_key: int, min_version: int = 0) -> bool:

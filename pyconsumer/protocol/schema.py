@@ -120,7 +120,7 @@ class Message(Struct):
             ProtocolError: a value does not fit its type.
         """
         parts: list[Buffer] = []
-        encode = self._codec(version)[0]
+        encode = (self._codecs.get(version) or self._codec(version))[0]
         try:
             encode(self, parts.append)
         except (_struct.error, TypeError, AttributeError, ValueError) as error:
@@ -155,7 +155,7 @@ class Message(Struct):
     @classmethod
     def decode_from(cls, data: Buffer, version: int, position: int) -> tuple[Self, int]:
         """Read the message at ``position``; return it and the position after it. Errors as :meth:`decode`."""
-        decode = cls._codec(version)[1]
+        decode = (cls._codecs.get(version) or cls._codec(version))[1]
         try:
             return decode(data if isinstance(data, memoryview) else memoryview(data), position)
         except ProtocolError as error:

@@ -297,6 +297,6 @@ def _send(
     ids = {tp: metadata.topic_id(tp.topic) for tp in positions}
     request = fetch_request(
         FetchSettings(0, 0, _ANSWER_BYTES),
-        ((tp, ids[tp], position, _SAMPLE_BYTES, -1) for tp, position in positions.items()),
+        ((tp, (ids[tp], position, _SAMPLE_BYTES, -1)) for tp, position in positions.items()),
     )
     return client.send(node, FetchRequest, request, max_version=newest_version(ids.values()))

@@ -235,8 +235,8 @@ class PartitionReader:
             self._config.read_committed,
             self._config.client_rack,
         )
-        asked = (self._tp, topic_id, position, self._partition_bytes, leader.leader_epoch)
-        request = fetch_request(settings, [asked])
+        asked = (topic_id, position, self._partition_bytes, leader.leader_epoch)
+        request = fetch_request(settings, [(self._tp, asked)])
         return self._client.send(node, FetchRequest, request, max_version=newest_version([topic_id]))
 
     def _partition_of(self, answer: ClientResponse) -> PartitionData:

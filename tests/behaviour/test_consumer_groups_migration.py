@@ -181,6 +181,26 @@ def test_user_data_of_a_custom_assignor_prevents_an_upgrade(connect: Connect, gr
     assert kind_of(classic.client, group_id) == ("classic", "Stable")
 
 
+@pytest.mark.parametrize("garbage", [b"\0", b"\0\1\xff\xff", b"\0\0\0\0\0\1\x7f\xff"], ids=["short", "null", "cut"])
+def test_garbage_that_a_leader_has_assigned_prevents_an_upgrade(
+    cluster: Cluster, connect: Connect, group_id: str, topic: str, garbage: bytes
+) -> None:
+    classic = ClassicMember(connect, group_id, topics=(topic,))
+    assert classic.join_with_id().error_code == 0
+    assert classic.sync({classic.member_id: garbage}).error_code == 0
+    refused = ConsumerMember(connect, group_id, topic).send()
+    assert classic.heartbeat() == 0
+    if refused.error_code == Errors.UNKNOWN_SERVER_ERROR and not cluster.embedded:
+        return  # Apache Kafka does not expect all kinds of it
+    assert (refused.error_code, refused.error_message) == (
+        Errors.GROUP_ID_NOT_FOUND,
+        (
+            f"Cannot upgrade classic group {group_id} to consumer group because the embedded consumer protocol is "
+            "malformed."
+        ),
+    )
+
+
 def test_a_group_of_another_type_is_not_upgraded(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, protocol_type="connect").stable()
     refused = ConsumerMember(connect, group_id, "some-topic").send()

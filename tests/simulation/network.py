@@ -234,6 +234,8 @@ class SimulatedClient:
 
     rouse = wakeup
 
+    has_unsent = False
+
     def flush(self) -> None:
         pass
 

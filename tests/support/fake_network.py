@@ -151,6 +151,10 @@ class FakeNetwork:
 
     def poll_no_wakeup(self) -> None: ...
 
+    @property
+    def has_unsent(self) -> bool:
+        return bool(self.sent)
+
     def flush(self) -> None:
         self.flushes += 1
         self.on_flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from pyconsumer.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -38,6 +38,17 @@ class FetchSettings(NamedTuple):
     rack_id: str = ""
 
 
+Asked = tuple[bytes, int, int, int] | tuple[bytes, int, int, int, int]
+"""Topic id, offset, limit in bytes, leader epoch; and perhaps something that is not sent."""
+
+_NO_REPLICA: Final = next(spec.default for spec in FetchRequest.FIELDS if spec.name == "replica_state")
+"""What is not written, without a comparison of its fields."""
+
+
+def _nowhere(_: FetchPartition) -> None:
+    raise AssertionError("a partition without a topic")
+
+
 def newest_version(topic_ids: Iterable[bytes]) -> int | None:
     """Return the newest version that can name these topics; None, which is the newest of all, if all have an id."""
     return LAST_VERSION_WITH_NAMES if ZERO_UUID in topic_ids else None
@@ -45,7 +56,7 @@ def newest_version(topic_ids: Iterable[bytes]) -> int | None:
 
 def fetch_request(
     settings: FetchSettings,
-    partitions: Iterable[tuple[TopicPartition, bytes, int, int, int]],
+    partitions: Iterable[tuple[TopicPartition, Asked]],
     *,
     forgotten: Iterable[tuple[TopicPartition, bytes]] = (),
     session: tuple[int, int] = (0, -1),
@@ -53,24 +64,22 @@ def fetch_request(
     """Return a Fetch of a client.
 
     Args:
-        partitions: partition, topic id, offset, limit in bytes, and leader epoch (-1 if unknown) of each.
+        partitions: each with its topic id, offset, limit in bytes, and leader epoch (-1 if unknown), and perhaps more,
+            which is not sent.
         forgotten: partitions, with topic ids, that leave the session.
         session: id and epoch of the fetch session (KIP-227); by default none is opened.
     """
     topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for tp, topic_id, offset, max_bytes, leader_epoch in partitions:
-        key = (tp.topic, topic_id)
-        topic = topics.get(key)
-        if topic is None:
-            topic = topics[key] = FetchTopic(topic=tp.topic, topic_id=topic_id, partitions=[])
-        topic.partitions.append(
-            FetchPartition(
-                partition=tp.partition,
-                current_leader_epoch=leader_epoch,
-                fetch_offset=offset,
-                partition_max_bytes=max_bytes,
-            )
-        )
+    name, topic_id = "", b""
+    append: Callable[[FetchPartition], None] = _nowhere
+    for tp, asked in partitions:
+        if tp[0] is not name or asked[0] is not topic_id:  # those of a topic come together, as a rule
+            name, topic_id = tp[0], asked[0]
+            topic = topics.get((name, topic_id))
+            if topic is None:
+                topic = topics[name, topic_id] = FetchTopic(name, topic_id, [])
+            append = topic.partitions.append
+        append(FetchPartition(tp[1], asked[3], asked[1], -1, -1, asked[2]))
     left: dict[tuple[str, bytes], ForgottenTopic] = {}
     for tp, topic_id in forgotten:
         key = (tp.topic, topic_id)
@@ -78,6 +87,7 @@ def fetch_request(
             left[key] = ForgottenTopic(topic=tp.topic, topic_id=topic_id, partitions=[])
         left[key].partitions.append(tp.partition)
     return FetchRequest(
+        replica_state=_NO_REPLICA,
         max_wait_ms=settings.max_wait_ms,
         min_bytes=settings.min_bytes,
         max_bytes=settings.max_bytes,

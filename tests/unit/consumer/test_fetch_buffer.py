@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pyconsumer.consumer.completed_fetch import CompletedFetch
+from pyconsumer.consumer.completed_fetch import CompletedFetch, Frame
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import ByteBudget
@@ -40,7 +40,13 @@ class Desk:
 
     def add(self, tp: TopicPartition, data: bytes | memoryview, at: int | None = None, **more: Any) -> CompletedFetch:
         state = self.subscriptions.state(tp)
-        fetch = CompletedFetch(state, data, fetch_offset=state.fetch_offset if at is None else at, **more)
+        frame = None
+        if isinstance(data, memoryview):
+            there = (fetch.frame for fetches in self.buffer._of.values() for fetch in fetches)
+            frame = next((found for found in there if found is not None and found.memory is data.obj), None)
+            frame = frame or Frame(data.obj)  # type: ignore[arg-type]
+        at = state.fetch_offset if at is None else at
+        fetch = CompletedFetch(state, data, fetch_offset=at, frame=frame, **more)
         state.fetch_offset = fetch.cursor.end_offset
         self.buffer.add(fetch)
         return fetch

@@ -76,7 +76,7 @@ def test_a_queue_that_is_empty_is_dropped() -> None:
         unsent.enqueue(node, request())
         unsent.remove_first(node)
     unsent.enqueue(None, request())
-    assert len(unsent._queues) == 1
+    assert len(unsent.queues) == 1
 
 
 def test_outcomes_are_delivered_in_order_and_the_second_of_a_request_is_ignored() -> None:

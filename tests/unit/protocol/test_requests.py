@@ -82,7 +82,7 @@ def test_list_offsets_needs_the_version_that_can_express_the_request() -> None:
 @pytest.mark.parametrize("version", range(FetchRequest.MIN_VERSION, FetchRequest.MAX_VERSION + 1))
 def test_a_fetch_at_every_version(version: int) -> None:
     settings = FetchSettings(500, 1, 1 << 20, read_committed=True)
-    asked = [(A0, b"A" * 16, 7, 1000, 3), (B0, b"B" * 16, 8, 2000, -1), (A1, b"A" * 16, 9, 3000, 4)]
+    asked = [(A0, (b"A" * 16, 7, 1000, 3)), (B0, (b"B" * 16, 8, 2000, -1)), (A1, (b"A" * 16, 9, 3000, 4))]
     request = fetch_request(settings, asked)
     read = FetchRequest.decode(request.encode(version), version)
 
