@@ -37,7 +37,8 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """With ``-n 4 --dist loadgroup --no-loadscope-reorder``: a group of tests runs in one process, long groups first.
 
-    Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka. Those
+    Tests that share what is dear to start are one group: Spark's session, three brokers, the oldest Apache Kafka; and
+    those that start programs with Spark, beside which a second one would find Python too slow to start. Those
     on a single broker are a group for each module, so that processes share them out; a process that gets one starts its
     own broker, for all groups that it gets later. Tests without a broker come last, one by one, where there is time.
     """
@@ -58,8 +59,8 @@ def _group_of(item: pytest.Item) -> tuple[int, str]:
     """Return when a test's group is to start (0 is first) and its name, which is empty for tests without a broker."""
     broker = _broker_of(item)
     module = item.nodeid.partition("::")[0]
-    if item.get_closest_marker("spark"):
-        return 0, "spark"
+    if item.get_closest_marker("spark"):  # Java and Spark's workers take all of two cores, so there are no more groups
+        return 0, "spark" if "spark" in getattr(item, "fixturenames", ()) else "spark-programs"
     if item.get_closest_marker("cluster") and broker:
         return 1, f"cluster-{broker}"
     if broker == "apache_old":

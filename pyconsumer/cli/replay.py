@@ -13,13 +13,19 @@ __all__ = ["command"]
 @click.command(
     help="Send the records of an archive to a topic, with Spark: keys, values, headers and times.\n\n"
     "Run it again after it was killed: it continues with the batch that it was at, so none is missing; some records of "
-    "that batch may come twice. The topic must be there; give it a retention time that fits the records' age."
+    "that batch may come twice, unless --exactly-once is given. The topic must be there; give it a retention time that "
+    "fits the records' age."
 )
 @click.argument("folder", metavar="DIR")
 @click.option("--to", "topic", metavar="TOPIC", required=True, help="Where to send them.")
 @connected
 @on_spark
 @click.option("--keep-partitions", is_flag=True, help="Each record goes to the partition that it came from.")
+@click.option(
+    "--exactly-once",
+    is_flag=True,
+    help="Send in transactions: readers of what is committed see each record once, whatever was killed.",
+)
 @click.option("--restart", is_flag=True, help="Send all batches, also those that an earlier run has sent.")
 @json_option
 def command(
@@ -32,10 +38,13 @@ def command(
     conf: dict[str, str],
     spark_options: dict[str, str],
     keep_partitions: bool,
+    exactly_once: bool,
     restart: bool,
     json_output: bool,
 ) -> None:
     options = kafka_options(settings, spark_options, timeout_ms)
+    if exactly_once:
+        options.setdefault("deliveryGuarantee", "exactly-once")
     with spark_session(master, conf) as spark, progress_bar(json_output=json_output) as bar:
         from pyconsumer.spark.archive import Replayed, replay
 

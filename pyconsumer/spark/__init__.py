@@ -13,8 +13,8 @@
     )
 
 Options, columns, offsets and checkpoints are those of Spark's own Kafka connector; :func:`lag` returns how far a
-streaming query is behind. A session of your own takes :func:`register`;
-where pyconsumer is installed beside Spark, the format is known without a call.
+streaming query is behind, :func:`lag_metrics` the same by the connector's names. A session of your own takes
+:func:`register`; where pyconsumer is installed beside Spark, the format is known without a call.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from pyconsumer.spark.launch import register as register
     from pyconsumer.spark.launch import session as session
     from pyconsumer.spark.progress import lag as lag
+    from pyconsumer.spark.progress import lag_metrics as lag_metrics
 
-__all__ = ["java_home", "lag", "register", "session"]
+__all__ = ["java_home", "lag", "lag_metrics", "register", "session"]
 
 for _needed in ("pyspark", "pyarrow"):
     if find_spec(_needed) is None:
@@ -42,10 +43,10 @@ def __getattr__(name: str) -> Any:
         from pyconsumer.spark.launch import java_home
 
         return java_home
-    if name == "lag":
-        from pyconsumer.spark.progress import lag
+    if name in ("lag", "lag_metrics"):
+        from pyconsumer.spark import progress
 
-        return lag
+        return getattr(progress, name)
     if name == "session":
         from pyconsumer.spark.launch import session
 

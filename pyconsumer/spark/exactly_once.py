@@ -7,7 +7,8 @@ comes next; what is not decided is aborted. The steps of the driver, for batch N
 
 1. Take over: InitProducerId of ``<prefix>.<query>``. No older driver can decide any more.
 2. Read the progress: the decision of the last batch, after all transactions that concern it (KIP-447). If it is N's,
-   commit its winners again, which succeeds for those that were, and go to 6.
+   commit its winners again, which succeeds for those that were, and go to 6. If it is another one's, of a write that
+   has a name and a number: commit what is still open of it. Its driver may have died, and nobody else will.
 3. Verify that each reported transaction is still open. If one is not, fail: nothing is decided, N can be run again.
 4. Decide: one transaction that commits offset N, with the list of the winners, to the query's groups.
 5. Commit the winners, each until it is answered. A refusal now is lost data: an error that says so.
@@ -19,6 +20,7 @@ Rules:
   began later, finds its batch decided and sends nothing.
 * Step 6 fences all of its own run, those without a transaction included, and of other runs only transactions that began
   before the batch's own: a driver that has been replaced without knowing it touches nothing of its successor's.
+* What is decided is never fenced, whoever decided it: writes with a name may follow one that died half-way.
 * Task ids are used again from batch to batch. Two attempts with one id could exist if Spark ran a stage again, for
   PySpark does not show of which attempt of the stage a task is: so an id whose transaction is open is left alone.
 * After a failure before step 4 the run's transactions are fenced. After step 4 nothing is: the next run finishes.
@@ -29,7 +31,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -75,6 +76,7 @@ _DRIVER_TIMEOUT_MS: Final = 60_000
 _MOST_METADATA: Final = 4_000
 _LEAST_METADATA: Final = 250
 _MOST_TURNS: Final = 100
+_COMMITTED: Final = ("PrepareCommit", "CompleteCommit", "Dead")
 
 T = TypeVar("T")
 Reached = Callable[[str], object]
@@ -225,12 +227,14 @@ def commit_batch(
         reached("progress read")
         won = winners(reports)
         since = min(report.started_ms for report in reports)
+        if decision is not None and decision.batch != batch and not of_checkpoint:
+            _settle(admin, decision, names, reached)
         if decision is not None and decision.batch >= batch:
             if of_checkpoint:
                 _check_progress(delivery, decision, batch, names)
             if decision.batch == batch:
                 _finish(admin, decision, won, names, reached)
-            _clear(admin, names, decision.winners if decision.run == names.run else (), since)
+            _clear(admin, names, decision.winners, since)
             reached("cleared")
             return
         if of_checkpoint:
@@ -352,11 +356,25 @@ def _finish(
         _run(admin, lambda calls, until: transaction_calls.end(calls, losers, commit=False, deadline=until), _STEP_MS)
 
 
+def _settle(admin: KafkaAdminClient, decision: Decision, names: Names, reached: Reached) -> None:
+    """Finish the decision of an earlier write, unless that has been done.
+
+    A stream needs none of this: Spark begins a batch when the one before is finished.
+
+    Raises:
+        WriteError: as :func:`_finish`.
+    """
+    states = _run(admin, functools.partial(_describe, ids=[one.transactional_id for one in decision.winners]), _STEP_MS)
+    if any(state.transaction_state not in _COMMITTED for state in states.values()):
+        _log.info("batch %d of query %s was decided and not finished; it is now", decision.batch, names.query)
+        _finish(admin, decision, (), names, reached)
+
+
 def _clear(admin: KafkaAdminClient, names: Names, keep: Sequence[DetachedTransaction], since_ms: int) -> None:
     """Fence what may still be open of the query; a failure is logged, as the batch is written.
 
     Args:
-        keep: the winners of this run.
+        keep: the winners of the last decision.
         since_ms: transactions of other runs that began later may be those of a successor.
     """
     kept = {one.transactional_id for one in keep}
@@ -403,4 +421,4 @@ def abort_batch(delivery: Delivery, reports: Sequence[TaskReport]) -> None:
         if decision is not None and decision.batch >= batch:
             _log.warning("batch %d of query %s is decided; the next run finishes it", batch, names.query)
             return
-        _clear(admin, names, (), int(time.time() * 1000) if not reports else reports[0].started_ms)
+        _clear(admin, names, () if decision is None else decision.winners, min(one.started_ms for one in reports))

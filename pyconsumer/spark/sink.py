@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "STREAM_WRITES",
     "BatchWriter",
     "RecordsWritten",
     "SinkColumns",
@@ -198,11 +197,11 @@ def _listed(schema: Any) -> str:
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-except ImportError:  # before PySpark 4.1; the source says so when a stream is written
-    STREAM_WRITES = False
-    DataSourceStreamArrowWriter = object
-else:
-    STREAM_WRITES = True
+except ImportError:  # PySpark 4.0: what makes it hand over Arrow's batches is the base for batch writes, in streams too
+    from pyspark.sql.datasource import DataSourceStreamWriter
+
+    class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[misc,no-redef]
+        """The class that PySpark has from 4.1 on."""
 
 
 _log = logging.getLogger("pyconsumer.spark")

@@ -12,7 +12,7 @@ from pyconsumer.errors import ConfigurationError
 from pyconsumer.spark.options import SourceOptions
 from pyconsumer.spark.readers import STREAMS, BatchReader, StreamReader
 from pyconsumer.spark.schema import spark_schema
-from pyconsumer.spark.sink import STREAM_WRITES, BatchWriter, SinkOptions, StreamWriter, sink_columns
+from pyconsumer.spark.sink import BatchWriter, SinkOptions, StreamWriter, sink_columns
 
 __all__ = ["FORMAT", "KafkaDataSource"]
 
@@ -72,10 +72,8 @@ class KafkaDataSource(DataSource):  # type: ignore[misc]
         In ``complete`` mode it appends the whole result each time, as Spark's own Kafka sink does.
 
         Raises:
-            ConfigurationError: the options or the columns cannot be used, or PySpark is too old.
+            ConfigurationError: the options or the columns cannot be used.
         """
-        if not STREAM_WRITES:
-            raise ConfigurationError(f"writing streams needs PySpark 4.1 or newer; this is {pyspark.__version__}")
         options = SinkOptions.parse(self.options)
         if options.app_id is not None:
             raise ConfigurationError("a stream's batches have names and numbers already: txnAppId is for df.write")

@@ -7,7 +7,9 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +19,16 @@ import pytest
 pytest.importorskip("pyspark")
 
 import pyconsumer.spark.archive as pipelines
+from pyconsumer.admin import KafkaAdminClient
+from pyconsumer.cli import archive as archive_command
+from pyconsumer.cli import replay as replay_command
 from pyconsumer.errors import ConfigurationError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from pyconsumer.spark.source import KafkaDataSource
+from tests.behaviour.consumer_support import read_to_end
 from tests.support.cluster import Cluster
-from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.process import GuardedProcess, wait_until
+from tests.support.spark_kills import killed_as_ours, plan_kill
+from tests.support.spark_ledger import assert_nothing_open
 from tests.support.spark_topics import TIME, Row, produce, reader
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -66,7 +75,7 @@ def kill_after_some_batches(command: tuple[str, ...]) -> None:
     lines: list[str] = []
     process = GuardedProcess(command, on_line=lines.append, cwd=ROOT)
     try:
-        wait_until(lambda: len(lines) > 3 or not process.running, 240, "some batches")
+        wait_until(lambda: len(lines) > 2 or not process.running, 240, "some batches")
         time.sleep(random.uniform(0, 1))
         assert process.running, process.stderr
     finally:
@@ -77,7 +86,16 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
     source, target, other = (make_topic(partitions=2) for _ in range(3))
     produce(cluster.bootstrap_servers, source, numbered(1000))
     folder, servers, seen = str(tmp_path / "archive"), cluster.bootstrap_servers, []
-    done = pipelines.archive(spark, servers, source, folder, batch_records=300, on_progress=seen.append)
+
+    def a_second_one_is_refused(run: Callable[[], object], what: str) -> None:
+        with pytest.raises(IllegalStateError, match=f"another {what} is at work"):
+            run()
+
+    def look(progress: pipelines.Archived) -> None:
+        seen.append(progress)
+        a_second_one_is_refused(lambda: pipelines.archive(spark, servers, source, folder), f"archiving to {folder}")
+
+    done = pipelines.archive(spark, servers, source, folder, batch_records=300, on_progress=look)
     assert (done.batches, done.records, done.behind) == (4, 1000, 0)
     assert [progress.records for progress in seen] == [300, 600, 900, 1000]
     # What came since is added.
@@ -86,12 +104,19 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
     assert archived(tmp_path / "archive") == [(p, offset) for p in (0, 1) for offset in range(505)]
     assert spark.read.parquet(folder).count() == 1010
 
-    sent = pipelines.replay(spark, folder, servers, target, keep_partitions=True)
+    def replay(topic: str, **options: Any) -> pipelines.Replayed:
+        return pipelines.replay(spark, folder, servers, topic, **options)
+
+    sent = replay(
+        target,
+        keep_partitions=True,
+        on_progress=lambda _: a_second_one_is_refused(lambda: replay(target), f"replay of {folder} to {target}"),
+    )
     assert (sent.batches, sent.done, sent.records) == (5, 5, 1010)
     assert records(spark, cluster, target) == records(spark, cluster, source)
-    assert pipelines.replay(spark, folder, servers, target).records == 0  # all are there
+    assert replay(target).records == 0  # all are there, and the locks are gone
     # By the keys' hash, each key's records are in one partition, in order.
-    assert pipelines.replay(spark, folder, servers, other).records == 1010
+    assert replay(other).records == 1010
     last: dict[bytes, tuple[int, int]] = {}
     for partition, key, value, _, _ in records(spark, cluster, other):
         before = last.get(key, (partition, -1))
@@ -100,7 +125,7 @@ def test_there_and_back(spark: Any, cluster: Cluster, make_topic: Callable[..., 
         if number % 2:  # one key's records came from both partitions; each of those keeps its order
             assert before[1] < number
             last[key] = (partition, number)
-    assert pipelines.replay(spark, folder, servers, other, restart=True).records == 1010
+    assert replay(other, restart=True).records == 1010
 
 
 def test_batches_without_records_and_records_without_a_time(
@@ -167,48 +192,86 @@ def test_mistakes(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
         pipelines.replay(spark, str(folder), servers, f"{topic_name}-no")
 
 
-def test_a_second_run_beside_the_first_one_is_refused(
-    spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path
+def test_an_exactly_once_replay_that_fails_half_way(
+    spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    servers, folder = embedded.bootstrap_servers, str(tmp_path / "archive")
+    """Each record is there once, whether a batch fails before it is decided, while it is committed, or before it is
+    noted; and an archive of the topic, read committed, has what is committed.
+    """
+    servers, folder, plan = embedded.bootstrap_servers, str(tmp_path / "archive"), tmp_path / "plan"
     source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
-    produce(servers, source, numbered(10))
-    told: list[str] = []
+    produce(servers, source, numbered(60))
+    assert pipelines.archive(spark, servers, source, folder, batch_records=20).batches == 3
 
-    def again(run: Callable[[], object]) -> None:
-        with pytest.raises(IllegalStateError) as caught:
-            run()
-        told.append(str(caught.value))
+    def replay(**options: str) -> pipelines.Replayed:
+        return pipelines.replay(
+            spark, folder, servers, target, options={"deliveryGuarantee": "exactly-once", **options}
+        )
 
-    def archive(on_progress: Callable[[Any], object] = lambda _: None) -> pipelines.Archived:
-        return pipelines.archive(spark, servers, source, folder, batch_records=5, on_progress=on_progress)
+    spark.dataSource.register(killed_as_ours(plan))
+    try:
+        for step in ("sent", "one ended"):
+            plan_kill(plan, step)
+            with pytest.raises(KafkaError, match=r"sending .*batch=0000000000 failed"):
+                replay()
+            assert not plan.exists()
+    finally:
+        spark.dataSource.register(KafkaDataSource)
+    note = pipelines.ArchiveFiles.write
 
-    def replay(on_progress: Callable[[Any], object] = lambda _: None) -> pipelines.Replayed:
-        return pipelines.replay(spark, folder, servers, target, on_progress=on_progress)
+    def fail_once(files: pipelines.ArchiveFiles, name: str, text: str = "") -> None:
+        if name.endswith("batch=0000000001"):
+            monkeypatch.undo()
+            raise OSError("the disk is full")
+        note(files, name, text)
 
-    assert archive(lambda _: again(archive)).records == 10
-    assert replay(lambda _: again(replay)).records == 10
-    assert f"another archiving to {folder} is at work" in told[0]
-    assert f"another replay of {folder} to {target} is at work" in told[-1]
-    assert archive().records == replay().records == 0  # the locks are gone
+    monkeypatch.setattr(pipelines.ArchiveFiles, "write", fail_once)
+    with pytest.raises(OSError, match="the disk is full"):
+        replay()
+    sent = replay()
+    assert (sent.batches, sent.done) == (3, 3)
+    values = sorted(b"v%d" % i for i in range(60))
+    assert sorted(read_to_end(servers, target, 2, "read_committed")) == values
+    assert len(read_to_end(servers, target, 2, "read_uncommitted")) > 60
+    with KafkaAdminClient(bootstrap_servers=servers) as admin:
+        assert_nothing_open(admin, target, 2, "pyconsumer-spark.replay-")
+    assert replay().records == 0
+    again, committed = str(tmp_path / "again"), {"kafka.isolation.level": "read_committed"}
+    assert pipelines.archive(spark, servers, target, again, options=committed).records == 60
+    assert sorted(bytes(row.value) for row in spark.read.parquet(again).select("value").collect()) == values
 
 
-def test_the_commands_killed_in_the_middle(spark: Any, embedded: Cluster, topic_name: str, tmp_path: Path) -> None:
+def test_the_commands_killed_in_the_middle(
+    spark: Any,
+    embedded: Cluster,
+    topic_name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They are killed in processes of their own; run again they have the Spark session of the tests, which is there."""
     source, target = (embedded.create_topic(f"{topic_name}-{end}", 2) for end in ("from", "to"))
-    produce(embedded.bootstrap_servers, source, numbered(3000))
+    produce(embedded.bootstrap_servers, source, numbered(1500))
     folder = tmp_path / "archive"
-    servers = ("-b", embedded.bootstrap_servers, "--json", *SPARK)
-    archive = (*COMMAND, "archive", source, "--to", str(folder), "--batch-records", "150", *servers)
-    replay = (*COMMAND, "replay", str(folder), "--to", target, *servers)
-    kill_after_some_batches(archive)
-    last = json.loads(run(archive, timeout_s=300, cwd=ROOT).check().lines[-1])
+    servers = ("-b", embedded.bootstrap_servers, "--json")
+    archive = (source, "--to", str(folder), "--batch-records", "150", *servers)
+    replay = (str(folder), "--to", target, "--exactly-once", *servers)
+
+    def again(module: ModuleType, arguments: tuple[str, ...]) -> dict[str, int]:
+        monkeypatch.setattr(module, "spark_session", lambda master, conf: nullcontext(spark))
+        capsys.readouterr()
+        module.command.main(arguments, standalone_mode=False)
+        last: dict[str, int] = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return last
+
+    kill_after_some_batches((*COMMAND, "archive", *archive, *SPARK))
+    last = again(archive_command, archive)
     assert last["left"] == 0
-    assert last["records"] < 3000
-    assert archived(folder) == [(p, offset) for p in (0, 1) for offset in range(1500)]
-    kill_after_some_batches(replay)
-    last = json.loads(run(replay, timeout_s=300, cwd=ROOT).check().lines[-1])
-    assert last["done"] == last["batches"] == 20
-    assert last["records"] < 3000
-    found = [row[2] for row in records(spark, embedded, target)]
-    assert set(found) == {b"v%d" % i for i in range(3000)}
-    assert len(found) <= 3150  # the batch that was killed may be there twice
+    assert last["records"] < 1500
+    assert archived(folder) == [(p, offset) for p in (0, 1) for offset in range(750)]
+    kill_after_some_batches((*COMMAND, "replay", *replay, *SPARK))
+    last = again(replay_command, replay)
+    assert last["done"] == last["batches"] == 10
+    assert last["records"] < 1500
+    found = read_to_end(embedded.bootstrap_servers, target, 2, "read_committed")
+    assert sorted(found) == sorted(b"v%d" % i for i in range(1500))

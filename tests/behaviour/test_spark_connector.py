@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyconsumer.spark import lag_metrics
 from tests.support.cluster import Cluster
 from tests.support.spark import connector_jars
 from tests.support.spark_streams import Stream
@@ -109,6 +110,12 @@ def test_checkpoints_go_from_sparks_connector_to_ours_and_back(
         offsets = range(10 * round_, 10 * round_ + 10)
         produce(apache.bootstrap_servers, topic, [Row(b"%d" % i, partition=p) for i in offsets for p in (0, 1)])
         expected += [(p, i) for i in offsets for p in (0, 1)]
+        stream.options["maxOffsetsPerTrigger"] = 11
         progress = stream.run_available(format=name)
         assert stream.positions() == sorted(expected), name
         assert sum(found.numInputRows for found in progress) == 20, name
+        # What their metrics say, and for every Python source they say nothing, is what ours say of both.
+        behind = [lag_metrics(found) for found in progress]
+        assert [found["maxOffsetsBehindLatest"] for found in behind] != ["0"] * len(behind)
+        told = [dict(found.sources[0].metrics) for found in progress]
+        assert told == (behind if name == "kafka" else [{} for _ in behind])

@@ -5,7 +5,6 @@ away, over Spark Connect.
 from __future__ import annotations
 
 import os
-import queue
 import site
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ pytest.importorskip("pyspark")
 
 from pyconsumer.spark.launch import _packaged_java, java_home
 from tests.support.cluster import Cluster
-from tests.support.process import GuardedProcess, run
+from tests.support.process import GuardedProcess, run, wait_until
 from tests.support.spark import need_spark
 from tests.support.spark_topics import Row, produce
 
@@ -203,10 +202,10 @@ def connect_server(tmp_path: Path) -> Iterator[str]:
     script = tmp_path / "server.py"
     script.write_text(_SERVER)
     python = bare_python(tmp_path)
-    lines: queue.Queue[str] = queue.Queue()
+    lines: list[str] = []
     server = GuardedProcess(
         [str(python), str(script)],
-        on_line=lines.put,
+        on_line=lines.append,
         env={
             "JAVA_HOME": java_home() or "",
             "PYSPARK_PYTHON": str(python),
@@ -216,8 +215,9 @@ def connect_server(tmp_path: Path) -> Iterator[str]:
         cwd=tmp_path,
     )
     try:
-        while not (line := lines.get(timeout=300)).startswith("port "):
-            pass
+        wait_until(lambda: any(line.startswith("port ") for line in lines) or not server.running, 300, "a port")
+        assert server.running, server.stderr
+        (line,) = (line for line in lines if line.startswith("port "))
         yield f"sc://127.0.0.1:{line.split()[1]}"
     finally:
         server.stop()

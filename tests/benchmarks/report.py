@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.plots import plot_matrix, plot_ratios, plot_tables
+from tests.benchmarks.plots import plot_curves, plot_matrix, plot_ratios, plot_tables
 from tests.benchmarks.tables import REFERENCE, Matrix, Table, markdown_table
 
 __all__ = ["PAGES", "about", "update"]
@@ -115,6 +115,17 @@ protocol hears of its assignment with its next heartbeat, every 5 s, one of the 
 """,
         {"benchmarks-groups": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)")},
     ),
+    "benchmarks-growth": Page(
+        "How costs grow",
+        """\
+What one more partition costs a consumer, and one more connection a broker: {rounds} rounds at most, all clients in
+turn. The client's processor time and memory are its own process's. A curve that rises more steeply than that of a peer
+would be one to mend; both axes are logarithmic, so that equal slopes are equal growth.
+
+![Curves](benchmarks-growth.png)
+""",
+        {"benchmarks-growth": plot_curves},
+    ),
     "benchmarks": Page(
         "Benchmarks",
         """\
@@ -127,7 +138,7 @@ More:
 
 * [all kinds of topics](benchmarks-grid.md), each once
 * [what a rebalance costs](benchmarks-rebalance.md)
-* [both group protocols, in large groups](benchmarks-groups.md)
+* [how costs grow with partitions and connections](benchmarks-growth.md)
 
 ![Rates, side by side](benchmarks.png)
 

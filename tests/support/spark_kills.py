@@ -1,10 +1,11 @@
 """A sink like ours whose processes end where a plan says: ``format("pyconsumer-killed")`` with the option killPlan.
 
-As a program, a driver to kill: one streaming query that writes exactly once.
+As a program, a driver to kill: streaming queries of one topic, into Parquet files, into a topic exactly once, and into
+another topic by writes of ``foreachBatch`` that have a name.
 ``python -m tests.support.spark_kills FOLDER SERVERS MASTER available|running OPTIONS``. With speculation on, and tasks
 that dawdle after they have sent their rows (option killSlow, a probability), so that several attempts of one task have
-open transactions. It prints ``started`` when a run of the query begins, ``failed`` when it ends with an error, and then
-starts it again, and ``batch N``. With ``available`` it ends when all is read.
+open transactions. It prints ``started QUERY`` when a run of a query begins, ``failed QUERY ERROR`` when it ends with an
+error, and then starts it again, and ``batch QUERY N``. With ``available`` it ends when all is read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pyconsumer.spark import transaction_calls
 from pyconsumer.spark.sink import BatchWriter, RecordsWritten, SinkOptions, StreamWriter, sink_columns
 from pyconsumer.spark.source import KafkaDataSource
 
-__all__ = ["STEPS", "KilledSource", "main", "plan_kill"]
+__all__ = ["QUERIES", "STEPS", "KilledSource", "killed_as_ours", "main", "plan_kill"]
 
 #: Where a process may end, in order: of a task, then of the driver.
 STEPS = (
@@ -41,6 +42,10 @@ STEPS = (
     "ended",
     "cleared",
 )
+
+
+#: The queries of a driver, by where they write.
+QUERIES = ("files", "topic", "named")
 
 
 def plan_kill(plan: Path, step: str) -> None:
@@ -119,16 +124,28 @@ class KilledSource(KafkaDataSource):
         return _made, (dict(self.options),)
 
 
+def killed_as_ours(plan: Path) -> type[KilledSource]:
+    """Return such a data source under our own name, for code that chooses the format itself; it has this plan."""
+
+    class Killed(KilledSource):
+        @classmethod
+        def name(cls) -> str:
+            return KafkaDataSource.name()
+
+        def __init__(self, options: Any) -> None:
+            super().__init__(CaseInsensitiveDict({**options, "killPlan": str(plan)}))
+
+    return Killed
+
+
 def _made(options: dict[str, str]) -> KilledSource:
     return KilledSource(CaseInsensitiveDict(options))
 
 
 def main(arguments: list[str]) -> int:
     from tests.support.spark import start_spark
-    from tests.support.spark_topics import reader
 
     folder, servers, master, mode, text = Path(arguments[0]), *arguments[1:]
-    options = json.loads(text)
     spark = start_spark(
         folder / f"spark-{os.getpid()}",
         connector=False,
@@ -140,25 +157,55 @@ def main(arguments: list[str]) -> int:
         spark__speculation__minTaskRuntime="10ms",
     )
     spark.dataSource.register(KilledSource)
-    out = reader(spark, servers, options["source"], stream=True).load().select("key", "value").writeStream
-    out = out.format("pyconsumer-killed").option("kafka.bootstrap.servers", servers)
-    out = out.options(**options["sink"]).option("checkpointLocation", str(folder / "checkpoint"))
-    out = out.trigger(**({"availableNow": True} if mode == "available" else {"processingTime": "100 milliseconds"}))
-    while True:
-        query = out.start()
-        print("started", flush=True)
-        seen = -1
-        while query.isActive:
+    outs = {name: _writer(spark, folder, servers, mode, json.loads(text), name) for name in QUERIES}
+    running = {name: _started(name, out) for name, out in outs.items()}
+    seen = dict.fromkeys(QUERIES, -1)
+    while running:
+        for name, query in list(running.items()):
+            active = query.isActive
             progress = query.lastProgress
-            if progress is not None and progress.batchId > seen:
-                seen = progress.batchId
-                print("batch", seen, flush=True)
-            time.sleep(0.05)
-        error = query.exception()
-        if error is None:
-            spark.stop()
-            return 0
-        print("failed", str(error)[:2000].replace("\n", " "), flush=True)
+            if progress is not None and progress.batchId > seen[name]:
+                seen[name] = progress.batchId
+                print("batch", name, seen[name], flush=True)
+            if active:
+                continue
+            error = query.exception()
+            if error is None:
+                del running[name]
+            else:
+                print("failed", name, str(error)[:2000].replace("\n", " "), flush=True)
+                running[name] = _started(name, outs[name])
+        time.sleep(0.05)
+    spark.stop()
+    return 0
+
+
+def _started(name: str, out: Any) -> Any:
+    query = out.start()
+    print("started", name, flush=True)
+    return query
+
+
+def _writer(spark: Any, folder: Path, servers: str, mode: str, options: dict[str, dict[str, object]], name: str) -> Any:
+    """What starts one of the queries."""
+    from tests.support.spark_topics import reader
+
+    columns = ("partition", "offset", "value") if name == "files" else ("key", "value")
+    out = reader(spark, servers, options["source"], stream=True).load().select(*columns).writeStream
+    exactly = {"kafka.bootstrap.servers": servers, "topic": options["topics"].get(name), **options["sink"]}
+
+    def write(batch: Any, number: int) -> None:
+        named = exactly | {"txnAppId": "named", "txnVersion": number}
+        batch.write.format("pyconsumer-killed").options(**named).mode("append").save()
+
+    if name == "files":
+        out = out.format("parquet").option("path", str(folder / "output"))
+    elif name == "topic":
+        out = out.format("pyconsumer-killed").options(**exactly)
+    else:
+        out = out.foreachBatch(write)
+    out = out.option("checkpointLocation", str(folder / f"checkpoint-{name}"))
+    return out.trigger(**({"availableNow": True} if mode == "available" else {"processingTime": "100 milliseconds"}))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from tests.support.spark_topics import reader
 
-__all__ = ["SLOW_START", "Stream", "run_to_the_end"]
+__all__ = ["SLOW_START", "Stream", "patiently", "run_to_the_end"]
 
 T = TypeVar("T")
 
@@ -36,11 +36,11 @@ def run_to_the_end(start: Callable[[], Any]) -> list[Any]:
             progress.extend(query.recentProgress)
             query.stop()
 
-    _patiently(run)
+    patiently(run)
     return progress
 
 
-def _patiently(run: Callable[[], T]) -> T:
+def patiently(run: Callable[[], T]) -> T:
     """Run something again where Spark gave up on a process of Python that starts slowly."""
     for _ in range(9):
         try:
@@ -84,7 +84,7 @@ class Stream:
             query.processAllAvailable()
             return query
 
-        return _patiently(run)
+        return patiently(run)
 
     def run_available(self, frame: Any = None, *, format: str = "pyconsumer") -> list[Any]:
         """Run with Trigger.AvailableNow to the end; the progress of each batch."""

@@ -278,6 +278,37 @@ def test_tasks_that_wrote_a_decided_batch_again_lose(cluster: FakeCluster) -> No
     ]
 
 
+@pytest.mark.parametrize("number", [8, 6], ids=["the next one", "an old one"])
+@pytest.mark.parametrize("step", ["decided", "one ended", "ended", "cleared"])
+def test_a_named_write_finishes_what_the_last_one_has_left(cluster: FakeCluster, step: str, number: int) -> None:
+    def die(reached: str) -> None:
+        if reached == step:
+            raise Died
+
+    with pytest.raises(Died):
+        commit_batch(DELIVERY, reports(cluster, 0, 1, names=OLDER, batch=7), of_checkpoint=False, reached=die)
+    cluster.log.clear()
+    mine = reports(cluster, 2, batch=number) if number > 7 else [TaskReport(NAMES, number, None, 200)]
+    abort_batch(DELIVERY, mine)  # one that failed touches nothing of it
+    mine = reports(cluster, 2, batch=number) if number > 7 else mine
+    commit_batch(DELIVERY, mine, of_checkpoint=False)
+    assert {cluster.state(opened(OLDER, partition)) for partition in (0, 1)} == {"CompleteCommit"}
+    assert "fence p.query.older" not in "\n".join(cluster.log)
+    assert ("commit p.query.older.0.0" in cluster.log) is (step in ("decided", "one ended"))
+    assert cluster.offsets["p.query.0"].offset == max(number, 7)
+
+
+def test_a_named_write_tells_that_the_last_one_has_lost_rows(cluster: FakeCluster) -> None:
+    commit_batch(DELIVERY, reports(cluster, 0, 1, names=OLDER, batch=7), of_checkpoint=False)
+    lost = opened(OLDER, 1)
+    cluster.open(lost, state="CompleteAbort")
+    cluster.refusals[lost.transactional_id] = InvalidProducerEpochError("too late")
+    mine = reports(cluster, 0, batch=8)
+    with pytest.raises(WriteError, match=r"batch 7 .* 1 of its 2 transactions cannot be committed"):
+        commit_batch(DELIVERY, mine, of_checkpoint=False)
+    assert cluster.state(opened(NAMES, 0)) == "Ongoing"
+
+
 def test_losers_are_fenced_but_not_those_of_a_successor(cluster: FakeCluster) -> None:
     newer = Names("p", "query", "newer")
     mine = reports(cluster, 0)

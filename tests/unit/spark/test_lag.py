@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-from pyconsumer.spark import lag
+from pyconsumer.spark import lag, lag_metrics
 from tests.unit.spark.fake_lookups import A0, A1
 
 
@@ -26,6 +26,15 @@ def test_what_is_no_source_of_kafka_is_passed_over() -> None:
     others = [source("7", "9"), source(None, None), source('{"logOffset": 3}', '{"logOffset": 3}'), source("x", "y")]
     assert lag({"sources": others}) == {}
     assert lag({"sources": [*others, source('{"a":{"0":5}}', '{"a":{"0":6}}')]}) == {A0: 1}
+
+
+def test_metrics_have_the_names_of_sparks_connector() -> None:
+    assert lag_metrics({"sources": [source('{"a": {"0": 5}}', '{"a": {"0": 9, "1": 2}}')]}) == {
+        "minOffsetsBehindLatest": "2",
+        "maxOffsetsBehindLatest": "4",
+        "avgOffsetsBehindLatest": "3.0",
+    }
+    assert lag_metrics(None) == lag_metrics({"sources": [source("7", "9")]}) == {}
 
 
 def test_before_the_first_batch_there_is_none() -> None:

@@ -311,12 +311,6 @@ def test_a_topic_cannot_be_overwritten() -> None:
         source().writer(schema=schema("value binary"), overwrite=True)
 
 
-def test_an_old_pyspark_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyconsumer.spark.source.STREAM_WRITES", False)
-    with pytest.raises(ConfigurationError, match=r"writing streams needs PySpark 4.1"):
-        source().streamWriter(schema=schema("value binary"), overwrite=False)
-
-
 def test_writers_travel_and_have_no_state() -> None:
     writer = source().writer(schema=schema("value binary"), overwrite=False)
     copy = pickle.loads(pickle.dumps(writer))
