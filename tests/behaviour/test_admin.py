@@ -37,6 +37,8 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 MakeTopic = Callable[..., str]
 
 
@@ -47,7 +49,7 @@ def fill(cluster: Cluster, topic: str, count: int, partition: int = 0, first_ms:
 
 
 def there(admin: KafkaAdminClient, topic: str, partitions: int = 1) -> bool:
-    """Whether a broker knows of a topic; a controller may know before."""
+    """Return whether a broker knows of a topic; a controller may know before."""
     try:
         return len(admin.describe_topics([topic])[0].partitions) == partitions
     except UnknownTopicOrPartitionError:
@@ -375,6 +377,7 @@ def test_with_every_broker_dead_a_call_ends_in_time_and_says_who_was_tried(call:
     assert time.monotonic() - started < 25
 
 
+@pytest.mark.blocking_only("only tasks of one loop may share the client for asyncio; test_aio_admin has those")
 def test_calls_of_several_threads_take_turns(admin: KafkaAdminClient, topic: str) -> None:
     found: list[bool] = []
     threads = [
@@ -389,6 +392,7 @@ def test_calls_of_several_threads_take_turns(admin: KafkaAdminClient, topic: str
     assert found == [True] * 6
 
 
+@pytest.mark.blocking_only("an event loop does not survive a fork; test_aio_admin has the rest")
 def test_closed_and_forked(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     admin.list_topics()

@@ -13,16 +13,17 @@ from pyconsumer.consumer.consumer import KafkaConsumer
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 from tests.behaviour.group_members import Listener, eventually, fill, join_all, make_consumer, running
+from tests.support.asyncio_face import AsyncioConsumer
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 
-pytestmark = pytest.mark.concurrent
+pytestmark = [pytest.mark.concurrent, pytest.mark.faces]
 
 MakeTopic = Callable[..., str]
 
 
 def committed(cluster: Cluster, group_id: str, topic: str, partition: int = 0) -> int | None:
-    """What the group has committed, as seen by another consumer."""
+    """Return what the group has committed, as seen by another consumer."""
     consumer = make_consumer(cluster, group_id)
     try:
         found = consumer.committed(TopicPartition(topic, partition))
@@ -75,7 +76,8 @@ def test_asynchronous_commits_call_back_in_order(cluster: Cluster, topic: str, g
     log: list[tuple[int, object]] = []
     for offset in range(5):
         consumer.commit_async({tp: offset}, lambda offsets, error: log.append((offsets[tp].offset, error)))
-    assert log == []
+    if not isinstance(consumer, AsyncioConsumer):  # on a loop, the first ones may have been answered by now
+        assert log == []
     consumer.commit({tp: 9})
     assert log == [(offset, None) for offset in range(5)], "all of them before the later commit returns"
     assert consumer.committed(tp) == 9

@@ -81,7 +81,7 @@ def test_the_leader_of_a_partition_that_is_killed_is_replaced(nodes: Cluster, to
 
 
 def _read(members: list, partition: int) -> int:
-    """How many records of a partition were processed."""
+    """Return how many records of a partition were processed."""
     return sum(at == partition for member in members for at, _, _ in member.seen.processed)
 
 

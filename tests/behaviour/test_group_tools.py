@@ -1,4 +1,4 @@
-"""What operators do with groups and their offsets: describe, reset, the errors of groups that have members."""
+"""Tests of what operators do with groups and their offsets: describe, reset, the errors of groups that have members."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _Draw = Callable[[Sequence[Mapping[str, Any]], Path], None]
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says before its tables, and by the file's name what its plots are made of."""
+    """Text of a page before its tables, and by the file's name what its plots are made of."""
 
     title: str
     text: str
@@ -156,7 +156,7 @@ More:
 
 
 def about(command: str, rounds: int) -> dict[str, Any]:
-    """What a page says of the call that made it: the machine and its load now."""
+    """Return what a page says of the call that made it: the machine and its load now."""
     return {
         "command": command,
         "machine": machine(),
@@ -167,7 +167,7 @@ def about(command: str, rounds: int) -> dict[str, Any]:
 
 
 def machine() -> str:
-    """What it ran on, in a line."""
+    """Return what it ran on, in a line."""
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -234,7 +234,7 @@ def _update(
 
 
 def _other_call(made_by: Mapping[str, Any], newest: Mapping[str, Any]) -> str:
-    """What is said below a table that was not made by the newest call."""
+    """Return what is said below a table that was not made by the newest call."""
     if made_by == newest:
         return ""
     commands = ", ".join(f"`{command}`" for command in made_by["command"].split("\n$ "))
@@ -254,5 +254,5 @@ def _without_dead_links(text: str, folder: Path) -> str:
 
 
 def _place(name: str, order: Sequence[str]) -> int:
-    """Where a table stands: by the workload that its name begins with; unknown ones at the end."""
+    """Return where a table stands: by the workload that its name begins with; unknown ones at the end."""
     return next((at for at, first in enumerate(order) if name == first or name.startswith(f"{first}-")), len(order))

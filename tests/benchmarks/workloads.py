@@ -147,7 +147,7 @@ def broker_tables(results: Results) -> list[Table]:
 
 
 def imports(setup: Setup) -> None:
-    """How long it takes to import a client."""
+    """Return how long it takes to import a client."""
     statements = {
         "import pyconsumer": "pyconsumer",
         "from pyconsumer import KafkaConsumer": "pyconsumer",

@@ -245,7 +245,7 @@ class Member(ConsumerRebalanceListener):
 
     @property
     def in_trouble(self) -> bool:
-        """Whether a fault of its own lasts."""
+        """Return whether a fault of its own lasts."""
         now = self.world.clock.now()
         return (
             self.paused

@@ -67,7 +67,7 @@ class GroupLog(NamedTuple):
     generations: list[Generation]
 
     def offsets(self) -> dict[int, int]:
-        """What is committed in the end, by partition."""
+        """Return what is committed in the end, by partition."""
         return {commit.partition: commit.offset for commit in self.commits}
 
 
@@ -92,7 +92,7 @@ def read_group_log(cluster: Cluster, group: str, *, partitions: int = 5) -> Grou
 
 @dataclass
 class Seen:
-    """What one member has told. ``owned`` is what its listener was told to own."""
+    """Reports of one member. ``owned`` is what its listener was told to own."""
 
     name: str
     owned: set[int] = field(default_factory=set)
@@ -175,7 +175,7 @@ class Ledger:
                 self._changed.wait(left)
 
     def state(self) -> str:
-        """Where everybody stands, for a failure."""
+        """Return where everybody stands, for a failure."""
         lines = [f"{len(self.acknowledged)} written, {len(self.processed)} processed"]
         for member in self.members.values():
             calls = " ".join(f"{what}{partitions}@{at:.2f}" for what, partitions, at in member.calls[-6:])
@@ -191,7 +191,7 @@ class Ledger:
 
     @property
     def repeated(self) -> Counter[str]:
-        """How many records were processed once more, by the member that had processed them before."""
+        """Return how many records were processed once more, by the member that had processed them before."""
         counted = (names for number, names in self.processed.items() if not self.places[number] & self._set_back)
         return Counter(name for names in counted for name in names[:-1])
 
@@ -267,7 +267,7 @@ class Ledger:
         )
 
     def _was_expelled(self, name: str, partition: int, at: float) -> bool:
-        """Whether a member heard later that it lost the partition, or was killed and heard nothing."""
+        """Return whether a member heard later that it lost the partition, or was killed and heard nothing."""
         member = self.members[name]
         lost = any(what == "lost" and when >= at and partition in gone for what, gone, when in member.calls)
         return lost or member.killed
@@ -309,7 +309,7 @@ class Ledger:
 
 
 def _repeats(member: str) -> bool:
-    """Whether a member may send a commit once more in the next generation."""
+    """Return whether a member may send a commit once more in the next generation."""
     return member.startswith("kafka-python")
 
 

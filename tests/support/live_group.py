@@ -255,7 +255,7 @@ class LiveGroup:
             self.writer._thread.join(100)
 
     def logs(self, which: list[LiveMember]) -> str:
-        """What members have logged last and where they are, for the report of a failure. Java's tell nothing."""
+        """Return what members have logged last and where they are, for the report of a failure. Java's tell nothing."""
         members = [member for member in which if isinstance(member, _ProcessMember)]
         for member in members:
             if member.process.running:
@@ -307,7 +307,7 @@ class LiveGroup:
 
     @property
     def settled(self) -> bool:
-        """Whether the living share all partitions, each having one (if there are enough)."""
+        """Return whether the living share all partitions, each having one (if there are enough)."""
         alive = self.alive
         shares = [member.seen.owned for member in alive]
         everything = sorted(number for share in shares for number in share)

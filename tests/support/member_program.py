@@ -34,7 +34,7 @@ _REMEMBERED = 120  # lines
 
 @dataclass
 class Options:
-    """What a member is told.
+    """Orders to a member.
 
     Attributes:
         client: a name in :data:`CLIENTS`.
@@ -69,7 +69,7 @@ Record = tuple[int, int, int]  # partition, offset, number
 
 
 class Consumer(Protocol):
-    """What the clients have in common here."""
+    """The interface that the clients have in common here."""
 
     one_by_one: bool  #: whether ``poll`` gives one record at most
 
@@ -85,7 +85,7 @@ class TurnedAway(Exception):
 
 
 class Work:
-    """What a member has processed and not committed; tells everything that happens."""
+    """Offsets that a member has processed and not committed; reports everything that happens."""
 
     def __init__(self, name: str) -> None:
         self._name = name
