@@ -194,6 +194,24 @@ def test_settings_are_read_changed_and_given_back(admin: KafkaAdminClient, topic
     assert setting("cleanup.policy") == ("compact", True)
 
 
+def test_what_has_settings_is_listed(admin: KafkaAdminClient, topic: str, group_id: str) -> None:
+    group = ConfigResource(ConfigResourceType.GROUP, group_id)
+    node = admin.describe_cluster().brokers[0].node_id
+    assert group not in admin.list_config_resources([ConfigResourceType.GROUP])
+    admin.alter_configs({group: {"consumer.heartbeat.interval.ms": "150"}})
+    wait_until(lambda: group in admin.list_config_resources([ConfigResourceType.GROUP]), 60, "the group's setting")
+    found = admin.list_config_resources()
+    assert found == sorted(set(found), key=lambda one: (one.resource_type, one.name))
+    assert {group, ConfigResource("topic", topic), ConfigResource("broker", str(node))} <= set(found)
+    of_topics = admin.list_config_resources([ConfigResourceType.TOPIC])
+    assert {one.resource_type for one in of_topics} == {ConfigResourceType.TOPIC}
+    assert admin.list_config_resources([ConfigResourceType.CLIENT_METRICS]) == []
+    with pytest.raises(ValueError, match="99"):
+        admin.list_config_resources([99])  # type: ignore[list-item]
+    admin.alter_configs({group: {"consumer.heartbeat.interval.ms": None}})
+    wait_until(lambda: group not in admin.list_config_resources([ConfigResourceType.GROUP]), 60, "its end")
+
+
 def test_settings_that_are_wrong_change_nothing(admin: KafkaAdminClient, topic: str) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, topic)
     with pytest.raises(InvalidConfigError):

@@ -333,3 +333,26 @@ def test_group_methods_need_a_group(cluster: Cluster, topic: str) -> None:
     with pytest.raises(errors.InvalidGroupIdError):
         consumer.commit({TopicPartition(topic, 0): 1})
     consumer.close()
+
+
+@pytest.mark.protocols
+def test_a_member_that_starts_again_fetches_nothing_before_its_positions_are_validated(
+    cluster: Cluster, proxy: KafkaProxy, make_topic: MakeTopic, group_id: str
+) -> None:
+    """A fetch of the idle partition alone would hold up the validation of the other, and then its records."""
+    topic = make_topic(2)
+    fill(cluster, topic, 5)
+    with running() as start:
+        first = start(cluster, group_id, [topic], enable_auto_commit=False)
+        join_all([first], 2)
+        eventually(lambda: len(first.read) == 5, "reading")
+        first.do(lambda consumer: consumer.commit({TopicPartition(topic, 0): OffsetAndMetadata(3, "", 0)}))
+        first.do(lambda consumer: consumer.commit({TopicPartition(topic, 1): OffsetAndMetadata(0)}))
+        first.stop()
+        again = start(proxy.bootstrap_servers, group_id, [topic], enable_auto_commit=False)
+        eventually(lambda: len(again.read) == 2, "reading on")
+        assert [offset for _, offset in again.read] == [3, 4]
+    (validated,) = proxy.events(ApiKey.OFFSET_FOR_LEADER_EPOCH, "response")
+    fetch = proxy.events(ApiKey.FETCH, "request")[0]
+    assert validated.time < fetch.time
+    assert sorted(p.partition for one in fetch.message.topics for p in one.partitions) == [0, 1]

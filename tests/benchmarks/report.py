@@ -102,6 +102,19 @@ partition that does move needs a second round. `heartbeat_interval_ms` sets the 
 """,
         {"benchmarks-rebalance": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)")},
     ),
+    "benchmarks-groups": Page(
+        "Both group protocols, in large groups",
+        """\
+Groups of 50 members and 1,000 partitions under the consumer protocol (KIP-848) and under the classic one with
+`cooperative-sticky`, of our consumers and of Java's, on both brokers, {rounds} rounds, one after the other. The members
+of a group are threads of one process, with default settings but for the size of fetches: a member of the consumer
+protocol hears of its assignment with its next heartbeat, every 5 s, one of the classic protocol of a rebalance every
+3 s. *Interval* is `group.consumer.assignment.interval.ms`, 1,000 by default. Compare a row with the one below it.
+
+![Times, side by side](benchmarks-groups.png)
+""",
+        {"benchmarks-groups": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)")},
+    ),
     "benchmarks-growth": Page(
         "How costs grow",
         """\

@@ -17,6 +17,7 @@ Only those do that who do not know yet that they are no members any more: they h
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -100,6 +101,7 @@ class Seen:
     committed: list[tuple[int, int]] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     failure: str | None = None
+    errors: list[str] = field(default_factory=list)
     started: bool = False
     left: bool = False
     killed: bool = False
@@ -155,6 +157,8 @@ class Ledger:
                 member.started = True
             elif what == "left":
                 member.left = True
+            elif what == "error":
+                member.errors.append(event["detail"])
             elif what == "failed":
                 member.failure = event["detail"]
             self._changed.notify_all()
@@ -190,6 +194,44 @@ class Ledger:
         """Return how many records were processed once more, by the member that had processed them before."""
         counted = (names for number, names in self.processed.items() if not self.places[number] & self._set_back)
         return Counter(name for names in counted for name in names[:-1])
+
+    def owned_twice(self) -> list[str]:
+        """Return what two members had at one time, by the times of the calls of their listeners.
+
+        A member hears that it has lost a partition only after others may have it; so that does not count.
+        """
+        found = []
+        for partition, spans in self._ownership().items():
+            for (start, end, name, lost), (later, _, other, _) in itertools.combinations(sorted(spans), 2):
+                if later < end and name != other and not lost:
+                    found.append(f"{partition}: {name} from {start:.3f} to {end:.3f}, {other} from {later:.3f}")
+        return found
+
+    def longest_without_owner(self) -> float:
+        """Return the longest time in seconds in which a partition that had had an owner had none, up to now."""
+        longest, now = 0.0, time.monotonic()
+        for spans in self._ownership().values():
+            reached = spans[0][1]
+            for start, end, *_ in [*sorted(spans)[1:], (now, now)]:
+                longest = max(longest, start - reached)
+                reached = max(reached, end)
+        return longest
+
+    def _ownership(self) -> dict[int, list[tuple[float, float, str, bool]]]:
+        """By partition: from when to when (infinity: still) a member had it, and whether that ended by its loss."""
+        spans: defaultdict[int, list[tuple[float, float, str, bool]]] = defaultdict(list)
+        with self._changed:
+            for member in self.members.values():
+                since: dict[int, float] = {}
+                for what, partitions, at in member.calls:
+                    for partition in partitions:
+                        if what == "assigned":
+                            since.setdefault(partition, at)
+                        elif partition in since:
+                            spans[partition].append((since.pop(partition), at, member.name, what == "lost"))
+                for partition, at in since.items():
+                    spans[partition].append((at, float("inf"), member.name, member.killed))
+        return {partition: sorted(each) for partition, each in spans.items()}
 
     def missing(self) -> list[int]:
         """Numbers of the records that were written and that nobody has processed."""
