@@ -155,6 +155,8 @@ def exchanges(arguments: dict[str, Any]) -> dict[str, Any]:
         while len(sent_at) < min(16, len(links)) and len(times) + len(sent_at) < wanted:
             link = links[turn % len(links)]
             turn += 1
+            if link in sent_at:
+                continue
             sent_at[link] = time.perf_counter()
             link.sendall(request)
         for key, _ in selector.select(30):
