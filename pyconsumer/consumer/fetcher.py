@@ -140,11 +140,13 @@ class Fetcher:
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
         self._leaders = _Leaders(metadata)
+        self.offsets = OffsetFetcher(context)
         self.planner = FetchPlanner(
             subscriptions,
             leaders=self._leaders,
             topic_id=metadata.topic_id,
             unavailable_until=self._unavailable_until,
+            is_asked=self.offsets.is_asked,
             max_partition_bytes=config.max_partition_fetch_bytes,
             max_bytes=config.fetch_max_bytes,
             buffer_bytes=config.fetch_buffer_bytes,
@@ -154,7 +156,6 @@ class Fetcher:
         self.buffer = FetchBuffer(
             subscriptions, self.planner.budget, self.deserialization if self.deserialization.needed else None
         )
-        self.offsets = OffsetFetcher(context)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,11 @@ from tests.benchmarks.tables import markdown_table
 from tests.benchmarks.workloads import WORKLOADS
 
 #: These have pages of their own, and take long.
-_DEFAULT = [name for name in WORKLOADS if name not in ("rebalance", "growth")]
+_DEFAULT = [name for name in WORKLOADS if name not in ("rebalance", "groups", "growth")]
 
 
 @click.command(
-    help="Measure pyconsumer beside other clients. Without names, all workloads but the rebalance and the growth: "
+    help="Measure pyconsumer beside other clients. Without names, all workloads but rebalance, groups and growth: "
     f"about 50 minutes, of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} kinds are "
     "run once by `consume --grid`, about an hour."
 )

@@ -1,4 +1,4 @@
-"""What fetching costs, by counts that no machine changes: steps of Python, allocations, copies, calls of the system."""
+"""Costs of fetching, by counts that no machine changes: steps of Python, allocations, copies, system calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def native(monkeypatch: pytest.MonkeyPatch) -> Decoder:
 
 
 def steps_of(function: Callable[[], Any]) -> int:
-    """How many steps (bytecodes) of Python a call takes."""
+    """Return how many steps (bytecodes) of Python a call takes."""
     count = 0
 
     def trace(frame: Any, event: str, _: Any) -> Any:
