@@ -81,7 +81,7 @@ def means(readings: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def table(published: DataFrame, folder: Path) -> DataFrame:
-    """What was published, as a table in Parquet files."""
+    """Return what was published, as a table in Parquet files."""
     shape = "minute long, sensor string, place string, celsius double, readings long"
     rows = published.select(f.from_json(f.col("value").cast("string"), shape).alias("m")).select("m.*")
     rows.write.mode("overwrite").parquet(str(folder / "table"))

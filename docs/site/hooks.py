@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site; the work is done in ``tests/support/site``."""
+"""Hooks that MkDocs calls while it builds the site; the work is done in ``tests/support/site``."""
 
 from __future__ import annotations
 

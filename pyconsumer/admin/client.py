@@ -15,6 +15,7 @@ from pyconsumer.admin.types import (
     ClusterDescription,
     ConfigEntry,
     ConfigResource,
+    ConfigResourceType,
     GroupDescription,
     GroupListing,
     HangingTransaction,
@@ -202,6 +203,20 @@ class KafkaAdminClient:
         return self._run(lambda until: self._calls.list_offsets(partitions, until, isolation_level=level), timeout_ms)
 
     # ------------------------------------------------------------ settings
+
+    def list_config_resources(
+        self, types: Iterable[ConfigResourceType] = (), *, timeout_ms: int | None = None
+    ) -> list[ConfigResource]:
+        """Return the topics, brokers and groups that have settings, by type and name (KIP-1142, Kafka 4.1).
+
+        Args:
+            types: only those of these types. A group is listed if a setting of its own was made.
+
+        Raises:
+            UnsupportedVersionError: the brokers are too old for it.
+        """
+        wanted = list(types)
+        return self._run(lambda until: configs.list_resources(self._calls, wanted, until), timeout_ms)
 
     def describe_configs(
         self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None

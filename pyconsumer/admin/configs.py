@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: read and change."""
+"""Settings of topics, brokers and groups: read and change; and the resources that have any."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pyconsumer.admin.types import ConfigEntry, ConfigResource, ConfigResourceTy
 from pyconsumer.errors import for_code
 from pyconsumer.network.calls import Calls, Target
 from pyconsumer.protocol.api_keys import ApiKey
-from pyconsumer.protocol.messages import describe_configs, incremental_alter_configs
+from pyconsumer.protocol.messages import describe_configs, incremental_alter_configs, list_config_resources
 
 if TYPE_CHECKING:
     from pyconsumer.network.futures import Steps
 
-__all__ = ["alter", "describe"]
+__all__ = ["alter", "describe", "list_resources"]
 
 _SET, _DELETE = 0, 1
 
@@ -28,6 +28,34 @@ def _target(calls: Calls, resource: ConfigResource) -> Target | None:
             )
         return calls.node(int(resource.name))
     return None
+
+
+def list_resources(calls: Calls, types: Iterable[ConfigResourceType], deadline: float) -> Steps[list[ConfigResource]]:
+    """Return the resources of these types that have settings, sorted; without a type, of all (KIP-1142).
+
+    Raises:
+        UnsupportedVersionError: the broker lists client metrics alone (before Apache Kafka 4.1), or nothing.
+        KafkaError: what the broker says.
+    """
+    wanted = sorted({int(ConfigResourceType(kind)) for kind in types})
+    only_metrics = wanted == [ConfigResourceType.CLIENT_METRICS]
+    answer = yield from calls.call(
+        ApiKey.LIST_CONFIG_RESOURCES,
+        list_config_resources.ListConfigResourcesRequest(resource_types=[] if only_metrics else wanted),
+        list_config_resources.ListConfigResourcesResponse,
+        deadline,
+        min_version=0 if only_metrics else 1,
+        what="listing the resources that have settings",
+    )
+    if answer.error_code:
+        raise for_code(answer.error_code, "listing the resources that have settings")
+    found = {
+        ConfigResource(ConfigResourceType(one.resource_type), one.resource_name) for one in answer.config_resources
+    }
+    return sorted(
+        (one for one in found if not only_metrics or one.resource_type == ConfigResourceType.CLIENT_METRICS),
+        key=lambda one: (one.resource_type, one.name),
+    )
 
 
 def describe(

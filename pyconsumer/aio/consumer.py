@@ -23,7 +23,6 @@ from pyconsumer.aio.guard import TaskGuard
 from pyconsumer.aio.interface import AsyncConsumer
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
-    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -34,7 +33,7 @@ from pyconsumer.consumer.arguments import (
 )
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
-from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
+from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError
@@ -643,7 +642,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
 
     def _bind(self) -> asyncio.AbstractEventLoop:
         loop = self._driver.bind()
-        self._guard.bind()
+        self._guard.bind(loop)
         return loop
 
     def _enter(self) -> None:

@@ -9,7 +9,10 @@ Rules
 * A call looks at the sockets before it waits, as the blocking driver does; then it waits for its future, for anything
   to happen, or for its time.
 * A call that finds everything it needs would never give up the loop. So a call gives it up first if none has for
-  ``LONGEST_TURN_S``, before it changes anything.
+  ``LONGEST_TURN_S``, before it changes anything. What arrives in these rounds is read later, as by the blocking driver,
+  unless another call waits: responses that are read while the buffer is full make the next requests smaller.
+* While a call has what it needs, the system receives the next answer ahead (:meth:`NetworkClient.leave`). A socket is
+  not reported then, so the sockets are served in the loop's next round in which it might wait.
 * A cancelled call throws ``CancelledError`` into its generator at the place where it waits. Its requests stay under
   way, and their answers are handled when they arrive.
 * Nothing that the loop holds keeps the client alive, so that one that was dropped without ``close`` is noticed.
@@ -118,12 +121,15 @@ class LoopDriver:
         self._name = name
         self._check = check
         self._now = client.clock.now
+        client.on_leave(_weakly(self._arrange_step))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._fileno = -1
         self._watches = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf  # by the loop's time
         self._waiters: dict[_Waiter, None] = {}
+        self._giving_way = 0  # calls that let others run and wait for nothing
+        self._step_is_arranged = False
         self._stopped: BaseException | None = None
         self._happenings = 0  # turns in which anything was received or failed
 
@@ -140,10 +146,13 @@ class LoopDriver:
         Raises:
             IllegalStateError: no loop runs in this thread, or another one than before.
         """
+        loop = asyncio._get_running_loop()
+        if loop is not None and loop is self._loop and self._watches:
+            return loop
         loop = self._loop = own_loop(self._name, self._loop)
         if not self._watches and not self._client.closed:
             self._fileno = self._client.fileno()
-            loop.add_reader(self._fileno, _weakly(self._on_event))
+            loop.add_reader(self._fileno, _weakly(self._on_readable))
             self._watches = True
         return loop
 
@@ -169,6 +178,25 @@ class LoopDriver:
         self._timer = None
         self._timer_at = math.inf
         self._on_event()
+
+    def _arrange_step(self) -> bool:
+        """Serve the sockets in the loop's next round, before it waits; return False if the loop is closed."""
+        if self._loop is None or self._loop.is_closed():
+            return False
+        if not self._step_is_arranged:
+            self._step_is_arranged = True
+            self._loop.call_soon(_weakly(self._on_arranged_step))
+        return True
+
+    def _on_arranged_step(self) -> None:
+        self._step_is_arranged = False
+        self._on_readable()
+
+    def _on_readable(self) -> None:
+        if self._giving_way and not self._waiters:
+            self._arrange_step()  # the call continues in a moment and has what it needs; nor does the loop wait then
+        else:
+            self._on_event()
 
     def _serve(self) -> bool:
         """Serve the sockets without waiting, and resume the calls whose wait is over; whether anything happened."""
@@ -209,7 +237,13 @@ class LoopDriver:
 
     async def breathe(self) -> None:
         """Let others run, where a call has kept the loop for :data:`LONGEST_TURN_S`, before it changes anything."""
-        await give_way()
+        if not self._client.closed:
+            self._client.leave()
+        self._giving_way += 1
+        try:
+            await give_way()
+        finally:
+            self._giving_way -= 1
         self.turn_began = self._now()
 
     async def run(self, steps: Steps[T], deadline: float = math.inf, *, interruptible: bool = False) -> T:
@@ -311,13 +345,12 @@ class LoopDriver:
             client.abandon()
 
 
-def _weakly(method: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls a bound method as long as its object lives."""
+def _weakly(method: Callable[[], T]) -> Callable[[], T | None]:
+    """Return a function that calls a bound method as long as its object lives; after that it returns None."""
     found = weakref.WeakMethod(method)
 
-    def call() -> None:
+    def call() -> T | None:
         target = found()
-        if target is not None:
-            target()
+        return None if target is None else target()
 
     return call

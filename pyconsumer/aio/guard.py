@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from threading import get_ident
 
+from pyconsumer.consumer.guard import fork_count
 from pyconsumer.errors import ConcurrentAccessError, IllegalStateError
 
 __all__ = ["TaskGuard"]
@@ -23,11 +24,25 @@ class TaskGuard:
         name: of the guarded object, for messages.
     """
 
-    __slots__ = ("_call", "_name", "_on_enter", "_pid", "_task", "_thread", "_waiters", "closed", "closing")
+    __slots__ = (
+        "_call",
+        "_forks",
+        "_loop",
+        "_name",
+        "_on_enter",
+        "_pid",
+        "_task",
+        "_thread",
+        "_waiters",
+        "closed",
+        "closing",
+    )
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._pid = os.getpid()
+        self._forks = fork_count()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._task: asyncio.Task[object] | None = None
         self._call = ""
@@ -41,14 +56,15 @@ class TaskGuard:
     @property
     def forked(self) -> bool:
         """True in a process that was forked from the one that made the object."""
-        return self._pid != os.getpid()
+        return self._forks != fork_count()
 
     def call_on_enter(self, callback: Callable[[], object] | None) -> None:
         """Set a function to call at the start of each call; None for none."""
         self._on_enter = callback
 
-    def bind(self) -> None:
-        """Take the current thread as the one of the loop."""
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Take a loop, which runs in this thread, as the one of the object."""
+        self._loop = loop
         self._thread = get_ident()
 
     def begin_closing(self) -> None:
@@ -66,7 +82,7 @@ class TaskGuard:
             ConcurrentAccessError: this is another thread than the loop's, or a forked process.
             IllegalStateError: the object is closed.
         """
-        if self._pid != os.getpid():
+        if self._forks != fork_count():
             raise ConcurrentAccessError(
                 f"this {self._name} belongs to process {self._pid}; create a new one after a fork"
             )
@@ -89,7 +105,7 @@ class TaskGuard:
         """
         if self._task is None:
             return
-        if self._task is asyncio.current_task():
+        if self._task is asyncio.current_task(self._loop):
             raise IllegalStateError(f"{name} must not be called from a callback")
         raise ConcurrentAccessError(
             f"{name} while {self._call} is under way in task {self._task.get_name()!r}: one task at a time may poll, "
@@ -102,7 +118,7 @@ class TaskGuard:
         self.refuse_in_exclusive(name)
         if self.closing:
             raise IllegalStateError(f"this {self._name} is closed")
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(self._loop)
         self._call = name
 
     def end(self) -> None:
@@ -115,7 +131,7 @@ class TaskGuard:
 
     def in_callback(self) -> bool:
         """Return whether this task is inside an exclusive call, and so in a callback of it."""
-        return self._task is not None and self._task is asyncio.current_task()
+        return self._task is not None and self._task is asyncio.current_task(self._loop)
 
     async def until_free(self, seconds: float) -> None:
         """Wait until no exclusive call is under way, for this time at most."""

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Never, Protocol, Self, overload, runtime_checkable
 
-from pyconsumer.consumer.interface import CommitCallback, Committed, ConsumerRebalanceListener, Metrics
+from pyconsumer.consumer.interface import CommitCallback, Committed, ConsumerRebalanceListener, Metrics, StorableOffsets
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.generic import Header, K, KeyIn, V, ValueIn, generic_alias
 from pyconsumer.producer.appending import FutureRecordMetadata
@@ -116,6 +116,10 @@ class AsyncConsumer(Protocol[K, V]):
 
     def commit_async(self, offsets: _Offsets | None = None, callback: CommitCallback | None = None) -> Awaitable[None]:
         """Commit offsets without waiting."""
+        ...
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``."""
         ...
 
     @overload

@@ -43,6 +43,9 @@ command.add_command(watch)
 @click.option(
     "--type", "types", multiple=True, metavar="TYPE", help="Only groups of this protocol: classic or consumer."
 )
+@click.option(
+    "--with-settings", is_flag=True, help="Only groups that have settings of their own (Kafka 4.1 and newer)."
+)
 def list_groups(
     servers: str,
     settings: dict[str, str],
@@ -50,10 +53,15 @@ def list_groups(
     json_output: bool,
     states: tuple[str, ...],
     types: tuple[str, ...],
+    with_settings: bool,
 ) -> None:
     """All groups, with state and coordinator."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         groups = admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
+        if with_settings:
+            resources = admin.list_config_resources([ConfigResourceType.GROUP], timeout_ms=timeout_ms)
+            names = {one.name for one in resources}
+            groups = [group for group in groups if group.group_id in names]
     if json_output:
         for group in groups:
             click.echo(

@@ -7,7 +7,9 @@ from base64 import b64encode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from pyconsumer.cli.group_record_lines import as_json_data, as_words
 from pyconsumer.errors import CorruptRecordError, ProtocolError
+from pyconsumer.protocol.consumer_group_records import VALUES, Kind, decode_value
 from pyconsumer.protocol.consumer_protocol import ConsumerProtocolAssignment
 from pyconsumer.protocol.offsets_topic import (
     GroupMetadataKey,
@@ -25,6 +27,7 @@ from pyconsumer.protocol.offsets_topic import (
 )
 from pyconsumer.protocol.primitives import ZERO_UUID, uuid_to_str
 from pyconsumer.protocol.records import decode_control_type
+from pyconsumer.protocol.schema import Message
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FORMATS", "Found", "as_document", "as_text"]
@@ -55,7 +58,7 @@ class Found:
     raw_key: bytes | None
     raw_value: bytes | None
     key: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
-    value: OffsetCommitValue | GroupMetadataValue | None = None
+    value: Message | None = None
     problem: str | None = None
     marker: str | None = None
 
@@ -71,7 +74,7 @@ class Found:
     ) -> Found:
         """Read a record; what is wrong with it becomes its ``problem``."""
         what: OffsetCommitKey | GroupMetadataKey | NewerKey | UnknownKey | None = None
-        content: OffsetCommitValue | GroupMetadataValue | None = None
+        content: Message | None = None
         problem = marker = None
         try:
             if is_control:
@@ -84,6 +87,8 @@ class Found:
                     content = None if value is None else decode_offset_value(value)
                 elif isinstance(what, GroupMetadataKey):
                     content = None if value is None else decode_group_value(value)
+                elif value is not None and (kind := int.from_bytes(key[:2], "big", signed=True)) in VALUES:
+                    content = decode_value(Kind(kind), value)
         except (ProtocolError, CorruptRecordError) as error:
             problem = str(error)
         return cls(partition, offset, timestamp, key, value, what, content, problem, marker)
@@ -104,14 +109,15 @@ class Found:
 
     @property
     def is_group(self) -> bool:
-        return isinstance(self.key, GroupMetadataKey)
+        """True for what is known of a group of either protocol, and of its members."""
+        return isinstance(self.key, (GroupMetadataKey, NewerKey))
 
 
 def as_text(found: Found, form: str) -> str | None:
     """A record as a line; None if this format has none for it (those of Kafka skip what is not theirs)."""
     if form == "text":
         return f"{found.partition}@{found.offset} {_text(found)}"
-    if found.problem or found.marker or found.raw_key is None or not (found.is_offset or found.is_group):
+    if found.problem or found.marker or found.raw_key is None or isinstance(found.key, NewerKey | UnknownKey):
         return None
     if form == "2.0":
         return format_record(found.raw_key, found.raw_value)
@@ -144,7 +150,10 @@ def _text(found: Found) -> str:
         return f"{what} -> {_group_text(found.value)}"
     if isinstance(found.key, NewerKey):
         whose = "" if found.key.member is None else f" {_shown(found.key.member)}"
-        content = "tombstone" if found.raw_value is None else f"{len(found.raw_value)} bytes"
+        if found.value is not None:
+            content = as_words(found.value)
+        else:
+            content = "tombstone" if found.raw_value is None else f"{len(found.raw_value)} bytes"
         return f"{_shown(found.key.group)} {found.key.kind} (type {found.kind}){whose} -> {content}"
     value = "a tombstone" if found.raw_value is None else f"value of {len(found.raw_value)} bytes"
     return f"record type {found.kind}: key of {len(found.raw_key or b'')} bytes, {value}"
@@ -243,6 +252,8 @@ def _value(found: Found) -> dict[str, object] | None:
         }
         if version >= 2:
             data["currentStateTimestamp"] = group.current_state_timestamp
+    elif found.value is not None:
+        data = as_json_data(found.value)
     else:
         data = _base64(found.raw_value)
     return {"version": version, "data": data}

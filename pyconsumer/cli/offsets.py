@@ -54,8 +54,9 @@ def dump(
 
     Every commit is shown as PARTITION@OFFSET GROUP TOPIC-PARTITION -> COMMITTED, newest last; those of transactions
     that were aborted or are still open, too. A tombstone says that an offset or a group was removed. Records of
-    newer group protocols are shown by type, group, member and size. A damaged file is reported with the place of the
-    damage; its good records before that and the other files are still shown, and the exit status is 1.
+    the consumer protocol are shown in words, those of share and streams groups by type, group, member and size. A
+    damaged file is reported with the place of the damage; its good records before that and the other files are still
+    shown, and the exit status is 1.
     """
     if json_output and form != "text":
         raise click.UsageError("--json and --format exclude each other")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from pyconsumer.consumer.interface import ConsumerRebalanceListener
 from pyconsumer.consumer.records import ConsumerRecords
@@ -11,7 +11,6 @@ from pyconsumer.protocol.records import ConsumerRecord
 from pyconsumer.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [
-    "StorableOffsets",
     "as_partition",
     "as_partitions",
     "by_partition",
@@ -21,11 +20,6 @@ __all__ = [
     "offsets_after",
     "split_topics",
 ]
-
-StorableOffsets: TypeAlias = (
-    Mapping[TopicPartition, OffsetAndMetadata | int] | ConsumerRecords | ConsumerRecord | Iterable[ConsumerRecord]
-)
-"""What ``store_offsets`` takes."""
 
 
 def split_topics(

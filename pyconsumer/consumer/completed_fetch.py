@@ -4,7 +4,7 @@ Rules (their numbers are those of :mod:`.fetch_buffer`, which has the others)
 
 2. A fetch is valid only while its partition is in the fetch epoch in which it was requested
    (:attr:`CompletedFetch.is_current`). When that changes, the fetch and its memory are dropped at once. (A response
-   that arrives for an older epoch never becomes a fetch: ``Fetcher._on_done`` drops it.)
+   that arrives for an older epoch never becomes a fetch: ``Fetcher._on_partitions`` drops it.)
 4. :attr:`CompletedFetch.next_offset` is the offset after everything that :meth:`CompletedFetch.take` has read, hidden
    records (control records, aborted transactions) included. Positions move there and nowhere else.
 5. A deserializer that is interrupted (Ctrl-C) loses no record: the fetch starts again at the first one that was not
@@ -176,12 +176,6 @@ class CompletedFetch:
         if error is not None and not records and used == 0:
             raise error
         return records
-
-    def take_raw(self, count: int) -> list[ConsumerRecord[Any, Any]]:
-        """Take up to ``count`` records as they are. Raises as :meth:`take`."""
-        if self.ready or self.raw:
-            return self.take(count, None)
-        return self.cursor.take(count)
 
     def take_one(self, ahead: int, convert: Convert | None) -> ConsumerRecord[Any, Any] | None:
         """Take one record, for iteration, and decode up to ``ahead``; None if none is left. Raises as :meth:`take`."""

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
 from pyconsumer.consumer.arguments import (
-    StorableOffsets,
     as_partition,
     as_partitions,
     by_partition,
@@ -29,7 +28,7 @@ from pyconsumer.consumer.arguments import (
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.delegate import ConsumerDelegate
 from pyconsumer.consumer.guard import AccessGuard
-from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerRebalanceListener, Metrics
+from pyconsumer.consumer.interface import CommitCallback, Consumer, ConsumerRebalanceListener, Metrics, StorableOffsets
 from pyconsumer.consumer.iteration import PrefetchedIteration, PrefetchedRecords
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import IllegalStateError, KafkaTimeoutError

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pyconsumer.clock import Clock
 from pyconsumer.consumer.all_partitions import AllPartitions
-from pyconsumer.consumer.arguments import StorableOffsets, as_partitions, by_partition, offsets_after
+from pyconsumer.consumer.arguments import as_partitions, by_partition, offsets_after
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
 from pyconsumer.consumer.config import CONSUMER_SETTINGS
 from pyconsumer.consumer.context import ConsumerContext
@@ -58,7 +58,7 @@ from pyconsumer.structs import (
 
 if TYPE_CHECKING:
     from pyconsumer.consumer.coordinator.consumer_coordinator import ConsumerCoordinator
-    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
+    from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 
 __all__ = ["ConsumerDelegate"]
 
@@ -351,7 +351,9 @@ class ConsumerDelegate:
         if self.subscriptions.has_all_fetch_positions:
             return
         self.fetcher.offsets.validate_positions(now)
-        self._initialise(now)
+        if self._initialise(now):
+            # Before the first fetch leaves: a broker answers a connection's requests in order, and holds that one back.
+            self.fetcher.offsets.validate_positions(now)
         self.fetcher.offsets.reset_positions(now)
 
     def _check_committed_call(self) -> None:
@@ -367,18 +369,18 @@ class ConsumerDelegate:
             self._committed_call.close()
             self._committed_call = None
 
-    def _initialise(self, now: float) -> None:
-        """Fetch the committed offsets of new partitions; without a group, reset these."""
+    def _initialise(self, now: float) -> bool:
+        """Fetch the committed offsets of new partitions; without a group, reset these. True once they have come."""
         waiting = self.subscriptions.initializing()
         if not waiting:
-            return
+            return False
         coordinator = self.coordinator
         if coordinator is None:
             self.subscriptions.reset_initializing(waiting)
-            return
+            return False
         if self._committed_call is None:
             if now < self._committed_not_before:
-                return
+                return False
             deadline = now + self.config.default_api_timeout_ms / 1000
             self._committed_partitions = frozenset(waiting)
             self._committed_assignment = self.subscriptions.assignment_id
@@ -387,15 +389,16 @@ class ConsumerDelegate:
             )
         call = self._committed_call
         if not call.advance(now):
-            return
+            return False
         self._committed_call = None
         if call.error is not None:
             self._committed_not_before = now + self.config.retry_backoff_ms / 1000
             if not call.error.retriable:
                 raise call.error
             _log.debug("could not fetch committed offsets, trying again: %s", call.error)
-            return
+            return False
         self._apply_committed(call.result or {})
+        return True
 
     def _apply_committed(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         without = []

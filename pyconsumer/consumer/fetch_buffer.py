@@ -118,9 +118,19 @@ class FetchBuffer:
         self._moved.clear()
         remaining = max_records
         convert = self._convert
-        while remaining > 0 and (fetch := self._head(collected)) is not None:
+        queue = self._queue
+        while remaining > 0 and queue:
+            fetch = queue[0]
+            state = fetch.state
+            if fetch.fetch_epoch != state.fetch_epoch or not state.is_fetchable or fetch.dropped or fetch.error:
+                if self._head(collected) is None:
+                    break
+                continue
             try:
-                records = fetch.take(remaining, convert) if convert else fetch.take_raw(remaining)
+                if convert or fetch.raw or fetch.ready:
+                    records = fetch.take(remaining, convert)
+                else:
+                    records = fetch.cursor.take(remaining)
             except Exception:
                 if collected:
                     break
@@ -130,7 +140,6 @@ class FetchBuffer:
                 tp = fetch.topic_partition
                 collected[tp] = collected[tp] + records if tp in collected else records
                 remaining -= len(records)
-                state = fetch.state
                 ends[tp] = state.position, "", state.offset_epoch  # type: ignore[assignment]
         return collected
 
@@ -309,14 +318,19 @@ class FetchBuffer:
         is_ahead = fetch.ready or fetch.raw
         offset: int = fetch.next_offset if is_ahead else cursor.next_offset
         position = state.position
-        if offset != position:
+        if offset == position:
+            epoch = state.offset_epoch
+        else:
+            epoch = cursor.last_leader_epoch
             if position is not None:
                 self._moved.append((state, position, state.offset_epoch, state.position_leader))
-            state.advance(offset, cursor.last_leader_epoch)
         if cursor.exhausted and not is_ahead:
             self._queue.popleft()
-            self._remove(fetch, state.remove_buffered(fetch.blocks))
-        elif cursor.decompressed_bytes != fetch.charged_decompressed:
+            self._remove(fetch, state.end_buffered(offset, epoch, fetch.blocks))
+            return True
+        if offset != position:
+            state.advance(offset, epoch)
+        if cursor.decompressed_bytes != fetch.charged_decompressed:
             self._budget.hold(fetch.charge())
         return True
 

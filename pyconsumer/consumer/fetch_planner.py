@@ -133,6 +133,7 @@ class FetchPlanner:
         leaders: the leader of each partition according to metadata.
         topic_id: returns a topic's id according to metadata, 16 zero bytes if unknown.
         unavailable_until: returns the time (seconds) until which a node is in backoff, 0.0 if it is not.
+        is_asked: returns whether a node is asked for positions, so that its next fetch waits for the answer.
         max_partition_bytes, max_bytes: ``max_partition_fetch_bytes``, ``fetch_max_bytes``.
         buffer_bytes: ``fetch_buffer_bytes``.
         incremental: True to use fetch sessions.
@@ -151,6 +152,7 @@ class FetchPlanner:
         leaders: Mapping[TopicPartition, LeaderAndEpoch],
         topic_id: Callable[[str], bytes],
         unavailable_until: Callable[[int], float],
+        is_asked: Callable[[int], bool] = lambda node_id: False,
         max_partition_bytes: int,
         max_bytes: int,
         buffer_bytes: int,
@@ -163,6 +165,7 @@ class FetchPlanner:
         self._leaders = leaders
         self._topic_id = topic_id
         self._unavailable_until = unavailable_until
+        self._is_asked = is_asked
         self._max_partition_bytes = max_partition_bytes
         self._max_bytes = max_bytes
         self._largest = max(_LARGEST_RESPONSE, _FULL_PARTITIONS * max_partition_bytes)
@@ -277,8 +280,12 @@ class FetchPlanner:
         planned: list[PlannedFetch] = []
         share = self._share()
         without_room: list[int] = []
+        held_back = False
         for node_id, node in self._nodes.items():
             if node.in_flight is not None or not node.wanted:
+                continue
+            if self._is_asked(node_id):
+                held_back = True
                 continue
             until = self._unavailable_until(node_id)
             if node.not_before > until:
@@ -303,8 +310,8 @@ class FetchPlanner:
         if without_room and planned:
             first = {node_id: self._nodes[node_id] for node_id in without_room}
             self._nodes = first | self._nodes
-        # No event announces that memory is free again, or that a node's backoff is over.
-        self._settled = not without_room and self._retry_nodes_at == float("inf")
+        # No event announces that memory is free again, a node's backoff is over, or an answer has come.
+        self._settled = not without_room and not held_back and self._retry_nodes_at == float("inf")
         return planned
 
     def _share(self) -> int:

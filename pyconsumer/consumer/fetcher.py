@@ -2,7 +2,7 @@
 
 The journey of a record set: :class:`FetchPlanner` decides what to request from which node; the node's
 :class:`FetchSessionHandler` checks the response; a part whose partition is not assigned any more, or has another
-fetch epoch or fetch offset than was requested, is stale and dropped (:meth:`Fetcher._on_done`); of the others the
+fetch epoch or fetch offset than was requested, is stale and dropped (:meth:`Fetcher._on_partitions`); of the others the
 batch headers are scanned, and it joins the :class:`FetchBuffer`; the next fetch is sent; then, and only for records
 that a poll returns, batches are checked, decompressed and decoded.
 
@@ -23,7 +23,7 @@ from pyconsumer.consumer.context import ConsumerContext
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.fetch_buffer import FetchBuffer
 from pyconsumer.consumer.fetch_planner import FetchPlanner, PlannedFetch
-from pyconsumer.consumer.fetch_session import SessionRequest
+from pyconsumer.consumer.fetch_session import SessionPartition, SessionRequest
 from pyconsumer.consumer.incomplete import no_whole_batch
 from pyconsumer.consumer.metrics import ConsumerMetrics
 from pyconsumer.consumer.offset_fetcher import OffsetFetcher, current_leader
@@ -140,11 +140,13 @@ class Fetcher:
             config.key_deserializer, config.value_deserializer, config.on_record_error
         )
         self._leaders = _Leaders(metadata)
+        self.offsets = OffsetFetcher(context)
         self.planner = FetchPlanner(
             subscriptions,
             leaders=self._leaders,
             topic_id=metadata.topic_id,
             unavailable_until=self._unavailable_until,
+            is_asked=self.offsets.is_asked,
             max_partition_bytes=config.max_partition_fetch_bytes,
             max_bytes=config.fetch_max_bytes,
             buffer_bytes=config.fetch_buffer_bytes,
@@ -154,7 +156,6 @@ class Fetcher:
         self.buffer = FetchBuffer(
             subscriptions, self.planner.budget, self.deserialization if self.deserialization.needed else None
         )
-        self.offsets = OffsetFetcher(context)
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
@@ -250,39 +251,67 @@ class Fetcher:
             if not result.throttled:
                 _log.info("the fetch session with node %d is opened again: %s", planned.node_id, result.problem)
             return
+        self._on_partitions(planned, response, result.partitions)
+        if self._is_awaited:
+            self.send_fetches()
+
+    def _on_partitions(
+        self,
+        planned: PlannedFetch,
+        response: ClientResponse,
+        partitions: list[tuple[TopicPartition, PartitionData, SessionPartition]],
+    ) -> None:
+        """Buffer the records of an accepted response, and handle the errors of its partitions.
+
+        What stays in the session and brought nothing is no progress: the next fetch would request the same again.
+        """
         size = 0
         progress = response.latency >= self._early
         fetched: list[TopicPartition] = []
         failed: list[tuple[TopicPartition, PartitionData]] = []
-        assigned = self._subscriptions.by_partition
+        assigned, check_crcs, read_committed = self._subscriptions.by_partition, self._check_crcs, self._read_committed
         frame: Frame | None = None
-        for tp, data, asked in result.partitions:
+        aborted: list[tuple[int, int]] | None = None
+        for tp, data, asked in partitions:
             state = assigned.get(tp)
             records = data.records
-            if records is not None:
-                size += len(records)
-            if state is None or state.fetch_offset != asked[1] or state.fetch_epoch != asked[4]:
+            if state is None or state.fetch_offset != (offset := asked[1]) or state.fetch_epoch != asked[4]:
                 _log.debug("%s: ignored a stale response for offset %d", tp, asked.fetch_offset)
                 progress = True
             elif data.error_code:
                 failed.append((tp, data))
-                progress |= self._on_error(state, data.error_code, asked.fetch_offset, planned.node_id)
+                progress |= self._on_error(state, data.error_code, offset, planned.node_id)
             else:
                 state.update_log_offsets(data.high_watermark, data.last_stable_offset, data.log_start_offset)
                 if data.preferred_read_replica >= 0:
                     self._prefer_replica(state, data.preferred_read_replica, planned.node_id)
-                if records:
-                    if type(records) is memoryview and (frame is None or frame.memory is not records.obj):
-                        frame = Frame(records.obj)  # type: ignore[arg-type]
-                    progress |= self._on_records(state, data, records, frame, fetched)
+                if not records:
+                    continue
+                if type(records) is memoryview and (frame is None or frame.memory is not records.obj):
+                    frame = Frame(records.obj)  # type: ignore[arg-type]
+                if read_committed:
+                    aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
+                fetch = CompletedFetch(
+                    state, records, fetch_offset=offset, check_crcs=check_crcs, aborted=aborted, frame=frame
+                )
+                cursor = fetch.cursor
+                if not cursor.batch_count and cursor.has_incomplete_batch:
+                    self._on_incomplete_batch(state, records)
+                    progress = True
+                elif self.buffer.add(fetch) or state.preferred_replica >= 0:
+                    self._subscriptions.note_changed(tp)
+                else:
+                    fetched.append(tp)
+                if cursor.end_offset > offset:
+                    progress = True
+            if records:
+                size += len(records)
         self.planner.on_fetched(planned.node_id, fetched, progress=progress)
         if not progress:
             self.planner.on_idle(planned.node_id, self._clock.now(), free=_FREE_EMPTY_RESPONSES)
         if failed:
-            self._apply_leader_hints(message, failed)
-        self._metrics.on_fetch(response.latency, size, message.throttle_time_ms)
-        if self._is_awaited:
-            self.send_fetches()
+            self._apply_leader_hints(response.message, failed)
+        self._metrics.on_fetch(response.latency, size, response.message.throttle_time_ms)
 
     def await_response(self, is_awaited: bool) -> None:
         """Send the next request as soon as a response has arrived, while a poll waits for records (True).
@@ -319,42 +348,11 @@ class Fetcher:
             state.prefer_replica(replica, self._clock.now() + self._config.metadata_max_age_ms / 1000)
             self._subscriptions.note_changed(state.topic_partition)
 
-    def _on_records(
-        self,
-        state: TopicPartitionState,
-        data: PartitionData,
-        records: Buffer,
-        frame: Frame | None,
-        fetched: list[TopicPartition],
-    ) -> bool:
-        """Buffer a partition's records, which are current.
-
-        Args:
-            frame: the response, if the records are a view of it.
-            fetched: gets the partition if it may be fetched further from the same node.
-
-        Returns:
-            True if it is progress. If False, the next fetch would request the same again.
-        """
-        tp = state.topic_partition
-        aborted = None
-        if self._read_committed:
-            aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
-        offset = state.fetch_offset
-        fetch = CompletedFetch(
-            state, records, fetch_offset=offset, check_crcs=self._check_crcs, aborted=aborted, frame=frame
-        )
-        cursor = fetch.cursor
-        if cursor.batch_count == 0 and cursor.has_incomplete_batch:
-            limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
-            self._queue_error(state, no_whole_batch(tp, offset, records, limit))
-            self._subscriptions.note_changed(tp)
-            return True
-        if self.buffer.add(fetch) or state.preferred_replica >= 0:
-            self._subscriptions.note_changed(tp)
-        else:
-            fetched.append(tp)
-        return cursor.end_offset > offset
+    def _on_incomplete_batch(self, state: TopicPartitionState, records: Buffer) -> None:
+        """Report, at the partition's turn, a record set in which no batch is whole."""
+        limit = min(self._config.max_partition_fetch_bytes, self._config.fetch_max_bytes)
+        self._queue_error(state, no_whole_batch(state.topic_partition, state.fetch_offset, records, limit))
+        self._subscriptions.note_changed(state.topic_partition)
 
     def _on_error(self, state: TopicPartitionState, code: int, offset: int, node_id: int) -> bool:
         """Handle a partition's error; return False if the partition may be fetched again at once."""

@@ -31,6 +31,11 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def fork_count() -> int:
+    """Return how many forks lie between the first process and this one; costs less than the system call getpid."""
+    return _forks
+
+
 class AccessGuard:
     """Held during each public call; calls nest within one thread.
 

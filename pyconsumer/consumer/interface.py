@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol, Self, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias, overload, runtime_checkable
 
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError, RecordDeserializationError
@@ -27,7 +27,15 @@ from pyconsumer.structs import (
     TopicPartition,
 )
 
-__all__ = ["CommitCallback", "Committed", "Consumer", "ConsumerRebalanceListener", "DeadLetterSink", "Metrics"]
+__all__ = [
+    "CommitCallback",
+    "Committed",
+    "Consumer",
+    "ConsumerRebalanceListener",
+    "DeadLetterSink",
+    "Metrics",
+    "StorableOffsets",
+]
 
 _Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 Committed = int | OffsetAndMetadata | None
@@ -35,6 +43,8 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaErro
 """A function of the offsets of a commit and of its error, None after success."""
 Metrics = dict[str, dict[str, float | None]]
 """Counters by group and name."""
+StorableOffsets: TypeAlias = _Offsets | ConsumerRecords | ConsumerRecord | Iterable[ConsumerRecord]
+"""What ``store_offsets`` takes."""
 
 
 class DeadLetterSink(Protocol):
@@ -166,6 +176,10 @@ class Consumer(Protocol[K, V]):
         self, offsets: _Offsets | None = None, callback: CommitCallback | None = None
     ) -> RequestFuture[None]:
         """Commit offsets without waiting."""
+        ...
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit; needs ``enable_auto_offset_store=False``."""
         ...
 
     @overload

@@ -8,14 +8,17 @@ Rules
 1. A reset or validation that was sent is not sent again before ``request_timeout_ms``; one that failed is retried after
    ``retry_backoff_ms``, with new metadata.
 2. A response counts only if policy or position are still those of the request.
-3. The first error that no retry can help is kept, and the next ``poll`` raises it.
+3. While a reset or validation is in flight, fetches from that node are held back (:meth:`OffsetFetcher.is_asked`). A
+   broker answers in order, so the fetch would come back no sooner; and if it waited for records of the partitions known
+   so far, the others could not be fetched in the meantime. (Java sends it.)
+4. The first error that no retry can help is kept, and the next ``poll`` raises it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyconsumer import errors
 from pyconsumer.consumer.auto_offset_reset import LATEST, LATEST_TIMESTAMP, ResetPolicy
@@ -102,6 +105,12 @@ class OffsetFetcher:
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000
         self._error: KafkaError | None = None
+        self._last: dict[int, RequestFuture[Any]] = {}  # the last reset or validation sent to each node
+
+    def is_asked(self, node_id: int) -> bool:
+        """Return whether a reset or a validation is in flight to a node."""
+        last = self._last.get(node_id)
+        return last is not None and not last.done
 
     def raise_error(self) -> None:
         """Raise the error of a reset or validation in the background, once."""
@@ -226,6 +235,7 @@ class OffsetFetcher:
         for node_id, group in groups.items():
             self._subscriptions.retry_later(group, now + self._request_timeout)
             future = self._send_list_offsets(node_id, group, timestamps)
+            self._last[node_id] = future
             future.add_callback(lambda done, group=group: self._on_reset(done, group, wanted))  # type: ignore[misc]
 
     def _on_reset(
@@ -282,6 +292,7 @@ class OffsetFetcher:
             future = self._client.send(
                 node_id, OffsetForLeaderEpochRequest, _end_of_epoch_request(group), min_version=_FIRST_EPOCH_VERSION
             )
+            self._last[node_id] = future
             future.add_callback(lambda done, group=group: self._on_validation(done, group))  # type: ignore[misc]
 
     def _on_validation(

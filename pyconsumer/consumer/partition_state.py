@@ -321,6 +321,19 @@ class TopicPartitionState:
             self.fetch_blocked = False
         return was_full
 
+    def end_buffered(self, offset: int, offset_epoch: int, blocks: bool) -> bool:
+        """Do what :meth:`advance` and :meth:`remove_buffered` do, when a fetch has been returned to its end."""
+        if self.state is not FetchState.FETCHING:
+            self.advance(offset, offset_epoch)  # raises
+        self.position = offset
+        self.offset_epoch = offset_epoch
+        buffered = self.buffered_fetches
+        self.buffered_fetches = buffered - 1
+        if self.fetch_blocked:
+            self.fetch_blocked = not blocks
+            return True
+        return buffered >= MAX_BUFFERED_FETCHES
+
     def clear_buffered(self) -> None:
         """Count no buffered fetch any more."""
         self.buffered_fetches = 0

@@ -164,7 +164,7 @@ class NetworkClient:
         )
         self._pool = self._nodes.pool
         self._interrupted = False
-        self._is_waited_for = False  # by another driver's selector
+        self._arrange_step: Callable[[], object] | None = None
         self._closed = False
         self._forked = False
         _clients.add(self)
@@ -268,7 +268,7 @@ class NetworkClient:
             if polled and (done or self._interrupted or now >= until):
                 self._interrupted = False
                 if self._pool.bulk:
-                    self._leave()
+                    self.leave()
                 return
             at_once = done or self._interrupted or bool(outcomes)
             self._select(0.0 if at_once else max(min(until, next_at) - now, 0.0))
@@ -282,7 +282,7 @@ class NetworkClient:
         """Send what can be sent now, without waiting, reading, or running callbacks."""
         self._check_open()
         self._turn(self.clock.now(), served=False)
-        self._leave()
+        self.leave()
 
     def fire(self) -> bool:
         """Complete the futures of finished requests and run their callbacks; return whether there were any."""
@@ -305,7 +305,6 @@ class NetworkClient:
             whether :meth:`poll` would have returned: anything was received or failed, or :meth:`wakeup` was called.
         """
         self._check_open()
-        self._is_waited_for = True
         self._turn(now, served=False)
         self._select(0.0)
         now = self.clock.now()
@@ -323,10 +322,18 @@ class NetworkClient:
             raise OSError("this system's selector has no file descriptor")
         return int(fileno())
 
-    def _leave(self) -> None:
-        """Let the system receive large answers ahead, as the thread returns to its caller until the next poll."""
-        if self._pool.bulk and not self._is_waited_for:
+    def leave(self) -> None:
+        """Let the system receive large answers ahead while the thread does something else than to wait for them.
+
+        That ends with the next select, so a driver that waits in its own event loop has to call :meth:`step` before the
+        loop waits; see :meth:`on_leave`.
+        """
+        if self._pool.bulk and (self._arrange_step is None or self._arrange_step()):
             self._pool.take_in(True)
+
+    def on_leave(self, arrange_step: Callable[[], object]) -> None:
+        """Set what :meth:`leave` calls first: it arranges a :meth:`step`, or returns a false value if there is none."""
+        self._arrange_step = arrange_step
 
     def _select(self, timeout: float) -> None:
         if self._pool.bulk:

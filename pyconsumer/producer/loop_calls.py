@@ -62,10 +62,30 @@ def _call_in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -
         log.debug("an event loop that waited for the producer is closed")
 
 
+_Waiting = dict[Result, list[asyncio.Future[None]]]
+
+_waiting: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting]] = weakref.WeakKeyDictionary()
+
+
 async def settled(result: Result) -> None:
-    """Wait on the running loop until a result is there."""
-    if not result.done:
-        await called(result.on_done)
+    """Wait on the running loop until a result is there. All that wait for one result are resumed by one call."""
+    if result.done:
+        return
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+    results = _waiting.setdefault(loop, {})
+    if result in results:
+        results[result].append(future)
+    else:
+        results[result] = [future]
+
+        def finish() -> None:
+            for each in results.pop(result):
+                if not each.done():  # it may have been cancelled
+                    each.set_result(None)
+
+        result.on_done(lambda: _call_in_loop(loop, finish))
+    await future
 
 
 async def called(register: Callable[[Callable[[], None]], object]) -> None:

@@ -356,8 +356,13 @@ def _decode_run(w: _Writer, run: list[FieldSpec], *more: str) -> None:
         w.line(f"{names}, = {w.packer(letters, 'unpack_from')}(b, p); p += {size}")
 
 
-def _decode_length(w: _Writer, compact: bool, letter: str, *, is_read: bool = False) -> None:
-    """Leave the length in ``n``, negative for null; ``is_read``: its first byte is there already."""
+def _decode_length(w: _Writer, compact: bool, letter: str, *, is_read: bool = False, more_by: int = 0) -> None:
+    """Leave the length in ``n``, negative for null.
+
+    Args:
+        is_read: its first byte is there already.
+        more_by: 1 to leave a compact length as it is written, greater by one.
+    """
     if compact:
         if not is_read:
             w.line("n = b[p]; p += 1")
@@ -365,7 +370,8 @@ def _decode_length(w: _Writer, compact: bool, letter: str, *, is_read: bool = Fa
         w.line("    h = b[p]")
         w.line("    if h < 128: n += (h - 1) << 7; p += 1")  # two bytes, as most lengths of records have
         w.line("    else: n, p = uvt(b, p, n)")
-        w.line("n -= 1")
+        if not more_by:
+            w.line("n -= 1")
     else:
         w.line(f"n, = {w.packer(letter, 'unpack_from')}(b, p); p += {4 if letter == 'i' else 2}")
 
@@ -384,16 +390,21 @@ def _decode_value(w: _Writer, spec: FieldSpec, owner: str, *, length_is_read: bo
             w.line(f"{target}, p = {_decoder(w, spec.type)}(b, p)")
         return
     is_string = not spec.is_array and spec.type.name == "string"  # type: ignore[union-attr]
-    _decode_length(w, compact, "h" if is_string else "i", is_read=length_is_read)
+    more = 1 if compact else 0
+    _decode_length(w, compact, "h" if is_string else "i", is_read=length_is_read, more_by=more)
     if spec.is_array:
-        w.line("if n > 0:")
+        w.line(f"if n > {more}:")
         w.indent()
+        if more:
+            w.line("n -= 1")
         _decode_elements(w, spec, target, label)
         w.dedent()
-        w.line(f"elif n == 0: {target} = []")
+        w.line(f"elif n == {more}: {target} = []")
     else:
-        w.line("if n >= 0:")
+        w.line("if n:" if more else "if n >= 0:")
         w.indent()
+        if more:
+            w.line("n -= 1")
         _decode_blob(w, spec.type.name, target, label, compact)  # type: ignore[union-attr]
         w.dedent()
     allowed = nullable or (not spec.is_array and spec.type.name == "records")  # type: ignore[union-attr]

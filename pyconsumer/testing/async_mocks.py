@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, Self, TypeVar, overload
 
 from pyconsumer.aio.interface import AsyncConsumer, AsyncProducer
-from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics
+from pyconsumer.consumer.interface import CommitCallback, ConsumerRebalanceListener, Metrics, StorableOffsets
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import KafkaError
 from pyconsumer.generic import Header, K, SentK, SentV, V
@@ -204,6 +204,10 @@ class AsyncMockConsumer(AsyncConsumer[K, V]):
             outcome.set_exception(done.exception)
             outcome.exception()  # it need not be awaited
         return outcome
+
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit."""
+        self.mock.store_offsets(offsets)
 
     @overload
     async def committed(

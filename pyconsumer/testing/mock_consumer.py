@@ -23,7 +23,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from pyconsumer.clock import Clock, SystemClock
-from pyconsumer.consumer.arguments import as_partition, as_partitions, by_partition, check_max_records, is_partition
+from pyconsumer.consumer.arguments import (
+    as_partition,
+    as_partitions,
+    by_partition,
+    check_max_records,
+    is_partition,
+    offsets_after,
+)
 from pyconsumer.consumer.auto_offset_reset import EARLIEST, LATEST, ResetPolicy
 from pyconsumer.consumer.deserializers import Deserialization
 from pyconsumer.consumer.interface import (
@@ -32,10 +39,12 @@ from pyconsumer.consumer.interface import (
     ConsumerRebalanceListener,
     DeadLetterSink,
     Metrics,
+    StorableOffsets,
 )
 from pyconsumer.consumer.records import ConsumerRecords
 from pyconsumer.errors import (
     CommitFailedError,
+    ConfigurationError,
     IllegalStateError,
     InvalidGroupIdError,
     KafkaError,
@@ -92,6 +101,7 @@ class MockConsumer(Consumer[K, V]):
         max_poll_records: most records of one poll.
         enable_auto_commit: commit positions automatically: here at each poll what the one before returned, and at the
             end. Off by default.
+        enable_auto_offset_store: False commits what :meth:`store_offsets` was given instead of positions.
         max_poll_interval_ms: longest time between two polls, by ``clock``; after that the partitions are lost.
         key_deserializer, value_deserializer, on_record_error: as in a consumer; they are applied to the keys and values
             of records that are bytes. Without deserializers records are returned as they were added.
@@ -99,6 +109,7 @@ class MockConsumer(Consumer[K, V]):
 
     Raises:
         ValueError: ``auto_offset_reset`` is none of these.
+        ConfigurationError: ``enable_auto_offset_store`` is False, and there is no ``group_id``.
 
     Attributes:
         closed: whether it was closed.
@@ -113,6 +124,7 @@ class MockConsumer(Consumer[K, V]):
         group_id: str | None = "mock",
         max_poll_records: int = 500,
         enable_auto_commit: bool = False,
+        enable_auto_offset_store: bool = True,
         max_poll_interval_ms: int = 300_000,
         key_deserializer: Deserializer[K] | None = None,
         value_deserializer: Deserializer[V] | None = None,
@@ -130,9 +142,12 @@ class MockConsumer(Consumer[K, V]):
                 "a MockConsumer has no log to look up auto_offset_reset='by_duration:...' in: take earliest, latest or "
                 "none, and seek() to where the records of that time begin"
             )
+        if group_id is None and not enable_auto_offset_store:
+            raise ConfigurationError("enable_auto_offset_store=False needs a group_id, whose offsets are committed")
         self._group_id = group_id
         self._max_poll_records = max_poll_records
         self._auto_commit = enable_auto_commit and group_id is not None
+        self._store_positions = enable_auto_offset_store
         self._max_poll_interval = max_poll_interval_ms / 1000
         self._clock: Clock = clock or SystemClock()
         self._deserialization = Deserialization(key_deserializer, value_deserializer, on_record_error)
@@ -149,6 +164,7 @@ class MockConsumer(Consumer[K, V]):
         self._ends: dict[TopicPartition, int] = {}
         self._new_from: dict[TopicPartition, int] = {}  # the end when it counted last: records from there on are new
         self._partitions: dict[str, set[int]] = {}
+        self._stored: dict[TopicPartition, OffsetAndMetadata] = {}
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._tasks: deque[Callable[[], object]] = deque()
         self._callbacks: deque[Awaitable[object]] = deque()  # of commits, to be awaited
@@ -509,6 +525,20 @@ class MockConsumer(Consumer[K, V]):
             self._callbacks.extend(_awaited(callback(wanted, error)))
         return RequestFuture.of(None) if error is None else RequestFuture.failure(error)
 
+    def store_offsets(self, offsets: StorableOffsets) -> None:
+        """Store offsets of finished records, for the next commit."""
+        self._check_open()
+        wanted = self._to_commit(offsets_after(offsets))
+        if self._store_positions:
+            raise IllegalStateError(
+                "store_offsets needs enable_auto_offset_store=False; otherwise the positions are what is committed"
+            )
+        missing = sorted(tp for tp in wanted if tp not in self._assigned)
+        if missing:
+            names = ", ".join(map(str, missing))
+            raise IllegalStateError(f"{names} not assigned to this consumer: another member may commit by now")
+        self._stored |= wanted
+
     @overload
     def committed(
         self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
@@ -642,6 +672,7 @@ class MockConsumer(Consumer[K, V]):
     def _take(self, partitions: Iterable[TopicPartition]) -> None:
         old, self._assigned = self._assigned, {tp: self._assigned.get(tp) for tp in partitions}
         self._paused &= self._assigned.keys()
+        self._stored = {tp: offset for tp, offset in self._stored.items() if tp in self._assigned}
         self._resets = {tp: policy for tp, policy in self._resets.items() if tp in self._assigned}
         for tp in self._assigned.keys() - old.keys():
             self._note_end(tp)
@@ -684,6 +715,8 @@ class MockConsumer(Consumer[K, V]):
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         self._need_group()
+        if offsets is None and not self._store_positions:
+            return dict(self._stored)
         if offsets is None:
             return {tp: OffsetAndMetadata(at) for tp, at in self._assigned.items() if at is not None}
         given = by_partition(offsets, "offset")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import pkgutil
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from pyconsumer.protocol import records
 from pyconsumer.protocol.records import IMPLEMENTATION
 from tests.behaviour import consumer_support, group_members
 from tests.behaviour.raw_members import Connect, fetch_offset
-from tests.support.asyncio_face import AsyncioFace
+from tests.support.asyncio_face import AsyncioAdmin, AsyncioConsumer, AsyncioProducer
 from tests.support.certificates import Certificates
 from tests.support.cluster import Cluster, start_cluster
 from tests.support.process import wait_until
@@ -44,7 +45,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ``embedded_only`` leaves Apache Kafka out, ``smoke`` adds its oldest version. Tests marked ``spark`` run on the
     embedded broker, and those also marked ``spark_smoke`` on Apache Kafka, too: the source and the sink reach brokers
     only through our clients, whose own tests show on both brokers that the brokers answer alike. Tests marked ``twins``
-    read with the other decoder, too, on the embedded broker. Tests marked ``faces`` use the consumer for asyncio, too.
+    read with the other decoder, too, on the embedded broker. Tests marked ``faces`` use the clients for asyncio, too.
     Groups of tests marked ``protocols`` use the consumer protocol, too, on the brokers that have it.
     """
     if "cluster_kind" not in metafunc.fixturenames:
@@ -133,11 +134,19 @@ def _use_protocol(group_protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def face(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test marked ``faces`` and its helpers make consumers of one kind."""
-    if request.param == "asyncio":
-        for module in (consumer_support, group_members, request.module):
-            if hasattr(module, "KafkaConsumer"):
-                monkeypatch.setattr(module, "KafkaConsumer", AsyncioFace)
+    """Let a test marked ``faces`` and its helpers make clients of one kind; helpers that fill topics keep theirs."""
+    if request.param == "blocking":
+        return
+    for module in (consumer_support, group_members, request.module):
+        if hasattr(module, "KafkaConsumer"):
+            monkeypatch.setattr(module, "KafkaConsumer", AsyncioConsumer)
+    for module, name, made in (
+        (request.module, "KafkaProducer", AsyncioProducer),
+        (request.module, "KafkaAdminClient", AsyncioAdmin),
+        (sys.modules[__name__], "KafkaAdminClient", AsyncioAdmin),
+    ):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, made)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""What the consumer's behaviour tests share: producing without a producer, reading until something is there."""
+"""Parts of the consumer's behaviour tests: producing without a producer, reading until something is there."""
 
 from __future__ import annotations
 

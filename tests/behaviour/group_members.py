@@ -65,7 +65,7 @@ def eventually(condition: Callable[[], object], what: str = "it", within_s: floa
 
 
 def is_empty(cluster: Cluster, group_id: str) -> bool:
-    """Whether the coordinator knows no member of a group."""
+    """Return whether the coordinator knows no member of a group."""
     with cluster.raw() as client:
         client.coordinator(group_id)
         return not client.request(DescribeGroupsRequest(groups=[group_id])).groups[0].members

@@ -37,6 +37,8 @@ from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 MakeTopic = Callable[..., str]
 
 
@@ -47,7 +49,7 @@ def fill(cluster: Cluster, topic: str, count: int, partition: int = 0, first_ms:
 
 
 def there(admin: KafkaAdminClient, topic: str, partitions: int = 1) -> bool:
-    """Whether a broker knows of a topic; a controller may know before."""
+    """Return whether a broker knows of a topic; a controller may know before."""
     try:
         return len(admin.describe_topics([topic])[0].partitions) == partitions
     except UnknownTopicOrPartitionError:
@@ -190,6 +192,24 @@ def test_settings_are_read_changed_and_given_back(admin: KafkaAdminClient, topic
     admin.alter_configs({resource: {"retention.ms": None}})
     wait_until(lambda: not setting("retention.ms")[1], 60, "the default")
     assert setting("cleanup.policy") == ("compact", True)
+
+
+def test_what_has_settings_is_listed(admin: KafkaAdminClient, topic: str, group_id: str) -> None:
+    group = ConfigResource(ConfigResourceType.GROUP, group_id)
+    node = admin.describe_cluster().brokers[0].node_id
+    assert group not in admin.list_config_resources([ConfigResourceType.GROUP])
+    admin.alter_configs({group: {"consumer.heartbeat.interval.ms": "150"}})
+    wait_until(lambda: group in admin.list_config_resources([ConfigResourceType.GROUP]), 60, "the group's setting")
+    found = admin.list_config_resources()
+    assert found == sorted(set(found), key=lambda one: (one.resource_type, one.name))
+    assert {group, ConfigResource("topic", topic), ConfigResource("broker", str(node))} <= set(found)
+    of_topics = admin.list_config_resources([ConfigResourceType.TOPIC])
+    assert {one.resource_type for one in of_topics} == {ConfigResourceType.TOPIC}
+    assert admin.list_config_resources([ConfigResourceType.CLIENT_METRICS]) == []
+    with pytest.raises(ValueError, match="99"):
+        admin.list_config_resources([99])  # type: ignore[list-item]
+    admin.alter_configs({group: {"consumer.heartbeat.interval.ms": None}})
+    wait_until(lambda: group not in admin.list_config_resources([ConfigResourceType.GROUP]), 60, "its end")
 
 
 def test_settings_that_are_wrong_change_nothing(admin: KafkaAdminClient, topic: str) -> None:
@@ -357,6 +377,7 @@ def test_with_every_broker_dead_a_call_ends_in_time_and_says_who_was_tried(call:
     assert time.monotonic() - started < 25
 
 
+@pytest.mark.blocking_only("only tasks of one loop may share the client for asyncio; test_aio_admin has those")
 def test_calls_of_several_threads_take_turns(admin: KafkaAdminClient, topic: str) -> None:
     found: list[bool] = []
     threads = [
@@ -371,6 +392,7 @@ def test_calls_of_several_threads_take_turns(admin: KafkaAdminClient, topic: str
     assert found == [True] * 6
 
 
+@pytest.mark.blocking_only("an event loop does not survive a fork; test_aio_admin has the rest")
 def test_closed_and_forked(cluster: Cluster) -> None:
     admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     admin.list_topics()

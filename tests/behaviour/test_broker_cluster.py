@@ -467,7 +467,7 @@ class Committer:
         return int(group.topics[0].partitions[0].committed_offset)
 
     def final(self) -> int:
-        """What is committed in the end."""
+        """Return what is committed in the end."""
 
         def look() -> list[int]:
             try:

@@ -269,7 +269,7 @@ def groups_command(embedded: Cluster, kafka_tools: KafkaTools) -> Callable[..., 
 
 
 def table(lines: list[str]) -> list[dict[str, str]]:
-    """What a tool printed as a table."""
+    """Return what a tool printed as a table."""
     head = next(index for index, line in enumerate(lines) if line.startswith("GROUP"))
     names = re.split(r"\s{2,}|\s(?=[A-Z(])", lines[head].strip())
     return [dict(zip(names, line.split(), strict=False)) for line in lines[head + 1 :]]

@@ -1,4 +1,4 @@
-"""How the consumer fetches, seen on the wire: pipelining, sessions, memory, and faults of every kind."""
+"""Tests of how the consumer fetches, seen on the wire: pipelining, sessions, memory, and faults of every kind."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ IN_TIME_S = 8.0
 
 
 class Watch:
-    """How long something took."""
+    """Stopwatch of a block."""
 
     def __enter__(self) -> Watch:
         self._started = time.monotonic()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from pyconsumer.protocol.messages.describe_groups import DescribeGroupsRequest
 from pyconsumer.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from pyconsumer.protocol.messages.list_groups import ListGroupsRequest
 from tests.behaviour.raw_consumer_members import ConsumerMember, described, settle
-from tests.behaviour.raw_members import Connect, Member
+from tests.behaviour.raw_members import Connect, Member, fetch_offset
+from tests.support.cluster import Cluster
+from tests.support.process import wait_until
 from tests.support.raw_client import RawClient
 
 
@@ -99,6 +103,21 @@ def stable_classic(connect: Connect, group_id: str, topic: str, *, user_data: by
     return member
 
 
+@contextmanager
+def connecting(cluster: Cluster, group_id: str) -> Iterator[Connect]:
+    """Opens connections to a cluster of the test's own, once its coordinator has loaded the group's partition."""
+    with ExitStack() as clients:
+
+        def connect() -> RawClient:
+            client = clients.enter_context(cluster.raw())
+            client.coordinator(group_id)
+            return client
+
+        first = connect()
+        wait_until(lambda: fetch_offset(first, group_id, "any")[1] == 0, 60, "groups are served")
+        yield connect
+
+
 def test_an_upgrade_and_a_downgrade(connect: Connect, group_id: str, topic: str) -> None:
     classic = stable_classic(connect, group_id, topic)
     assert kind_of(classic.client, group_id) == ("classic", "Stable")
@@ -162,6 +181,26 @@ def test_user_data_of_a_custom_assignor_prevents_an_upgrade(connect: Connect, gr
     assert kind_of(classic.client, group_id) == ("classic", "Stable")
 
 
+@pytest.mark.parametrize("garbage", [b"\0", b"\0\1\xff\xff", b"\0\0\0\0\0\1\x7f\xff"], ids=["short", "null", "cut"])
+def test_garbage_that_a_leader_has_assigned_prevents_an_upgrade(
+    cluster: Cluster, connect: Connect, group_id: str, topic: str, garbage: bytes
+) -> None:
+    classic = ClassicMember(connect, group_id, topics=(topic,))
+    assert classic.join_with_id().error_code == 0
+    assert classic.sync({classic.member_id: garbage}).error_code == 0
+    refused = ConsumerMember(connect, group_id, topic).send()
+    assert classic.heartbeat() == 0
+    if refused.error_code == Errors.UNKNOWN_SERVER_ERROR and not cluster.embedded:
+        return  # Apache Kafka does not expect all kinds of it
+    assert (refused.error_code, refused.error_message) == (
+        Errors.GROUP_ID_NOT_FOUND,
+        (
+            f"Cannot upgrade classic group {group_id} to consumer group because the embedded consumer protocol is "
+            "malformed."
+        ),
+    )
+
+
 def test_a_group_of_another_type_is_not_upgraded(connect: Connect, group_id: str) -> None:
     member = Member(connect, group_id, protocol_type="connect").stable()
     refused = ConsumerMember(connect, group_id, "some-topic").send()
@@ -186,3 +225,54 @@ def test_empty_groups_change_their_kind(connect: Connect, group_id: str, topic: 
     assert kind_of(newer.client, group_id) == ("classic", "Empty")
     settle(newer)
     assert kind_of(newer.client, group_id) == ("consumer", "Stable")
+
+
+@pytest.mark.embedded_only("Apache Kafka 4.3.1 answers UNKNOWN_SERVER_ERROR: no assignor has been chosen yet")
+def test_a_classic_group_in_its_first_rebalance_is_upgraded(
+    cluster_kind: str, new_cluster: Callable[..., Cluster], group_id: str
+) -> None:
+    """Programs of both kinds that are started within ``group.initial.rebalance.delay.ms``, 3 s by default."""
+    topic = "first"
+    cluster = new_cluster(cluster_kind, config={"group.initial.rebalance.delay.ms": 60_000})
+    cluster.create_topic(topic, 4)
+    with connecting(cluster, group_id) as connect:
+        waiting = ClassicMember(connect, group_id, topics=(topic,))
+        assert waiting.join().error_code == Errors.MEMBER_ID_REQUIRED
+        waiting.send_join()
+        newer = ConsumerMember(connect, group_id, topic)
+        wait_until(
+            lambda: kind_of(newer.client, group_id) == ("classic", "PreparingRebalance"), 60, "the first rebalance"
+        )
+        assert newer.send().error_code == 0
+        assert waiting.receive_join().error_code == Errors.REBALANCE_IN_PROGRESS
+        assert waiting.take().error_code == 0
+        while kind_of(newer.client, group_id)[1] != "Stable" or newer.count != 2:
+            newer.send()
+            waiting.turn()
+        assert (len(waiting.owned), newer.count) == (2, 2)
+
+
+@pytest.mark.embedded_only("on Apache Kafka 4.3.1 the partitions of the member that left stay without an owner")
+def test_classic_members_that_are_left_alone_in_a_consumer_group_share_what_the_last_one_had(
+    cluster_kind: str, new_cluster: Callable[..., Cluster], group_id: str
+) -> None:
+    """Under the policy ``upgrade``; the last one leaves when a new target may not be computed yet (KIP-1263)."""
+    settings = {"group.consumer.migration.policy": "upgrade", "group.consumer.assignment.interval.ms": 3000}
+    cluster = new_cluster(cluster_kind, config=settings)
+    cluster.create_topic("left", 4)
+    with connecting(cluster, group_id) as connect:
+        newer = ConsumerMember(connect, group_id, "left")
+        assert newer.send().error_code == 0
+        members = [ClassicMember(connect, group_id, topics=("left",)) for _ in range(2)]
+        for member in members:
+            assert member.take().error_code == 0
+
+        def shared(count: int) -> bool:
+            for member in members:
+                member.turn()
+            return len({index for member in members for index in member.owned}) == count
+
+        wait_until(lambda: newer.send().error_code == 0 and shared(4 - newer.count) and newer.count, 60, "three share")
+        newer.leave()
+        wait_until(lambda: shared(4), 60, "two share everything")
+        assert kind_of(members[0].client, group_id) == ("consumer", "Stable")

@@ -1,4 +1,4 @@
-"""What a member of a group reads and commits, as its application sees it. Rebalances themselves: ``test_group_*``."""
+"""Tests of what a member of a group reads and commits, as its application sees it. Rebalances: ``test_group_*``."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def truth() -> Counter[str]:
 
 
 def check(done: Finished, truth: Counter[str]) -> None:
-    """What every run of the demo must have printed."""
+    """Return what every run of the demo must have printed."""
     done.check()
     assert done.stderr == ""
     told = {

@@ -1,4 +1,4 @@
-"""What others write we read, and what we write others read, on every broker: librdkafka, aiokafka, kafka-python.
+"""Other clients read what we write, and we read what they write, on every broker: librdkafka, aiokafka, kafka-python.
 
 The same clients among themselves on the embedded broker: ``test_broker_clients.py``.
 """
@@ -26,7 +26,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Record(NamedTuple):
-    """What all clients agree on."""
+    """A record as all clients see it."""
 
     key: bytes | None
     value: bytes | None

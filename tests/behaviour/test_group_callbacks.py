@@ -26,7 +26,7 @@ from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 from tests.unit.assignors.cooperative import Sticky
 
-pytestmark = pytest.mark.concurrent
+pytestmark = [pytest.mark.concurrent, pytest.mark.faces]
 
 MakeTopic = Callable[..., str]
 

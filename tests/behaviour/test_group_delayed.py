@@ -62,7 +62,7 @@ def same_generation(members: Collection[Member], at_least: int) -> bool:
 
 
 def unmoved(member: Member, calls: int) -> bool:
-    """Whether nothing was taken from a member since it had so many calls of its listener."""
+    """Return whether nothing was taken from a member since it had so many calls of its listener."""
     return all(what == "assigned" for what, _ in member.listener.calls[calls:])
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from pyconsumer import KafkaAdminClient
+from pyconsumer.admin import ConfigResource, ConfigResourceType
 from tests.support.cluster import Cluster
 from tests.support.ledger import read_group_log
 from tests.support.live_group import LiveGroup
@@ -23,13 +26,18 @@ STRATEGIES = ("range", "cooperative-sticky")
 
 
 @pytest.mark.spec("transactions:SEQ-03", "broker:SCN-05", "broker:HBT-02", "transactions:HBT-08", "transactions:DLV-03")
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "consumer"])
 def test_members_that_are_killed_are_replaced_when_their_session_ends(
     cluster: Cluster, make_topic: MakeTopic, group_id: str, strategy: str
 ) -> None:
     topic = make_topic(PARTITIONS)
-    settings = {"session_ms": 6000, "heartbeat_ms": 200}
-    with LiveGroup(cluster, group_id, topic, PARTITIONS, strategy=strategy, **settings) as group:
+    settings: dict[str, Any] = {"session_ms": 6000, "heartbeat_ms": 200, "strategy": strategy}
+    if strategy == "consumer":  # the other protocol, whose sessions the broker knows
+        settings = {"protocol": "consumer"}
+        change = {ConfigResource(ConfigResourceType.GROUP, group_id): {"consumer.session.timeout.ms": "6000"}}
+        with KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.alter_configs(change)
+    with LiveGroup(cluster, group_id, topic, PARTITIONS, **settings) as group:
         members = [group.join() for _ in range(4)]
         group.settle()
         group.progress()

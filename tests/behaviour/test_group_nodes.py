@@ -26,10 +26,13 @@ def coordinator(nodes: Cluster, group_id: str) -> int | None:
 
 
 @pytest.mark.spec("transactions:SEQ-05", "client:SQ-07", "broker:SCN-30", "broker:COT-06", "transactions:GAP-43")
-def test_a_coordinator_that_is_killed_is_replaced(nodes: Cluster, topic_name: str, group_id: str) -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_coordinator_that_is_killed_is_replaced(
+    nodes: Cluster, topic_name: str, group_id: str, protocol: str
+) -> None:
     """The new one knows the members and what they committed from its replica: nobody has to join again."""
     nodes.create_topic(topic_name, PARTITIONS, replication_factor=3)
-    with LiveGroup(nodes, group_id, topic_name, PARTITIONS, **SETTINGS) as group:
+    with LiveGroup(nodes, group_id, topic_name, PARTITIONS, protocol=protocol, **SETTINGS) as group:
         members = [group.join() for _ in range(3)]
         group.settle()
         group.progress()
@@ -78,7 +81,7 @@ def test_the_leader_of_a_partition_that_is_killed_is_replaced(nodes: Cluster, to
 
 
 def _read(members: list, partition: int) -> int:
-    """How many records of a partition were processed."""
+    """Return how many records of a partition were processed."""
     return sum(at == partition for member in members for at, _, _ in member.seen.processed)
 
 

@@ -1,4 +1,8 @@
-"""The consumer group protocol (KIP-848) from outside: what differs from the classic one, and groups that move to it."""
+"""The consumer group protocol (KIP-848) from outside: what differs from the classic one.
+
+What both have in common is tested where tests are marked ``protocols``; groups that move between them:
+``test_group_migration``.
+"""
 
 from __future__ import annotations
 
@@ -28,36 +32,6 @@ from tests.support.proxy import KafkaProxy
 pytestmark = [pytest.mark.concurrent, pytest.mark.consumer_protocol]
 
 MakeTopic = Callable[..., str]
-
-
-def test_members_come_and_go_and_only_what_moves_is_given_up(
-    cluster: Cluster, make_topic: MakeTopic, group_id: str
-) -> None:
-    topic = make_topic(4)
-    with running() as start:
-        a = start(cluster, group_id, [topic])
-        join_all([a], 4)
-        first = a.generation
-        # The coordinator may not know a new topic yet: then its first assignment is empty.
-        assert [call for call in a.listener.calls if call[1]] == [
-            ("assigned", [TopicPartition(topic, p) for p in range(4)])
-        ]
-        b = start(cluster, group_id, [topic])
-        owners = join_all([a, b], 4)
-        assert sorted(map(list(owners.values()).count, (a, b))) == [2, 2]
-        assert a.generation > first
-        assert [len(partitions) for partitions in a.listener.of("revoked")] == [2]
-        c, d = start(cluster, group_id, [topic]), start(cluster, group_id, [topic])
-        owners = join_all([a, b, c, d], 4)
-        assert len(set(owners.values())) == 4
-        a.stop()
-        join_all([b, c, d], 4)
-        for member in (b, c):
-            member.stop()
-        join_all([d], 4)
-        for member in (a, b, c, d):
-            assert member.error is None
-            assert not member.listener.of("lost")
 
 
 def test_a_member_that_was_fenced_comes_back_under_the_same_id(
@@ -130,6 +104,7 @@ def _poll(consumer: KafkaConsumer, seconds: float = 30.0) -> None:
         consumer.poll(100)
 
 
+@pytest.mark.slow  # expressions are resolved again after 10 s at the earliest, as in Kafka
 def test_a_pattern_that_the_broker_evaluates_takes_topics_that_come_later(
     cluster: Cluster, group_id: str, topic_name: str
 ) -> None:
@@ -186,7 +161,7 @@ def test_a_listener_that_raises_stays_without_acknowledging_and_is_fenced_in_the
     listener = Listener()
     raised: list[Exception] = []
     stop = threading.Event()
-    consumer = make_consumer(cluster, group_id, max_poll_interval_ms=6000)
+    consumer = make_consumer(cluster, group_id, max_poll_interval_ms=3000)
     consumer.subscribe([topic], listener=listener)
 
     def poll() -> None:
@@ -277,7 +252,9 @@ def test_a_broken_coordinator_connection_costs_nothing(
         full = [e.message for e in proxy.events(ApiKey.CONSUMER_GROUP_HEARTBEAT, "request")[beats:]]
         assert any(request.subscribed_topic_names == [topic] for request in full), "a full one after a lost answer"
         assert member.generation == generation
-        assert member.listener.calls == [("assigned", [TopicPartition(topic, p) for p in range(2)])]
+        # The coordinator may not know a new topic yet: then its first assignment is empty.
+        calls = [call for call in member.listener.calls if call[1]]
+        assert calls == [("assigned", [TopicPartition(topic, p) for p in range(2)])]
 
 
 def test_heartbeats_are_sparse_and_all_there_is(
@@ -325,33 +302,6 @@ def test_heartbeats_go_on_while_a_listener_takes_its_time(
         assert a.error is None
 
 
-@pytest.mark.parametrize("way", [("classic", "consumer"), ("consumer", "classic")], ids="-to-".join)
-def test_a_group_moves_to_the_other_protocol_while_it_runs(
-    cluster: Cluster, make_topic: MakeTopic, group_id: str, way: tuple[str, str]
-) -> None:
-    """Members are replaced one by one; no partition has two owners, and every record is read."""
-    topic = make_topic(6)
-    before, after = way
-    written = 0
-    read: set[tuple[TopicPartition, int]] = set()
-    with running() as start:
-        members = [start(cluster, group_id, [topic], group_protocol=before) for _ in range(2)]
-        join_all(members, 6)
-        for number in range(2):
-            fill(cluster, topic, 12, 6)
-            written += 12
-            newcomer = start(cluster, group_id, [topic], group_protocol=after)
-            join_all([*members, newcomer], 6)
-            members[number].stop()
-            read |= set(members[number].read)
-            members[number] = newcomer
-            join_all(members, 6)
-        fill(cluster, topic, 6, 6)
-        written += 6
-        eventually(lambda: len(read.union(*(m.read for m in members))) == written, "reading every record")
-        assert all(member.error is None for member in members)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_member_of_confluent_kafka_takes_its_share_and_gives_it_back(
     cluster: Cluster, make_topic: MakeTopic, group_id: str
@@ -372,10 +322,10 @@ def test_a_member_of_confluent_kafka_takes_its_share_and_gives_it_back(
             def shared() -> bool:
                 theirs.poll(0.05)
                 owned = {one.partition for one in theirs.assignment()}
-                return len(owned) == 2 and owned | {tp.partition for tp in ours.assignment} == {0, 1, 2, 3}
+                mine = {tp.partition for tp in ours.assignment}
+                return len(owned) == len(mine) == 2 and owned | mine == {0, 1, 2, 3}
 
             eventually(shared, "two partitions each")
-            assert len(ours.assignment) == 2
         finally:
             theirs.close()
         join_all([ours], 4)

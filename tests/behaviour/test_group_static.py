@@ -20,6 +20,8 @@ from tests.behaviour.raw_members import Connect, Member
 from tests.support.cluster import Cluster
 from tests.support.proxy import KafkaProxy
 
+pytestmark = pytest.mark.faces
+
 MakeTopic = Callable[..., str]
 
 
@@ -279,7 +281,7 @@ def test_a_fenced_member_raises_at_every_call_and_its_successor_is_left_alone(
         assert isinstance(raised, errors.FencedInstanceIdError)
         refused = a.do(lambda consumer: consumer.commit({tp: 1}))
         assert isinstance(refused, errors.FencedInstanceIdError | errors.CommitFailedError)
-        mine = sorted(a.consumer.assignment())
+        mine = sorted(a.do(lambda consumer: consumer.assignment()))
         a.stop()
         assert a.listener.calls[1:] == [("lost", mine)], "what it had is not its own to give back"
         assert (b.generation, b.error) == (generation, None)

@@ -1,4 +1,4 @@
-"""What operators do with groups and their offsets: describe, reset, the errors of groups that have members."""
+"""Tests of what operators do with groups and their offsets: describe, reset, the errors of groups that have members."""
 
 from __future__ import annotations
 
@@ -407,6 +407,13 @@ def test_settings_of_a_group_are_changed_and_shown(command: Command, cluster: Cl
 
 def test_groups_of_one_protocol_are_listed(command: Command, cluster: Cluster, topic10: str, group_id: str) -> None:
     with member(cluster, group_id, topic10):
+        assert group_id not in {row["group"] for row in command.json("groups", "list", "--with-settings")}
+        command.json("groups", "alter", group_id, "--set", "consumer.heartbeat.interval.ms=150")
+        wait_until(
+            lambda: group_id in {row["group"] for row in command.json("groups", "list", "--with-settings")},
+            30,
+            "the group's setting",
+        )
         classic = {row["group"] for row in command.json("groups", "list", "--type", "classic")}
         newer = {row["group"] for row in command.json("groups", "list", "--type", "consumer")}
         assert group_id in classic - newer

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyconsumer import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from pyconsumer import KafkaAdminClient, KafkaConsumer, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from pyconsumer.broker.group.records import partition_for
 from pyconsumer.cli import _run
 from pyconsumer.protocol.offsets_topic import (
@@ -198,6 +199,60 @@ def test_files_and_topic_say_what_kafkas_own_tools_say(
     assert f"{number}@{ours[0]['offset']} " in dump("--data-dir", str(log.parent))[1]
 
 
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_kafkas_dump_tool_and_ours_show_the_same_of_a_consumer_group(
+    new_cluster: Callable[..., Cluster], cluster_kind: str, kafka_tools: KafkaTools, tmp_path: Path, dump: Dump
+) -> None:
+    """All kinds of records that such a group has, written by either broker, and a classic member in it."""
+    cluster = new_cluster(cluster_kind, data_dir=tmp_path, config={"offsets.topic.num.partitions": 1})
+    cluster.create_topic("things", 4)
+    newer: dict[str, Any] = {"group_protocol": "consumer", "client_rack": "r1", "group_instance_id": "one"}
+    with ExitStack() as open_ones:
+
+        def member(**settings: Any) -> KafkaConsumer:
+            settings = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g"} | settings
+            return open_ones.enter_context(KafkaConsumer(**settings))
+
+        first, second = member(**newer), member(group_protocol="consumer")
+        first.subscribe(["things"])
+        second.subscribe(pattern=SubscriptionPattern("thi.*"))
+        consumers = [first, second]
+
+        def shared() -> bool:
+            for consumer in consumers:
+                consumer.poll(timeout_ms=50)
+            return all(consumer.assignment() for consumer in consumers)
+
+        wait_until(shared, 60, "two members", 0.0)
+        third = member(heartbeat_interval_ms=200)
+        third.subscribe(["things"])
+        consumers.append(third)
+        wait_until(shared, 60, "three members", 0.0)
+        first.commit({TopicPartition("things", tp.partition): OffsetAndMetadata(3) for tp in first.assignment()})
+    cluster.stop()
+
+    (log,) = tmp_path.rglob("__consumer_offsets-0/*.log")
+    dumped = kafka_tools.run("DumpLogSegments", "--deep-iteration", "--offsets-decoder", "--files", str(log)).stdout
+    theirs = [
+        {"key": json.loads(key), "value": json.loads(value) if value.startswith("{") else None}
+        for key, value in re.findall(r" key: (\{.*\}) payload: (\{.*\}|null|<DELETE>|)", dumped)
+    ]
+    status, out, _ = dump("--json", "--data-dir", str(tmp_path))
+    ours = [json.loads(line) for line in out.splitlines()]
+    newer_kinds = {3, 5, 6, 7, 8, 16}
+    left = [one for one in ours if one["key"]["type"] in newer_kinds]
+    right = [one for one in theirs if int(one["key"]["type"]) in newer_kinds]
+    assert status == 0
+    assert {one["key"]["type"] for one in left if one["value"]} == newer_kinds
+    assert [plain(one) for one in left] == [plain(one) for one in right]
+    words = dump("--data-dir", str(tmp_path), "--only", "groups")[1]
+    assert "instance one, rack r1, subscribed to things" in words
+    assert "subscribed to the pattern thi.*" in words
+    assert "classic member with range cooperative-sticky" in words
+    assert " bytes" not in words
+
+
 def plain(document: dict[str, Any], *left_out: str) -> Any:
     """Key and value, without some fields of members; Kafka's tools differ in whether version numbers are strings."""
     key, value = document["key"], document["value"]
@@ -286,15 +341,15 @@ def test_records_of_newer_group_protocols_have_names(tmp_path: Path, dump: Dump)
     segment(
         tmp_path,
         0,
-        batch(0, (b"\0\3\0\1g", b"\0\0abc"), (b"\0\5\0\1g\0\1m", b"\0\0"), (b"\0\x10\0\1h\0\3a.*", None)),
+        batch(0, (b"\0\3\0\1g", b"\0\0\0\0\0\7\0"), (b"\0\x0a\0\1g\0\1m", b"\0\0"), (b"\0\x10\0\1h\0\3a.*", None)),
         batch(3, (b"\0\5\0\1g", b"")),
     )
     files = ("--data-dir", str(tmp_path))
     status, out, err = dump(*files)
     assert (status, err) == (1, "Error: 1 records cannot be read\n")
     assert out.splitlines()[:3] == [
-        "3@0 g ConsumerGroupMetadata (type 3) -> 5 bytes",
-        "3@1 g ConsumerGroupMemberMetadata (type 5) m -> 2 bytes",
+        "3@0 g ConsumerGroupMetadata (type 3) -> group epoch 7, metadata hash 0",
+        "3@1 g ShareGroupMemberMetadata (type 10) m -> 2 bytes",
         "3@2 h ConsumerGroupRegularExpression (type 16) a.* -> tombstone",
     ]
     assert out.splitlines()[3].startswith("3@3 unreadable: ")
@@ -303,7 +358,7 @@ def test_records_of_newer_group_protocols_have_names(tmp_path: Path, dump: Dump)
     keys = [json.loads(line)["key"] for line in dump("--json", *files)[1].splitlines()]
     assert keys[:3] == [
         {"type": 3, "data": {"groupId": "g"}},
-        {"type": 5, "data": {"groupId": "g", "memberId": "m"}},
+        {"type": 10, "data": {"groupId": "g", "memberId": "m"}},
         {"type": 16, "data": {"groupId": "h", "regularExpression": "a.*"}},
     ]
 

@@ -534,7 +534,7 @@ def test_an_idle_producer_sleeps(cluster: Cluster, topic: str, proxy: KafkaProxy
 
 
 def turns_until_newer_metadata(producer: KafkaProducer, proxy: KafkaProxy) -> int:
-    """How often the sender looks around until metadata have come twice; that takes at least one of their ages."""
+    """Return how often the sender looks around until metadata have come twice, which takes at least their age."""
     seen, turns = len(proxy.events(ApiKey.METADATA, "response")), producer._sender.turns
     proxy.wait(lambda: len(proxy.events(ApiKey.METADATA, "response")) >= seen + 2, 60, "metadata, twice")
     return producer._sender.turns - turns

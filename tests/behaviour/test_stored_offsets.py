@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.support.cluster import Cluster
 
 pytestmark = pytest.mark.faces
 
-BY_STORE = {"enable_auto_offset_store": False, "heartbeat_interval_ms": 100}
+BY_STORE = {"enable_auto_offset_store": False}
+CLASSIC = {"heartbeat_interval_ms": 100}
 
 
 def committed(cluster: Cluster, group_id: str, tp: TopicPartition) -> OffsetAndMetadata | None:
@@ -23,12 +25,18 @@ def committed(cluster: Cluster, group_id: str, tp: TopicPartition) -> OffsetAndM
         return found
 
 
+def of_protocol(protocol: str) -> dict[str, Any]:
+    return {"group_protocol": protocol} | (CLASSIC if protocol == "classic" else {})
+
+
+@pytest.mark.protocols
 def test_close_and_intervals_commit_what_is_stored_and_nothing_else(
-    cluster: Cluster, topic: str, group_id: str
+    cluster: Cluster, group_protocol: str, topic: str, group_id: str
 ) -> None:
     tp = TopicPartition(topic, 0)
     fill(cluster, topic, 20)
-    with consuming(cluster, group_id=group_id, auto_commit_interval_ms=600_000, **BY_STORE) as consumer:
+    settings = BY_STORE | {"group_id": group_id} | of_protocol(group_protocol)
+    with consuming(cluster, auto_commit_interval_ms=600_000, **settings) as consumer:
         consumer.subscribe([topic])
         records = read(consumer, 20)
         consumer.commit()
@@ -41,7 +49,7 @@ def test_close_and_intervals_commit_what_is_stored_and_nothing_else(
     found = committed(cluster, group_id, tp)
     assert found is not None
     assert found.offset == 12, "the last that was stored, in close"
-    with consuming(cluster, group_id=group_id, auto_commit_interval_ms=100, **BY_STORE) as consumer:
+    with consuming(cluster, auto_commit_interval_ms=100, **settings) as consumer:
         consumer.subscribe([topic])
         assert [record.offset for record in read(consumer, 8)] == list(range(12, 20))
         consumer.store_offsets({tp: 15})
@@ -51,14 +59,15 @@ def test_close_and_intervals_commit_what_is_stored_and_nothing_else(
             consumer.poll(50)
 
 
+@pytest.mark.protocols
 def test_what_is_stored_is_committed_before_a_partition_moves_and_never_after(
-    cluster: Cluster, make_topic: Callable[..., str], group_id: str
+    cluster: Cluster, group_protocol: str, make_topic: Callable[..., str], group_id: str
 ) -> None:
     topic = make_topic(2)
     both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     for tp in both:
         fill(cluster, topic, 10, partition=tp.partition)
-    settings = BY_STORE | {"group_id": group_id, "auto_commit_interval_ms": 600_000}
+    settings = BY_STORE | {"group_id": group_id, "auto_commit_interval_ms": 600_000} | of_protocol(group_protocol)
     with consuming(cluster, **settings) as first, consuming(cluster, **settings) as second:
         first.subscribe([topic])
         read(first, 20)

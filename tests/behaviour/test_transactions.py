@@ -25,6 +25,8 @@ from pyconsumer.protocol.messages.update_features import FeatureUpdateKey, Updat
 from tests.support.cluster import Cluster
 from tests.support.process import wait_until
 
+pytestmark = pytest.mark.faces
+
 MakeTopic = Callable[..., str]
 
 
@@ -37,7 +39,7 @@ def producer(cluster: Cluster, group_id: str) -> Iterable[KafkaProducer]:
 
 
 def values(cluster: Cluster, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes | None]:
-    """What a reader finds up to the end that it sees."""
+    """Return what a reader finds up to the end that it sees."""
     tp = TopicPartition(topic, partition)
     found = []
     with KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, isolation_level=isolation) as consumer:
@@ -307,6 +309,7 @@ def test_many_transactions_in_a_row(cluster: Cluster, producer: KafkaProducer, m
         )
 
 
+@pytest.mark.blocking_only("only tasks of one loop may share the producer for asyncio")
 def test_two_threads_send_in_one_transaction(cluster: Cluster, producer: KafkaProducer, topic: str) -> None:
     def send(name: bytes) -> None:
         for n in range(100):
@@ -501,6 +504,7 @@ def test_the_order_of_processing_and_committing_decides(
     )
 
 
+@pytest.mark.blocking_only("Ctrl-C ends the event loop, and all that runs on it")
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 def test_ctrl_c_in_the_end_of_a_transaction_leaves_it_to_be_repeated(
     cluster: Cluster, producer: KafkaProducer, topic: str, monkeypatch: pytest.MonkeyPatch, commit: bool

@@ -18,6 +18,7 @@ from pyconsumer.aio import AsyncKafkaConsumer, AsyncKafkaProducer
 from pyconsumer.errors import (
     ApplicationRecoverableError,
     CommitFailedError,
+    ConfigurationError,
     IllegalStateError,
     InvalidGroupIdError,
     InvalidTopicError,
@@ -291,6 +292,37 @@ def test_the_group_assigns_and_keeps_offsets(world: Callable[..., World], group_
     consumer.unsubscribe()
     assert (consumer.subscription(), consumer.assignment()) == (set(), set())
     assert listener.calls == [("assigned", [0]), ("revoked", [0])]
+
+
+def test_what_is_stored_is_what_is_committed(world: Callable[..., World], group_id: str) -> None:
+    place = world(2)
+    first, second = place.partitions
+    place.fill(*(b"%d" % number for number in range(6)))
+    consumer = place.consumer(group_id=group_id, enable_auto_offset_store=False, enable_auto_commit=True)
+    consumer.subscribe([place.topic])
+    place.join(consumer)
+    records = consumer.poll(10_000, max_records=4)
+    while not records.count():
+        records = consumer.poll(200, max_records=4)
+    consumer.commit()
+    assert consumer.committed(first) is None
+    consumer.store_offsets(list(records.records())[1])
+    consumer.store_offsets({second: 0})
+    with pytest.raises(IllegalStateError, match="not assigned"):
+        consumer.store_offsets({first: 3, TopicPartition(place.topic, 9): 1})
+    with pytest.raises(ValueError, match="negative"):
+        consumer.store_offsets({first: -1})
+    consumer.commit()
+    assert consumer.committed([first, second]) == {first: 2, second: 0}
+    consumer.close()
+    positions = place.consumer(group_id=group_id)
+    positions.assign(place.partitions)
+    with pytest.raises(IllegalStateError, match="enable_auto_offset_store=False"):
+        positions.store_offsets({first: 1})
+    with pytest.raises(InvalidGroupIdError):
+        place.consumer().store_offsets({first: 1})
+    with pytest.raises(ConfigurationError, match="needs a group_id"):
+        place.consumer(enable_auto_offset_store=False)
 
 
 def test_closing_revokes(world: Callable[..., World], group_id: str) -> None:

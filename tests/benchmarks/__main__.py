@@ -20,14 +20,14 @@ from tests.benchmarks.setup import Setup
 from tests.benchmarks.tables import markdown_table
 from tests.benchmarks.workloads import WORKLOADS
 
-#: It has a page of its own, and takes as long as all others but the first.
-_DEFAULT = [name for name in WORKLOADS if name != "rebalance"]
+#: These have pages of their own, and take long.
+_DEFAULT = [name for name in WORKLOADS if name not in ("rebalance", "groups", "growth")]
 
 
 @click.command(
-    help="Measure pyconsumer beside other clients. Without names, all workloads but the rebalance: about 50 minutes, "
-    f"of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} kinds are run once by "
-    "`consume --grid`, about an hour."
+    help="Measure pyconsumer beside other clients. Without names, all workloads but rebalance, groups and growth: "
+    f"about 50 minutes, of which `consume` takes half ({len(CORE)} kinds of topics). All of its {len(GRID)} kinds are "
+    "run once by `consume --grid`, about an hour."
 )
 @click.argument("workloads", nargs=-1, type=click.Choice(list(WORKLOADS)))
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1))

@@ -47,7 +47,7 @@ class Cell:
         return f"{broker}-{self.size_bytes}-{self.codec}-{'keyed' if self.keyed else 'plain'}-{self.partitions}"
 
     def records(self, *, quick: bool, scale: float = 1.0) -> int:
-        """How many records a contender reads: the same number of each partition, at least one."""
+        """Return how many records a contender reads: the same number of each partition, at least one."""
         wanted = _RECORDS[self.size_bytes][not quick] * scale
         return max(1, round(wanted / self.partitions)) * self.partitions
 

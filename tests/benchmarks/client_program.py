@@ -1,4 +1,4 @@
-"""What a Python client is made to do; run as a child process by the benchmarks.
+"""The program of a Python client; run as a child process by the benchmarks.
 
 ``python -m tests.benchmarks.client_program JSON`` runs one of :data:`PROGRAMS` and prints what it found as JSON.
 The Java and Go programs beside this one do the same and print the same.

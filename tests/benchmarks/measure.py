@@ -1,4 +1,4 @@
-"""How contenders are run: in turn, each run in a process of its own, what they answer compared with what is true."""
+"""Runs of contenders: in turn, each in a process of its own, and their answers compared with what is true."""
 
 from __future__ import annotations
 

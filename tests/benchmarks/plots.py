@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.benchmarks.tables import is_ours
 
-__all__ = ["plot_matrix", "plot_ratios", "plot_tables"]
+__all__ = ["plot_curves", "plot_matrix", "plot_ratios", "plot_tables"]
 
 _OURS, _THEIRS, _LINES = "#d1495b", "#8d99ae", "#2b2d42"
 _WIDTH = 8.5
@@ -67,6 +67,38 @@ def plot_matrix(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], path:
         _draw(field, bars, _three_digits)
         field.set_title(title, loc="left", fontsize=9, fontweight="bold")
     figure.supxlabel(axis, fontsize=8)
+    _save(pyplot, figure, path)
+
+
+def plot_curves(tables: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """A field for each table: a curve for each contender over the sizes of the rows, both axes logarithmic."""
+    pyplot = _pyplot()
+    lines = -(-len(tables) // 2)
+    figure, axes = pyplot.subplots(lines, 2, figsize=(1.2 * _WIDTH, 3.1 * lines), layout="constrained", squeeze=False)
+    for field in axes.flat[len(tables) :]:
+        field.set_visible(False)
+    for field, table in zip(axes.flat, tables, strict=False):
+        for name in table["columns"]:
+            points = [(row["size"], found[0]) for row in table["rows"] if _is_number(found := row["cells"].get(name))]
+            ours = is_ours(name)
+            field.plot(
+                *zip(*points, strict=True),
+                marker="o",
+                markersize=4,
+                label=name,
+                color=_OURS if ours else None,
+                linewidth=2 if ours else 1.2,
+                zorder=3 if ours else 2,
+            )
+        field.set_xscale("log")
+        field.set_yscale("log")
+        field.set_title(table["title"], loc="left", fontsize=10, fontweight="bold")
+        field.set_ylabel(table["unit"], fontsize=8)
+        field.set_xlabel(table["rows"][0]["title"].split()[-1].rstrip("s") + "s", fontsize=8)
+        field.grid(alpha=0.3)
+        field.legend(fontsize=7, frameon=False)
+        field.spines[["top", "right"]].set_visible(False)
+        field.tick_params(labelsize=8)
     _save(pyplot, figure, path)
 
 

@@ -1,4 +1,4 @@
-"""What a rebalance costs: our consumers and Java's on Apache Kafka, and larger groups of ours in simulated time.
+"""Costs of a rebalance: our consumers and Java's on Apache Kafka, and larger groups of ours in simulated time.
 
 What is measured is the longest time in which a partition that stays with its member brings no record, while another
 member joins or leaves. Records are written to every partition all the time.

@@ -98,7 +98,7 @@ def until_settled(members: list[Member], partitions: int) -> float:
 
 
 def during(event: Callable[[], None], members: list[Member], partitions: int) -> dict[str, Any]:
-    """What the event costs the partitions that stay with their members; nothing happening is an event as well."""
+    """Return what the event costs the partitions that stay with their members; nothing may be an event, too."""
     staying = list(members)
     before = {member: member.assignment for member in staying}
     for member in staying:

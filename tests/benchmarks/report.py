@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.plots import plot_matrix, plot_ratios, plot_tables
+from tests.benchmarks.plots import plot_curves, plot_matrix, plot_ratios, plot_tables
 from tests.benchmarks.tables import REFERENCE, Matrix, Table, markdown_table
 
 __all__ = ["PAGES", "about", "update"]
@@ -36,7 +36,7 @@ _Draw = Callable[[Sequence[Mapping[str, Any]], Path], None]
 
 @dataclass(frozen=True)
 class Page:
-    """What a page says before its tables, and by the file's name what its plots are made of."""
+    """Text of a page before its tables, and by the file's name what its plots are made of."""
 
     title: str
     text: str
@@ -102,6 +102,30 @@ partition that does move needs a second round. `heartbeat_interval_ms` sets the 
 """,
         {"benchmarks-rebalance": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)")},
     ),
+    "benchmarks-groups": Page(
+        "Both group protocols, in large groups",
+        """\
+Groups of 50 members and 1,000 partitions under the consumer protocol (KIP-848) and under the classic one with
+`cooperative-sticky`, of our consumers and of Java's, on both brokers, {rounds} rounds, one after the other. The members
+of a group are threads of one process, with default settings but for the size of fetches: a member of the consumer
+protocol hears of its assignment with its next heartbeat, every 5 s, one of the classic protocol of a rebalance every
+3 s. *Interval* is `group.consumer.assignment.interval.ms`, 1,000 by default. Compare a row with the one below it.
+
+![Times, side by side](benchmarks-groups.png)
+""",
+        {"benchmarks-groups": _in_unit("ms", 1.0, "milliseconds (median of the rounds; line: least and most)")},
+    ),
+    "benchmarks-growth": Page(
+        "How costs grow",
+        """\
+What one more partition costs a consumer, and one more connection a broker: {rounds} rounds at most, all clients in
+turn. The client's processor time and memory are its own process's. A curve that rises more steeply than that of a peer
+would be one to mend; both axes are logarithmic, so that equal slopes are equal growth.
+
+![Curves](benchmarks-growth.png)
+""",
+        {"benchmarks-growth": plot_curves},
+    ),
     "benchmarks": Page(
         "Benchmarks",
         """\
@@ -114,6 +138,7 @@ More:
 
 * [all kinds of topics](benchmarks-grid.md), each once
 * [what a rebalance costs](benchmarks-rebalance.md)
+* [how costs grow with partitions and connections](benchmarks-growth.md)
 
 ![Rates, side by side](benchmarks.png)
 
@@ -131,7 +156,7 @@ More:
 
 
 def about(command: str, rounds: int) -> dict[str, Any]:
-    """What a page says of the call that made it: the machine and its load now."""
+    """Return what a page says of the call that made it: the machine and its load now."""
     return {
         "command": command,
         "machine": machine(),
@@ -142,7 +167,7 @@ def about(command: str, rounds: int) -> dict[str, Any]:
 
 
 def machine() -> str:
-    """What it ran on, in a line."""
+    """Return what it ran on, in a line."""
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -209,7 +234,7 @@ def _update(
 
 
 def _other_call(made_by: Mapping[str, Any], newest: Mapping[str, Any]) -> str:
-    """What is said below a table that was not made by the newest call."""
+    """Return what is said below a table that was not made by the newest call."""
     if made_by == newest:
         return ""
     commands = ", ".join(f"`{command}`" for command in made_by["command"].split("\n$ "))
@@ -229,5 +254,5 @@ def _without_dead_links(text: str, folder: Path) -> str:
 
 
 def _place(name: str, order: Sequence[str]) -> int:
-    """Where a table stands: by the workload that its name begins with; unknown ones at the end."""
+    """Return where a table stands: by the workload that its name begins with; unknown ones at the end."""
     return next((at for at, first in enumerate(order) if name == first or name.startswith(f"{first}-")), len(order))

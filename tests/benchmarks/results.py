@@ -61,7 +61,7 @@ class Scope:
     cell: str = ""
 
     def done(self, contender: str, round_: int) -> bool:
-        """Whether that run has been made, with success."""
+        """Return whether that run has been made, with success."""
         return any(
             line["contender"] == contender and line["round"] == round_ and not line["error"] for line in self._lines()
         )
@@ -97,7 +97,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path) -> Results:
-        """What a file holds. A last line that a crash has cut off is removed."""
+        """Return what a file holds. A last line that a crash has cut off is removed."""
         results = cls(path)
         if path.exists():
             text = path.read_bytes()
@@ -127,7 +127,7 @@ class Results:
         return list(found.values())
 
     def about(self) -> dict[str, Any]:
-        """What is said of the calls: every command once, the newest machine, the most rounds, the highest load."""
+        """Return the text on the calls: every command once, the newest machine, the most rounds, the highest load."""
         calls: list[dict[str, Any]] = [line["about"] for line in self.lines if "about" in line]
         if not calls:
             return {"command": "", "machine": "", "date": "", "rounds": 0, "load": 0.0}

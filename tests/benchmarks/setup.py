@@ -1,4 +1,4 @@
-"""What all workloads share: clusters, topics with known contents, programs, and where results go."""
+"""Parts that all workloads share: clusters, topics with known contents, programs, and where results go."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Topic:
         return int(self.truth["records"])
 
     def arguments(self) -> dict[str, Any]:
-        """What the programs want to know of it."""
+        """Return what the programs want to know of it."""
         found = {"servers": self.servers, "topic": self.name, "partitions": self.partitions, "records": self.records}
         return found | {"keyed": any(self.truth["key_checksums"])}
 
@@ -87,7 +87,7 @@ class Topic:
 
 @dataclass
 class Setup:
-    """What a call of the benchmarks asked for. Clusters are started when they are first needed.
+    """Options of a call of the benchmarks. Clusters are started when they are first needed.
 
     Attributes:
         rounds: how often each contender runs.

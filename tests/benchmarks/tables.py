@@ -1,4 +1,4 @@
-"""What is shown: tables of contenders, and tables that set cells against contenders; both as Markdown."""
+"""Results as tables: of contenders, and tables that set cells against contenders; both as Markdown."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _optional(value: float | None, digits: int) -> str:
 
 
 def cell_values(series: Series, value: Any) -> list[float] | str | None:
-    """What a matrix shows of a contender: median, least, most; or the error."""
+    """Return what a matrix shows of a contender: median, least, most; or the error."""
     found = [each for run in series.runs if (each := value(run)) is not None]
     if not found:
         return series.errors[-1] if series.errors and not series.runs else None

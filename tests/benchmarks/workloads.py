@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tests.benchmarks import consume, latency, memory, producers, rebalance, spark
+from tests.benchmarks import consume, group_protocols, growth, latency, memory, producers, rebalance, spark
 from tests.benchmarks.cells import APACHE, EMBEDDED
 from tests.benchmarks.java_programs import consume_with_java, produce_with_java
 from tests.benchmarks.measure import ROOT, Contender, alternate, checked, child, timed
@@ -147,7 +147,7 @@ def broker_tables(results: Results) -> list[Table]:
 
 
 def imports(setup: Setup) -> None:
-    """How long it takes to import a client."""
+    """Return how long it takes to import a client."""
     statements = {
         "import pyconsumer": "pyconsumer",
         "from pyconsumer import KafkaConsumer": "pyconsumer",
@@ -230,6 +230,17 @@ def rebalance_tables(results: Results) -> list[Table]:
     return [Table(**table) for table in results.tables("rebalance")]
 
 
+def measure_groups(setup: Setup) -> None:
+    """All of it, unless it has been measured."""
+    if not setup.results.tables("groups"):
+        for table in group_protocols.group_protocols(setup):
+            setup.results.append({"workload": "groups", "table": asdict(table)})
+
+
+def groups_tables(results: Results) -> list[Table]:
+    return [Table(**table) for table in results.tables("groups")]
+
+
 WORKLOADS: dict[str, Workload] = {
     "consume": Workload(consume.consume, consume.tables),
     "produce": Workload(produce, produce_tables),
@@ -240,5 +251,7 @@ WORKLOADS: dict[str, Workload] = {
     "memory": Workload(memory.memory, memory.tables),
     "imports": Workload(imports, imports_tables),
     "poll": Workload(poll, poll_tables),
+    "growth": Workload(growth.growth, growth.growth_tables),
     "rebalance": Workload(measure_rebalance, rebalance_tables),
+    "groups": Workload(measure_groups, groups_tables),
 }

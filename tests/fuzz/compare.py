@@ -188,7 +188,7 @@ def _columns(decoder: Decoder, reader: Any, count: int) -> Any:
 
 
 def difference(one: list[Any], other: list[Any]) -> str | None:
-    """Where two readings part, None if they are the same."""
+    """Return where two readings part, None if they are the same."""
     for step, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return f"at step {step}:\n  {a}\n  {b}"

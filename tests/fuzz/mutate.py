@@ -1,4 +1,4 @@
-"""Where the inputs come from: record sets of every format, codec and flag, damaged in many ways.
+"""Inputs: record sets of every format, codec and flag, damaged in many ways.
 
 A damaged byte mostly ends at the checksum, at a length in the header or in the decompressor. So half of the inputs are
 damaged *before* the records are compressed and the checksum is made: they reach the innermost loops.

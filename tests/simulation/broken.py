@@ -84,7 +84,7 @@ def break_member(coordinator: ConsumerCoordinator, rule: str | None) -> None:
 
 
 def _keep_all(rebalancer: RebalanceSteps) -> None:
-    """What the assignment takes away stays, and the listener does not hear of it."""
+    """Keeps what the assignment takes away, and the listener does not hear of it."""
     complete, subscriptions = rebalancer.complete, rebalancer._subscriptions
 
     def keeping(step: CompleteJoin) -> Iterator[Any]:

@@ -208,11 +208,11 @@ class Brokers:
 
     @property
     def in_trouble(self) -> bool:
-        """Whether one is down, or the coordinator is on the move."""
+        """Return whether one is down, or the coordinator is on the move."""
         return self._pending > 0 or not all(broker.up for broker in self.by_id.values())
 
     def known_leader(self, asked: Broker) -> Broker | None:
-        """Who coordinates, as far as a broker has heard."""
+        """Return who coordinates, as far as a broker has heard."""
         known = self.by_id[self._told[asked.node_id]]
         return known if known.up else None
 

@@ -11,7 +11,7 @@ _played: dict[str, int] = {}
 
 @pytest.fixture(scope="session")
 def simulated() -> dict[str, int]:
-    """How many schedules of each protocol were played."""
+    """Return how many schedules of each protocol were played."""
     return _played
 
 

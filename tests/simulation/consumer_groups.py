@@ -510,7 +510,7 @@ class Classic(_Base):
             self.world.after(0.9, self._beat)
 
     def _joined_topics(self) -> tuple[str, ...]:
-        """What the coordinator knows of its subscription; a leader also joins again when partitions are added."""
+        """Return what the coordinator knows of its subscription; a leader also joins again for added partitions."""
         group = self.world.group
         if isinstance(group, ConsumerGroup) and self.member_id in group.members:
             return self.topics if group.members[self.member_id].topic_names == set(self.topics) else ()

@@ -20,7 +20,6 @@ from pyconsumer.consumer.subscription_state import SubscriptionState
 from pyconsumer.errors import (
     CommitFailedError,
     FencedInstanceIdError,
-    GroupIdNotFoundError,
     InconsistentGroupProtocolError,
     KafkaError,
     KafkaTimeoutError,
@@ -246,7 +245,7 @@ class Member(ConsumerRebalanceListener):
 
     @property
     def in_trouble(self) -> bool:
-        """Whether a fault of its own lasts."""
+        """Return whether a fault of its own lasts."""
         now = self.world.clock.now()
         return (
             self.paused
@@ -360,12 +359,6 @@ class Member(ConsumerRebalanceListener):
             if not world.mixed:
                 world.fail(f"{self.name} was told of {error!r}")
             world.note(self.name, "has no assignor that the coordinator knows the others to have")
-            self.closing = True
-        except GroupIdNotFoundError as error:
-            # a classic group cannot be converted before its first generation, when no assignor was chosen yet
-            if world.protocol != "both":
-                world.fail(f"{self.name} was told of {error!r}")
-            world.note(self.name, "meets a classic group that cannot be converted")
             self.closing = True
         except KafkaError as error:
             world.fail(f"{self.name} was told of {error!r}")

@@ -1,4 +1,4 @@
-"""What the tests of both simulations share: traces in another process, and blocks of schedules."""
+"""Functions that the tests of both simulations share: traces in another process, and blocks of schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold, whatever happens. Each rule is checked when something happens that could break it.
+"""Rules that hold whatever happens. Each rule is checked when something happens that could break it.
 
 1. No partition has two owners among the members of the group's present generation.
 2. A partition without owner has one again within session timeout + rebalance timeout + delay + 10 round trips of the
@@ -53,7 +53,7 @@ class Rules:
 
     @property
     def bound(self) -> float:
-        """How long a partition may be without owner after the last fault, seconds."""
+        """Return how long a partition may be without owner after the last fault, seconds."""
         return SESSION_TIMEOUT + REBALANCE_TIMEOUT + self._world.rebalance_delay + 10 * 2 * self._world.slowest
 
     # -- offsets -----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ _CLOCKS_DIFFER = 0.01  # seconds; delays travel as whole milliseconds
 
 
 class Lost:
-    """What a member had that a leader misses, and the generation that heard of it."""
+    """Partitions of a member that a leader misses, and the generation that heard of it."""
 
     def __init__(
         self, instance_id: str | None, partitions: set[TopicPartition], since: float, generation_id: int

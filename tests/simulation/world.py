@@ -98,7 +98,7 @@ class Schedule:
         return type(message).decode(message.encode(version), version) if self.as_bytes else message
 
     def delay(self) -> float:
-        """How long a message takes."""
+        """Return how long a message takes."""
         return self.random.uniform(self.slowest / 10, self.slowest)
 
     def note(self, who: str, what: str) -> None:
@@ -247,7 +247,7 @@ class World(Schedule):
 
     @property
     def in_trouble(self) -> bool:
-        """Whether a fault lasts at this moment."""
+        """Return whether a fault lasts at this moment."""
         return self.brokers.in_trouble or any(member.in_trouble for member in self.members)
 
     # -- faults ------------------------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ class World(Schedule):
             raise BrokenRule(self.failure)
 
     def _stays_settled(self) -> bool:
-        """Whether the group is settled, and still is a little later: a stall may have consequences to come."""
+        """Return whether the group is settled, and still is a little later: a stall may have consequences to come."""
         if not self.members or not self.rules.settled:
             return False
         self.run(self.clock.now() + _SETTLED_FOR)

@@ -95,7 +95,7 @@ def read_lists(folder: Path = FOLDER) -> list[Item]:
 
 
 def problems(items: Iterable[Item]) -> list[str]:
-    """What is wrong with the lists themselves, one line a problem, with file and line number."""
+    """Return what is wrong with the lists themselves, one line a problem, with file and line number."""
     items = list(items)
     by_id: dict[str, Item] = {}
     found = []

@@ -24,7 +24,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(slots=True)
 class Naming:
-    """What the tests name. `marked` and `literal` map a full id to the places (`path:line`) that name it."""
+    """Ids that the tests name. `marked` and `literal` map a full id to the places (`path:line`) that name it."""
 
     marked: dict[str, list[str]] = field(default_factory=dict)
     literal: dict[str, list[str]] = field(default_factory=dict)

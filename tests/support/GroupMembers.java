@@ -15,12 +15,14 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
+import org.apache.kafka.common.errors.InconsistentGroupProtocolException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * Members of a consumer group in one JVM: what tests/support/member_program.py does, by Java's consumer.
  * Arguments: servers, group, topic, assignor class, session and heartbeat in ms, batch, work on a record in us.
- * Commands on standard input: "join NAME", "leave NAME", "vanish NAME" (end without a word to the group).
+ * Commands on standard input: "join NAME PROTOCOL" (classic or consumer), "leave NAME", "vanish NAME" (end without a word to the group).
  */
 public class GroupMembers {
     static String[] arguments;
@@ -34,7 +36,7 @@ public class GroupMembers {
             String command = commands.next();
             String name = commands.next();
             if (command.equals("join")) {
-                Member member = new Member(name);
+                Member member = new Member(name, commands.next());
                 members.put(name, member);
                 member.start();
             } else {
@@ -60,15 +62,18 @@ public class GroupMembers {
         volatile boolean ending;
         volatile boolean vanishing;
 
-        Member(String name) {
+        Member(String name, String protocol) {
             this.name = name;
             Properties settings = new Properties();
             settings.put("bootstrap.servers", arguments[0]);
             settings.put("group.id", arguments[1]);
             settings.put("client.id", name);
-            settings.put("partition.assignment.strategy", arguments[3]);
-            settings.put("session.timeout.ms", arguments[4]);
-            settings.put("heartbeat.interval.ms", arguments[5]);
+            settings.put("group.protocol", protocol);
+            if (protocol.equals("classic")) {
+                settings.put("partition.assignment.strategy", arguments[3]);
+                settings.put("session.timeout.ms", arguments[4]);
+                settings.put("heartbeat.interval.ms", arguments[5]);
+            }
             settings.put("max.poll.records", arguments[6]);
             settings.put("auto.offset.reset", "earliest");
             settings.put("enable.auto.commit", "false");
@@ -114,6 +119,9 @@ public class GroupMembers {
                     consumer.close();
                     tell("left", "\"client\": \"java\"");
                 }
+            } catch (GroupIdNotFoundException | InconsistentGroupProtocolException error) {
+                tell("error", "\"detail\": \"" + error.getClass().getSimpleName() + "\"");
+                consumer.close();
             } catch (Throwable error) {
                 error.printStackTrace();
                 tell("failed", "\"detail\": \"" + error.toString().replaceAll("[^ -~]|[\"\\\\]", " ") + "\"");

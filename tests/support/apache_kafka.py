@@ -160,7 +160,7 @@ class ApacheKafka:
             time.sleep(0.05)
 
     def log(self, start: int = 0) -> str:
-        """What the broker logged, from a byte position of its log file."""
+        """Return what the broker logged, from a byte position of its log file."""
         if not self.log_file.exists():
             return ""
         with self.log_file.open("rb") as file:
@@ -265,7 +265,7 @@ class ApacheKafka:
 
 @dataclass(frozen=True)
 class _Quorum:
-    """What the nodes of one cluster must agree on."""
+    """Settings that the nodes of one cluster must agree on."""
 
     cluster_id: str
     bootstrap_servers: str

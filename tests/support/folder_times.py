@@ -26,7 +26,7 @@ def cpu_seconds() -> float:
 
 
 class Times:
-    """What the tests of a run took, by folder or by file."""
+    """Times of the tests of a run, by folder or by file."""
 
     def __init__(self, by: str) -> None:
         self._by = by

@@ -88,7 +88,7 @@ log4j.appender.out.layout.ConversionPattern=%d %p [%t] %c{{1}} %m%n
 
 
 def cache_folder() -> Path:
-    """Where jars stay between test runs."""
+    """Return where jars stay between test runs."""
     chosen = os.environ.get("PYCONSUMER_TEST_CACHE")
     if chosen:
         return Path(chosen)
@@ -106,7 +106,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @functools.cache
 def _missing_java() -> str | None:
-    """What is wrong with the machine's Java, or None."""
+    """Return what is wrong with the machine's Java, or None."""
     java = shutil.which("java")
     if java is None:
         return "no java on the PATH"

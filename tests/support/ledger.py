@@ -17,6 +17,7 @@ Only those do that who do not know yet that they are no members any more: they h
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -66,7 +67,7 @@ class GroupLog(NamedTuple):
     generations: list[Generation]
 
     def offsets(self) -> dict[int, int]:
-        """What is committed in the end, by partition."""
+        """Return what is committed in the end, by partition."""
         return {commit.partition: commit.offset for commit in self.commits}
 
 
@@ -91,7 +92,7 @@ def read_group_log(cluster: Cluster, group: str, *, partitions: int = 5) -> Grou
 
 @dataclass
 class Seen:
-    """What one member has told. ``owned`` is what its listener was told to own."""
+    """Reports of one member. ``owned`` is what its listener was told to own."""
 
     name: str
     owned: set[int] = field(default_factory=set)
@@ -100,6 +101,7 @@ class Seen:
     committed: list[tuple[int, int]] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     failure: str | None = None
+    errors: list[str] = field(default_factory=list)
     started: bool = False
     left: bool = False
     killed: bool = False
@@ -155,6 +157,8 @@ class Ledger:
                 member.started = True
             elif what == "left":
                 member.left = True
+            elif what == "error":
+                member.errors.append(event["detail"])
             elif what == "failed":
                 member.failure = event["detail"]
             self._changed.notify_all()
@@ -171,7 +175,7 @@ class Ledger:
                 self._changed.wait(left)
 
     def state(self) -> str:
-        """Where everybody stands, for a failure."""
+        """Return where everybody stands, for a failure."""
         lines = [f"{len(self.acknowledged)} written, {len(self.processed)} processed"]
         for member in self.members.values():
             calls = " ".join(f"{what}{partitions}@{at:.2f}" for what, partitions, at in member.calls[-6:])
@@ -187,9 +191,47 @@ class Ledger:
 
     @property
     def repeated(self) -> Counter[str]:
-        """How many records were processed once more, by the member that had processed them before."""
+        """Return how many records were processed once more, by the member that had processed them before."""
         counted = (names for number, names in self.processed.items() if not self.places[number] & self._set_back)
         return Counter(name for names in counted for name in names[:-1])
+
+    def owned_twice(self) -> list[str]:
+        """Return what two members had at one time, by the times of the calls of their listeners.
+
+        A member hears that it has lost a partition only after others may have it; so that does not count.
+        """
+        found = []
+        for partition, spans in self._ownership().items():
+            for (start, end, name, lost), (later, _, other, _) in itertools.combinations(sorted(spans), 2):
+                if later < end and name != other and not lost:
+                    found.append(f"{partition}: {name} from {start:.3f} to {end:.3f}, {other} from {later:.3f}")
+        return found
+
+    def longest_without_owner(self) -> float:
+        """Return the longest time in seconds in which a partition that had had an owner had none, up to now."""
+        longest, now = 0.0, time.monotonic()
+        for spans in self._ownership().values():
+            reached = spans[0][1]
+            for start, end, *_ in [*sorted(spans)[1:], (now, now)]:
+                longest = max(longest, start - reached)
+                reached = max(reached, end)
+        return longest
+
+    def _ownership(self) -> dict[int, list[tuple[float, float, str, bool]]]:
+        """By partition: from when to when (infinity: still) a member had it, and whether that ended by its loss."""
+        spans: defaultdict[int, list[tuple[float, float, str, bool]]] = defaultdict(list)
+        with self._changed:
+            for member in self.members.values():
+                since: dict[int, float] = {}
+                for what, partitions, at in member.calls:
+                    for partition in partitions:
+                        if what == "assigned":
+                            since.setdefault(partition, at)
+                        elif partition in since:
+                            spans[partition].append((since.pop(partition), at, member.name, what == "lost"))
+                for partition, at in since.items():
+                    spans[partition].append((at, float("inf"), member.name, member.killed))
+        return {partition: sorted(each) for partition, each in spans.items()}
 
     def missing(self) -> list[int]:
         """Numbers of the records that were written and that nobody has processed."""
@@ -225,7 +267,7 @@ class Ledger:
         )
 
     def _was_expelled(self, name: str, partition: int, at: float) -> bool:
-        """Whether a member heard later that it lost the partition, or was killed and heard nothing."""
+        """Return whether a member heard later that it lost the partition, or was killed and heard nothing."""
         member = self.members[name]
         lost = any(what == "lost" and when >= at and partition in gone for what, gone, when in member.calls)
         return lost or member.killed
@@ -267,7 +309,7 @@ class Ledger:
 
 
 def _repeats(member: str) -> bool:
-    """Whether a member may send a commit once more in the next generation."""
+    """Return whether a member may send a commit once more in the next generation."""
     return member.startswith("kafka-python")
 
 

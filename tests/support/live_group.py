@@ -16,19 +16,20 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from pyconsumer import KafkaAdminClient, KafkaProducer
 from pyconsumer.structs import RecordMetadata
 from tests.support.cluster import Cluster
+from tests.support.go import franz_program
 from tests.support.java import tools
 from tests.support.ledger import GroupLog, Ledger, Seen
 from tests.support.member_program import Options
 from tests.support.process import GuardedProcess, wait_until
 
-__all__ = ["JavaMembers", "LiveGroup", "LiveMember", "Writer"]
+__all__ = ["HostedMembers", "LiveGroup", "LiveMember", "Writer"]
 
 ROOT = Path(__file__).parents[2]
 SETTLED_WITHIN_S = 60.0
@@ -39,7 +40,8 @@ JAVA_STRATEGIES = {
     "roundrobin": "RoundRobinAssignor",
     "cooperative-sticky": "CooperativeStickyAssignor",
 }
-Client = Literal["ours", "confluent", "kafka-python", "java"]
+Client = Literal["ours", "confluent", "kafka-python", "java", "franz"]
+_HOSTED = ("java", "franz")
 
 
 class LiveMember:
@@ -64,6 +66,12 @@ class LiveMember:
         self.alive = False
         self.seen.killed = True
         self._kill()
+
+    def forget(self) -> None:
+        """Count on it no more: the group has not taken it. If it goes on trying it is to stop."""
+        self.alive = False
+        with suppress(OSError):  # its program may have ended
+            self._leave()
 
     def _leave(self) -> None:
         raise NotImplementedError
@@ -96,27 +104,34 @@ class _ProcessMember(LiveMember):
         self.process.signal(signal.SIGCONT)
 
 
-class JavaMembers:
-    """One JVM for all of Java's members."""
+class HostedMembers:
+    """One process for all members of a client: a JVM, or a program in Go with franz-go."""
 
     def __init__(self, options: Options, ledger: Ledger) -> None:
-        self._ledger = ledger
-        java = tools()
-        arguments = [options.servers, options.group, options.topic]
-        arguments.append(f"org.apache.kafka.clients.consumer.{JAVA_STRATEGIES[options.strategy]}")
+        self.client = options.client
+        self.ledger = ledger
+        command, strategy = self._program(options)
+        arguments = [options.servers, options.group, options.topic, strategy]
         arguments += [str(options.session_ms), str(options.heartbeat_ms), str(options.batch)]
         arguments.append(str(round(options.work_s * 1e6)))
-        program = Path(__file__).with_name("GroupMembers.java")
-        self.process = GuardedProcess([*java.compiled(program), *arguments], on_line=ledger.note)
+        self.process = GuardedProcess([*command, *arguments], on_line=ledger.note)
 
-    def join(self, name: str) -> LiveMember:
-        self.process.write(f"join {name}\n")
-        return _JavaMember(name, self)
+    def _program(self, options: Options) -> tuple[list[str], str]:
+        if options.client == "java":
+            strategy = f"org.apache.kafka.clients.consumer.{JAVA_STRATEGIES[options.strategy]}"
+            return tools().compiled(Path(__file__).with_name("GroupMembers.java")), strategy
+        program = franz_program("members")
+        assert program is not None, "there is no Go"
+        return [str(program)], options.strategy
+
+    def join(self, name: str, protocol: str = "classic") -> LiveMember:
+        self.process.write(f"join {name} {protocol}\n")
+        return _HostedMember(name, self)
 
 
-class _JavaMember(LiveMember):
-    def __init__(self, name: str, host: JavaMembers) -> None:
-        super().__init__("java", host._ledger.seen(name))
+class _HostedMember(LiveMember):
+    def __init__(self, name: str, host: HostedMembers) -> None:
+        super().__init__(host.client, host.ledger.seen(name))
         self._host = host
 
     def _leave(self) -> None:
@@ -216,7 +231,7 @@ class LiveGroup:
         } | settings
         self._per_second = per_second
         self._ending = ExitStack()
-        self._java: JavaMembers | None = None
+        self._hosts: dict[str, HostedMembers] = {}
         self.writer: Writer
 
     def __enter__(self) -> LiveGroup:
@@ -240,7 +255,7 @@ class LiveGroup:
             self.writer._thread.join(100)
 
     def logs(self, which: list[LiveMember]) -> str:
-        """What members have logged last and where they are, for the report of a failure. Java's tell nothing."""
+        """Return what members have logged last and where they are, for the report of a failure. Java's tell nothing."""
         members = [member for member in which if isinstance(member, _ProcessMember)]
         for member in members:
             if member.process.running:
@@ -259,11 +274,15 @@ class LiveGroup:
 
     def start_java(self) -> None:
         """Start the JVM ahead of its first member, and wait until it takes commands."""
-        if self._java is None:
-            self._java = JavaMembers(self._options("java", ""), self.ledger)
-            self._ending.callback(self._java.process.stop)
-            ready = self.ledger.seen("jvm")
-            self.ledger.wait(lambda: ready.started, 120.0, "the JVM")
+        self._host("java")
+
+    def _host(self, client: str) -> HostedMembers:
+        if client not in self._hosts:
+            host = self._hosts[client] = HostedMembers(self._options(client, ""), self.ledger)
+            self._ending.callback(host.process.stop)
+            ready = self.ledger.seen("jvm" if client == "java" else "franz-host")
+            self.ledger.wait(lambda: ready.started, 120.0, f"the process of {client}'s members")
+        return self._hosts[client]
 
     def _options(self, client: str, name: str, **settings: Any) -> Options:
         return Options(**(self._settings | settings | {"client": client, "name": name}))
@@ -272,10 +291,8 @@ class LiveGroup:
         """Start a member; it joins when it comes to it."""
         name = f"{client}-{len(self.members) + 1}"
         member: LiveMember
-        if client == "java":
-            self.start_java()
-            assert self._java is not None
-            member = self._java.join(name)
+        if client in _HOSTED:
+            member = self._host(client).join(name, settings.get("protocol", self._settings.get("protocol", "classic")))
         else:
             member = _ProcessMember(self._options(client, name, **settings), self.ledger)
             self._ending.callback(member.process.stop)
@@ -290,7 +307,7 @@ class LiveGroup:
 
     @property
     def settled(self) -> bool:
-        """Whether the living share all partitions, each having one (if there are enough)."""
+        """Return whether the living share all partitions, each having one (if there are enough)."""
         alive = self.alive
         shares = [member.seen.owned for member in alive]
         everything = sorted(number for share in shares for number in share)

@@ -34,7 +34,7 @@ _REMEMBERED = 120  # lines
 
 @dataclass
 class Options:
-    """What a member is told.
+    """Orders to a member.
 
     Attributes:
         client: a name in :data:`CLIENTS`.
@@ -44,6 +44,7 @@ class Options:
         work_s: how long it works on each record.
         request_timeout_ms: of a request (ours only).
         instance: group instance id of a static member.
+        protocol: ``classic`` or ``consumer``; the latter has no use for strategy, session and heartbeat.
     """
 
     client: str
@@ -58,6 +59,7 @@ class Options:
     work_s: float = 0.0005
     request_timeout_ms: int = 30_000
     instance: str | None = None
+    protocol: str = "classic"
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -67,7 +69,7 @@ Record = tuple[int, int, int]  # partition, offset, number
 
 
 class Consumer(Protocol):
-    """What the clients have in common here."""
+    """The interface that the clients have in common here."""
 
     one_by_one: bool  #: whether ``poll`` gives one record at most
 
@@ -78,8 +80,12 @@ class Consumer(Protocol):
     def close(self) -> None: ...
 
 
+class TurnedAway(Exception):
+    """The group does not take the member: it is of the other protocol, and the broker's policy forbids a change."""
+
+
 class Work:
-    """What a member has processed and not committed; tells everything that happens."""
+    """Offsets that a member has processed and not committed; reports everything that happens."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -153,14 +159,18 @@ class Ours:
         self._name = options.name
         self._at = lambda partition: TopicPartition(options.topic, partition)
         self._entry = OffsetAndMetadata
+        classic: dict[str, Any] = {
+            "partition_assignment_strategy": [options.strategy],
+            "session_timeout_ms": options.session_ms,
+            "heartbeat_interval_ms": options.heartbeat_ms,
+        }
         self._consumer = KafkaConsumer(
             bootstrap_servers=options.servers,
             client_id=options.name,
             group_id=options.group,
             group_instance_id=options.instance,
-            partition_assignment_strategy=[options.strategy],
-            session_timeout_ms=options.session_ms,
-            heartbeat_interval_ms=options.heartbeat_ms,
+            group_protocol=options.protocol,
+            **(classic if options.protocol == "classic" else {}),
             request_timeout_ms=options.request_timeout_ms,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -169,7 +179,12 @@ class Ours:
         self._consumer.subscribe([options.topic], listener=Listener())
 
     def poll(self) -> list[Record]:
-        return [(r.partition, r.offset, int(r.value)) for r in self._consumer.poll(100).records()]
+        from pyconsumer.errors import GroupIdNotFoundError, InconsistentGroupProtocolError
+
+        try:
+            return [(r.partition, r.offset, int(r.value)) for r in self._consumer.poll(100).records()]
+        except (GroupIdNotFoundError, InconsistentGroupProtocolError) as error:
+            raise TurnedAway(repr(error)) from error
 
     def commit(self, offsets: dict[int, int]) -> None:
         self._consumer.commit({self._at(p): self._entry(offset, self._name) for p, offset in offsets.items()})
@@ -190,13 +205,15 @@ class Confluent:
             "bootstrap.servers": options.servers,
             "client.id": options.name,
             "group.id": options.group,
-            "partition.assignment.strategy": options.strategy,
-            "session.timeout.ms": options.session_ms,
-            "heartbeat.interval.ms": options.heartbeat_ms,
+            "group.protocol": options.protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
         }
+        if options.protocol == "classic":
+            settings["partition.assignment.strategy"] = options.strategy
+            settings["session.timeout.ms"] = options.session_ms
+            settings["heartbeat.interval.ms"] = options.heartbeat_ms
         if options.instance is not None:
             settings["group.instance.id"] = options.instance
         self._consumer: Any = confluent_kafka.Consumer(settings)
@@ -317,6 +334,10 @@ def run(options: Options) -> int:
             if not records or not consumer.one_by_one or work.uncommitted >= options.batch:
                 work.commit()
         consumer.close()
+    except TurnedAway as error:
+        work.tell("error", detail=str(error))
+        consumer.close()
+        return 0
     except Exception:
         work.tell("failed", detail=traceback.format_exc())
         return 1

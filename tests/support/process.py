@@ -20,7 +20,7 @@ _GUARD = Path(__file__).with_name("guard.py")
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command left behind."""
+    """Result of a command."""
 
     command: tuple[str, ...]
     returncode: int
@@ -119,7 +119,7 @@ class GuardedProcess:
 
     @property
     def stdout(self) -> str:
-        """What it has printed up to now (empty when it prints into a file)."""
+        """Return what it has printed up to now (empty when it prints into a file)."""
         return "".join(self._texts["stdout"])
 
     @property

@@ -137,7 +137,7 @@ class KafkaProxy(RuleBook):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What to give to clients."""
+        """Return what to give to clients."""
         return ",".join(f"127.0.0.1:{self._ports[address]}" for address in self._bootstrap)
 
     def address_of(self, upstream: str) -> str:
@@ -146,7 +146,7 @@ class KafkaProxy(RuleBook):
 
     @property
     def connections(self) -> int:
-        """How many connections of clients are open."""
+        """Return how many connections of clients are open."""
         return len(self._connections)
 
     def cut_all(self, *, reset: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""What the proxy does to frames, and what it saw: rules and events. Free of I/O; :mod:`tests.support.proxy` obeys."""
+"""Rules that the proxy applies to frames, and events that it saw. Free of I/O; :mod:`tests.support.proxy` obeys."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Rule:
         self.on_release: list[Callable[[], None]] = []
 
     def matches(self, event: Event) -> bool:
-        """Whether it applies to this frame; counts it if so. Called once for each frame, under the book's lock."""
+        """Return whether it applies to this frame, and count it if so. Called once per frame, under the book's lock."""
         if event.direction != self._direction or (self._apis and event.api_key not in self._apis):
             return False
         if self._where is not None and not self._where(event):
@@ -284,7 +284,7 @@ class RuleBook:
             return event.rule
 
     def events(self, api: int | None = None, direction: Direction | None = None) -> list[Event]:
-        """What has come through, in order of arrival."""
+        """Return what has come through, in order of arrival."""
         with self._lock:
             return [
                 event

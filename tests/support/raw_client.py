@@ -45,7 +45,7 @@ class RawClient:
 
     @property
     def versions(self) -> BrokerVersions:
-        """What the broker supports; asked for once."""
+        """Return what the broker supports; asked for once."""
         if self._versions is None:
             answer = self.request(ApiVersionsRequest(), 0)
             self._versions = BrokerVersions.of((k.api_key, k.min_version, k.max_version) for k in answer.api_keys)
@@ -75,7 +75,7 @@ class RawClient:
         return decode_response(*self._sent.pop(correlation_id), frame)
 
     def answered(self, within_s: float = 0.2) -> bool:
-        """Whether a response is there, or comes within this time; a parked request has none."""
+        """Return whether a response is there, or comes within this time; a parked request has none."""
         return bool(select.select([self._socket], [], [], within_s)[0])
 
     def send_bytes(self, data: bytes) -> None:
@@ -97,7 +97,7 @@ class RawClient:
 
     @property
     def closed_by_broker(self) -> bool:
-        """Whether the broker closes this connection, within the timeout, without sending more."""
+        """Return whether the broker closes this connection, within the timeout, without sending more."""
         try:
             return self._socket.recv(1) == b""
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""What was sent while things were killed, to compare with what is found in the end."""
+"""Ledger of what was sent while things were killed, to compare with what is found in the end."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ _RIGHT_USE: dict[tuple[str, str], str] = {}
 _PAGES = ("README.md", "CHANGELOG.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))))
 
 
-def _docstrings() -> Iterator[tuple[str, str]]:
-    """Yield a place such as ``pyconsumer/clock.py:Clock.now`` and the docstring there."""
-    for path in sorted((ROOT / "pyconsumer").rglob("*.py")):
+def _docstrings(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yield a place such as ``pyconsumer/clock.py:Clock.now`` and the docstring there, by default of the package."""
+    for path in sorted(path for folder in folders or ("pyconsumer",) for path in (ROOT / folder).rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for name, node in _named(tree, ""):
@@ -51,7 +51,8 @@ def _prose(page: str) -> str:
 
 
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
-    assert [place for place, text in _docstrings() if _BEGINS_WRONG.match(text)] == []
+    found = _docstrings("pyconsumer", "examples", "docs/site")
+    assert [place for place, text in found if _BEGINS_WRONG.match(text)] == []
 
 
 def test_retired_words_are_gone() -> None:

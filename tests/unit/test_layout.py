@@ -1,4 +1,4 @@
-"""How the package is cut: who may import whom, how long modules are, what an import costs, what is shipped."""
+"""Tests of how the package is cut: who may import whom, how long modules are, what an import costs, what is shipped."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ def test_a_consumer_imports_nothing_that_only_some_consumers_need() -> None:
 
 
 def test_importing_pyconsumer_and_using_its_names_imports_few_modules() -> None:
-    """What import time comes from, without a clock: ``python -m tests.benchmarks`` measures the time itself."""
+    """Check which imports cost time, without a clock: ``python -m tests.benchmarks`` measures the time itself."""
     program = (
         "import sys; before = set(sys.modules); import pyconsumer; bare = len(set(sys.modules) - before);"
         "[getattr(pyconsumer, name) for name in pyconsumer.__all__];"

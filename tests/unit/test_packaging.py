@@ -1,4 +1,4 @@
-"""What is shipped: the wheel holds every module and the type marker; the sdist is enough to build and to test."""
+"""Tests of what is shipped: the wheel has every module and the type marker; the sdist is enough to build and test."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_wheel_holds_every_module(wheel_file: Path, tmp_path: Path) -> None:
 
 
 def _has_compiler() -> bool:
-    """Whether C can be compiled here, Python's headers included; the decoder is compiled then."""
+    """Return whether C can be compiled here, Python's headers included; the decoder is compiled then."""
     names = sysconfig.get_config_vars()
     compiler = os.environ.get("CC", names.get("CC") or "cc").split()[0]
     headers = Path(sysconfig.get_path("include")) / "Python.h"
@@ -139,7 +139,7 @@ def test_a_source_tree_says_what_it_is(tree: Path, tmp_path: Path) -> None:
 
 
 def _first_use(*folders: Path, pure: bool = False) -> list[str]:
-    """What a program says that makes several clients."""
+    """Return what a program says that makes several clients."""
     program = (
         "from pyconsumer import KafkaConsumer, KafkaProducer;"
         "[kind(bootstrap_servers='a:1').close() for kind in (KafkaConsumer, KafkaConsumer, KafkaProducer)]"
@@ -150,7 +150,7 @@ def _first_use(*folders: Path, pure: bool = False) -> list[str]:
 
 
 def _version(installed: Path) -> str:
-    """What ``pyconsumer --version`` says of the package in a folder."""
+    """Return what ``pyconsumer --version`` says of the package in a folder."""
     program = "import sys; from pyconsumer.cli import main; main(['--version'])"
     shown = run([sys.executable, "-c", program], cwd=installed, env={"PYCONSUMER_PURE": ""}).check()
     return shown.stdout.strip()

@@ -4,17 +4,24 @@
 // {"hash": [topic id, name, racks of each partition, value]}: Utils.computeTopicHash; {"group": [values by name, value]}.
 // {"a": assignor, "h": homogeneous, "t": topic id -> partitions, "m": [[id, instance, topic ids, target]], "r": result}:
 // members and topics are in the order in which the assignor saw them.
+// {"c": [state, member epoch, previous one, assigned, pending revocation, ids of subscribed topics, target epoch, target,
+// partitions held by anybody, owned or null, whether the subscription has changed], "r": the same five, or null for a
+// member that is fenced}: CurrentAssignmentBuilder. Partitions that a member has are with the epochs they came in.
 
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.util.*;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.errors.FencedMemberEpochException;
+import org.apache.kafka.common.message.ConsumerGroupHeartbeatRequestData;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.group.Utils;
 import org.apache.kafka.coordinator.group.api.assignor.*;
 import org.apache.kafka.coordinator.group.assignor.*;
 import org.apache.kafka.coordinator.group.modern.*;
+import org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroupMember;
+import org.apache.kafka.coordinator.group.modern.consumer.CurrentAssignmentBuilder;
 
 public class ConsumerGroupVectors {
     static final Random random = new Random(20260407);
@@ -128,8 +135,95 @@ public class ConsumerGroupVectors {
         }
     }
 
+    static Set<Integer> some(int of, double chance) {
+        Set<Integer> found = new TreeSet<>();
+        for (int p = 0; p < of; p++) if (random.nextDouble() < chance) found.add(p);
+        return found;
+    }
+
+    static String partitions(Map<Uuid, ? extends Collection<Integer>> parts) {
+        return parts.entrySet().stream().map(e -> "\"" + hex(e.getKey()) + "\": " + new TreeSet<>(e.getValue()))
+            .sorted().collect(Collectors.joining(", ", "{", "}"));
+    }
+
+    static String epochs(Map<Uuid, Map<Integer, Integer>> parts) {
+        return parts.entrySet().stream().map(e -> "\"" + hex(e.getKey()) + "\": " + new TreeMap<>(e.getValue()).entrySet()
+            .stream().map(one -> "[" + one.getKey() + ", " + one.getValue() + "]").collect(Collectors.joining(", ", "[", "]")))
+            .sorted().collect(Collectors.joining(", ", "{", "}"));
+    }
+
+    static String five(ConsumerGroupMember member) {
+        return String.format("%d, %d, %d, %s, %s", member.state().value(), member.memberEpoch(), member.previousMemberEpoch(),
+            epochs(member.assignedPartitions()), epochs(member.partitionsPendingRevocation()));
+    }
+
+    static void step() {
+        int topics = 1 + random.nextInt(3), size = 1 + random.nextInt(5), epoch = 5 + random.nextInt(3);
+        Map<String, Uuid> ids = new TreeMap<>();
+        for (int t = 0; t < topics; t++) ids.put("t" + t, uuid());
+        MemberState state = MemberState.values()[random.nextInt(random.nextInt(4) == 0 ? 4 : 3)];
+        Map<Uuid, Map<Integer, Integer>> assigned = new HashMap<>(), pending = new HashMap<>();
+        Map<Uuid, Set<Integer>> target = new HashMap<>(), held = new HashMap<>();
+        List<ConsumerGroupHeartbeatRequestData.TopicPartitions> owned = new ArrayList<>();
+        Set<String> subscribed = new TreeSet<>();
+        boolean changed = random.nextInt(4) == 0, agrees = random.nextBoolean();
+        for (String name : ids.keySet()) {
+            Uuid id = ids.get(name);
+            if (!changed || random.nextBoolean()) subscribed.add(name);
+            Set<Integer> taken = some(size, 0.3), mine = some(size, 0.4), leaving = some(size, 0.3);
+            leaving.removeAll(mine);
+            if (state != MemberState.UNREVOKED_PARTITIONS && state != MemberState.UNKNOWN) leaving.clear();
+            for (int p : mine) assigned.computeIfAbsent(id, k -> new HashMap<>()).put(p, 1 + random.nextInt(4));
+            for (int p : leaving) pending.computeIfAbsent(id, k -> new HashMap<>()).put(p, 1 + random.nextInt(4));
+            taken.addAll(mine);
+            taken.addAll(leaving);
+            if (!taken.isEmpty()) held.put(id, taken);
+            Set<Integer> wanted = agrees ? new TreeSet<>(mine) : some(size, 0.5);
+            if (!wanted.isEmpty()) target.put(id, wanted);
+            Set<Integer> says = new TreeSet<>(mine);
+            if (random.nextBoolean()) says.addAll(leaving);
+            if (random.nextInt(3) == 0) says.retainAll(wanted);
+            if (random.nextInt(5) == 0) says.clear();
+            if (!says.isEmpty()) {
+                owned.add(new ConsumerGroupHeartbeatRequestData.TopicPartitions().setTopicId(id).setPartitions(new ArrayList<>(says)));
+            }
+        }
+        boolean silent = random.nextInt(3) == 0;
+        int at = random.nextInt(3) == 0 ? epoch : epoch - 1;
+        ConsumerGroupMember member = new ConsumerGroupMember.Builder("m").setState(state).setMemberEpoch(at)
+            .setPreviousMemberEpoch(at - 1).setSubscribedTopicNames(new ArrayList<>(subscribed)).setAssignedPartitions(assigned)
+            .setPartitionsPendingRevocation(pending).build();
+        CoordinatorMetadataImage image = CoordinatorMetadataImage.class.cast(Proxy.newProxyInstance(
+            CoordinatorMetadataImage.class.getClassLoader(), new Class<?>[] {CoordinatorMetadataImage.class}, (self, method, args) -> {
+                if (!method.getName().equals("topicMetadata")) throw new UnsupportedOperationException(method.getName());
+                for (var one : ids.entrySet()) {
+                    if (one.getKey().equals(args[0]) || one.getValue().equals(args[0])) {
+                        return Optional.of(fake(CoordinatorMetadataImage.TopicMetadata.class,
+                            Map.of("id", one.getValue(), "name", one.getKey(), "partitionCount", size)));
+                    }
+                }
+                return Optional.empty();
+            }));
+        String after;
+        try {
+            after = "[" + five(new CurrentAssignmentBuilder(member).withMetadataImage(image)
+                .withTargetAssignment(epoch, new Assignment(target)).withHasSubscriptionChanged(changed)
+                .withResolvedRegularExpressions(Map.of())
+                .withCurrentPartitionEpoch((id, p) -> held.getOrDefault(id, Set.of()).contains(p) ? 3 : -1)
+                .withOwnedTopicPartitions(silent ? null : owned).build()) + "]";
+        } catch (FencedMemberEpochException error) {
+            after = "null";
+        }
+        String told = owned.stream().map(one -> "[\"" + hex(one.topicId()) + "\", " + one.partitions() + "]")
+            .collect(Collectors.joining(", ", "[", "]"));
+        System.out.printf("{\"c\": [%s, %s, %d, %s, %s, %s, %b], \"r\": %s}%n", five(member),
+            quoted(subscribed.stream().map(ids::get).map(ConsumerGroupVectors::hex).toList()), epoch, partitions(target),
+            partitions(held), silent ? "null" : told, changed, after);
+    }
+
     public static void main(String[] args) {
         hashes();
         for (int n = 0; n < 300; n++) group(n % 4 > 0);
+        for (int n = 0; n < 1500; n++) step();
     }
 }

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from pyconsumer.broker.group.consumer.assignors import ASSIGNORS, AssignorMember
+from pyconsumer.broker.group.consumer.current_assignment import next_assignment
+from pyconsumer.broker.group.consumer.member import ConsumerGroupMember, MemberState
 from pyconsumer.broker.group.consumer.metadata_hash import group_hash, topic_hash
+from pyconsumer.errors import FencedMemberEpochError
 from pyconsumer.protocol.consumer_group_records import Kind, decode_key_of, decode_value, encode_key
 from pyconsumer.protocol.records import iter_records, scan
 from tests.support.java import KafkaTools
@@ -55,6 +58,51 @@ def test_an_assignor_does_what_kafkas_does(name: str, homogeneous: bool) -> None
 
 def _target(target: dict[str, list[int]]) -> dict[bytes, frozenset[int]]:
     return {bytes.fromhex(topic_id): frozenset(partitions) for topic_id, partitions in target.items()}
+
+
+def test_a_members_next_step_is_that_of_kafkas_class() -> None:
+    cases = [line for line in _lines() if "c" in line]
+    assert len(cases) == 1500
+    kinds = set()
+    for case in cases:
+        *five, subscribed, epoch, target, held, owned, changed = case["c"]
+        taken = _target(held)
+        try:
+            after = next_assignment(
+                _member(five),
+                epoch=epoch,
+                target=_target(target),
+                subscribed={bytes.fromhex(one) for one in subscribed},
+                is_free=lambda topic_id, partition, taken=taken: partition not in taken.get(topic_id, ()),  # type: ignore[misc]
+                owned=None if owned is None else [(bytes.fromhex(topic_id), indexes) for topic_id, indexes in owned],
+                subscription_changed=changed,
+            )
+        except FencedMemberEpochError:
+            assert case["r"] is None, case
+            kinds.add((five[0], None))
+            continue
+        assert after == _member(case["r"]), case
+        kinds.add((five[0], after.state))
+    unknown = MemberState.UNKNOWN
+    stable, unrevoked, unreleased = (
+        MemberState.STABLE,
+        MemberState.UNREVOKED_PARTITIONS,
+        MemberState.UNRELEASED_PARTITIONS,
+    )
+    assert kinds >= {(before, after) for before in (0, 1, 2) for after in (stable, unrevoked, unreleased)}
+    assert (unknown, None) in kinds
+
+
+def _member(five: list[Any]) -> ConsumerGroupMember:
+    state, epoch, previous, assigned, pending = five
+    return ConsumerGroupMember(
+        "m",
+        epoch,
+        previous,
+        MemberState.of(state),
+        assigned={bytes.fromhex(topic_id): dict(since) for topic_id, since in assigned.items()},
+        pending_revocation={bytes.fromhex(topic_id): dict(since) for topic_id, since in pending.items()},
+    )
 
 
 def test_records_of_kafkas_log_are_written_byte_for_byte() -> None:

@@ -95,7 +95,7 @@ def test_a_message_is_declared_as_kafka_defines_it(name: str, definitions: dict[
 def _differences(
     cls: type[Struct], fields: list[dict[str, Any]], common: dict[str, Any], valid: Versions, where: str
 ) -> Iterator[str]:
-    """What our fields and Kafka's don't agree on, within the supported versions."""
+    """Yield what our fields and Kafka's don't agree on, within the supported versions."""
     theirs = [field for field in fields if _within(_versions(field), valid)]
     ours = [spec for spec in cls.FIELDS if _within(spec.versions, valid)]
     our_names = [_json_name(spec.name) for spec in ours]

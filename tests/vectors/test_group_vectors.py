@@ -1,4 +1,4 @@
-"""What members of a group and its coordinator say to each other, field by field: Apache Kafka's own bytes.
+"""Tests of what members of a group and its coordinator say to each other, field by field: Apache Kafka's own bytes.
 
 Each layout below spells a message out in its pieces. Put together they are what Kafka's classes wrote
 (``GroupVectors.java``), and what we write and read.

@@ -49,7 +49,7 @@ _TV2_REQUEST = 5  # of EndTxn and TxnOffsetCommit
 
 
 class Network(SimulatedClient):
-    """What the sender has for a network client."""
+    """The sender's network client."""
 
     def __init__(self, world: TransactionWorld, name: str, deliver: Any, woken: Callable[[], None]) -> None:
         super().__init__(world, name, deliver, woken)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ class Accumulator(RecordAccumulator):
 
 
 class Metadata:
-    """What the sender knows of leaders: as they were when it last asked."""
+    """Leaders as the sender knows them: as they were when it last asked."""
 
     fatal_error = None
     update_requested = False

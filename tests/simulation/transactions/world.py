@@ -111,7 +111,7 @@ class TransactionWorld(Schedule):
                 self._last.add(fresh)
 
     def stopping(self, program: Program) -> bool:
-        """Whether a program is to end: after the last fault, when it has committed something since it was started."""
+        """Return whether a program is to end: after the last fault, when it has committed something since its start."""
         return program in self._last and self._has_committed(program)
 
     def _has_committed(self, program: Program) -> bool:
@@ -167,7 +167,7 @@ class TransactionWorld(Schedule):
         program.client.reachable_at = self.clock.now() + self.random.uniform(0.1, 14.0)
 
     def _late(self, program: Program) -> None:
-        """What is sent to one broker arrives when nobody waits for it any more."""
+        """Make what is sent to one broker arrive when nobody waits for it any more."""
         links = list(program.client.connections.values())
         if links:
             self.random.choice(links).hold(self.random.uniform(3.0, 20.0))

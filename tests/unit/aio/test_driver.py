@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver
+from pyconsumer.aio.driver import LONGEST_TURN_S, LoopDriver, give_way
 from pyconsumer.clock import ManualClock
 from pyconsumer.network.futures import Steps, Wait
 
@@ -18,6 +18,7 @@ class _Client:
     """A network client to which something happens when the test says so."""
 
     closed = False
+    is_ahead = False
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -28,10 +29,17 @@ class _Client:
         return self.ours.fileno()
 
     def step(self, now: float) -> tuple[float, bool]:
+        self.is_ahead = False
         try:
             return math.inf, bool(self.ours.recv(64))
         except BlockingIOError:
             return math.inf, False
+
+    def on_leave(self, arrange_step: Callable[[], object]) -> None:
+        self._arrange_step = arrange_step
+
+    def leave(self) -> None:
+        self.is_ahead = bool(self._arrange_step())
 
     def close(self) -> None:
         self.closed = True
@@ -45,22 +53,66 @@ def client() -> Iterator[_Client]:
     made.theirs.close()
 
 
-@pytest.mark.asyncio
-async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client) -> None:
-    """The call has kept the loop for long, so others run before it waits; one of them serves the sockets."""
-    driver = LoopDriver(client, "AsyncKafkaConsumer")  # type: ignore[arg-type]
-    rounds: list[int] = []
+@pytest.fixture
+def driver(client: _Client) -> Iterator[LoopDriver]:
+    made = LoopDriver(client, "AsyncKafkaConsumer")  # type: ignore[arg-type]
+    yield made
+    made.close()
 
-    def steps() -> Steps[str]:
+
+def _waits(happened: list[str], name: str) -> Steps[None]:
+    """Wait for anything to happen."""
+    happened.append(f"{name} waits")
+    yield Wait(None, math.inf)
+    happened.append(f"{name} resumed")
+
+
+@pytest.mark.asyncio
+async def test_what_happens_while_a_call_gives_way_resumes_it(client: _Client, driver: LoopDriver) -> None:
+    """A call has kept the loop for long, so others run before it waits. Another one waits: the sockets are served."""
+    happened: list[str] = []
+
+    def long_call() -> Steps[None]:
         client.theirs.send(b"a response")
         client.clock.advance(LONGEST_TURN_S * 2)
-        rounds.append(1)
-        yield Wait(None, math.inf)
-        return "resumed"
+        yield from _waits(happened, "second")
 
-    try:
-        async with asyncio.timeout(10):
-            assert await driver.run(steps()) == "resumed"
-    finally:
-        driver.close()
-    assert rounds == [1]
+    async with asyncio.timeout(10):
+        first = asyncio.create_task(driver.run(_waits(happened, "first")))
+        await asyncio.sleep(0)
+        await asyncio.gather(first, driver.run(long_call()))
+    assert happened == ["first waits", "second waits", "first resumed", "second resumed"]
+
+
+@pytest.mark.asyncio
+async def test_a_call_that_gives_way_and_has_what_it_needs_reads_nothing(client: _Client, driver: LoopDriver) -> None:
+    """The system keeps what comes in the meantime, and takes it in ahead, until the loop would wait."""
+    driver.bind()
+    client.theirs.send(b"a response")
+    for _ in range(3):
+        await driver.breathe()
+        assert client.is_ahead
+    await give_way()  # rounds of the loop in which no call gives way
+    assert not client.is_ahead
+    with pytest.raises(BlockingIOError):
+        client.ours.recv(64)
+
+
+@pytest.mark.asyncio
+async def test_the_sockets_are_served_before_the_loop_waits(client: _Client, driver: LoopDriver) -> None:
+    """Nothing is readable as long as the system takes data in ahead, so the loop must not wait then."""
+    loop = driver.bind()
+    client.leave()
+    assert client.is_ahead
+    waited: asyncio.Future[bool] = loop.create_future()
+    loop.call_later(0.001, lambda: waited.set_result(client.is_ahead))
+    assert await waited is False
+
+
+def test_nothing_is_taken_in_ahead_for_a_loop_that_is_closed(client: _Client, driver: LoopDriver) -> None:
+    async def begin() -> None:
+        driver.bind()
+
+    asyncio.run(begin())
+    client.leave()
+    assert not client.is_ahead

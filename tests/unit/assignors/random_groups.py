@@ -47,7 +47,7 @@ def situations(draw: st.DrawFn, *, equal: bool | None = None, least_members: int
 
 
 def owners(result: Mapping[str, Assignment]) -> dict[TopicPartition, str]:
-    """Who has which partition; fails if one was given twice."""
+    """Return who has which partition; fails if one was given twice."""
     found: dict[TopicPartition, str] = {}
     for member, assignment in result.items():
         for partition in assignment.partitions:

@@ -38,11 +38,11 @@ class Group:
         return {topic: "".join(row) for topic, row in owners.items()}
 
     def sizes(self, shown: Mapping[str, str]) -> list[int]:
-        """How many partitions the members have, in order of size."""
+        """Return how many partitions the members have, in order of size."""
         return sorted("".join(shown.values()).count(letter) for letter in self.letters.values())
 
     def kept(self, shown: Mapping[str, str]) -> int:
-        """How many partitions stay with a member that owned them."""
+        """Return how many partitions stay with a member that owned them."""
         return sum(
             shown[topic][partition] == self.letters[member_id]
             for member_id, subscription in self.subscriptions.items()

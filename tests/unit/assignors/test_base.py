@@ -1,4 +1,4 @@
-"""What all assignors share: choosing them, their names, the base class, random groups compared with Apache Kafka's."""
+"""Tests of what all assignors share: choice, names, base class, random groups compared with Apache Kafka's."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def own(result: Mapping[str, Assignment], generation: int = 1) -> dict[str, tupl
 def with_owned(
     subscriptions: Mapping[str, Subscription], owned: Mapping[str, tuple[tuple[TopicPartition, ...], int]]
 ) -> dict[str, Subscription]:
-    """What members say after a rebalance; what they no longer subscribe to they have given up."""
+    """Return what members say after a rebalance; what they no longer subscribe to they have given up."""
     result = dict(subscriptions)
     for member, (partitions, generation) in owned.items():
         if member in result:

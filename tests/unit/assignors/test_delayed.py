@@ -102,7 +102,7 @@ class Group:
 
     @property
     def due_in(self) -> set[float]:
-        """What the members wait for, seconds."""
+        """Return what the members wait for, seconds."""
         return {round(member.assignor.rebalance_due_in(), 3) for member in self.members.values()}
 
     def start(self, **shares: str) -> None:

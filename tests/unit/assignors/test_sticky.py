@@ -89,7 +89,7 @@ EXAMPLES = [
 
 
 def user_data(partitions: Sequence[TopicPartition], generation: int = 1) -> bytes | None:
-    """What a member sends that was assigned these last."""
+    """Return what a member sends that was assigned these last."""
     assignor = StickyAssignor()
     assignor.on_assignment(Assignment(tuple(partitions)), ConsumerGroupMetadata("g", generation, "m"))
     return assignor.subscription_user_data(frozenset())

@@ -1,4 +1,4 @@
-"""What the Python clients are made to do: counting, checking, and percentiles."""
+"""Tests of what the Python clients are made to do: counting, checking, and percentiles."""
 
 from __future__ import annotations
 

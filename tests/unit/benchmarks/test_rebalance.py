@@ -1,4 +1,4 @@
-"""What the simulated groups of the rebalance benchmark show."""
+"""Tests of what the simulated groups of the rebalance benchmark show."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def values(log: PartitionLog) -> list[bytes | None]:
 
 
 def continues(folder: Path, kept: int, tp: TopicPartition = TP, config: TopicConfig | None = None) -> None:
-    """What was left is all there, what is written now is readable, also after the next clean stop."""
+    """Check that what was left is there, and that what is written now is readable, also after the next clean stop."""
     logs, log = opened(folder, tp, config)
     assert log.log_end_offset == kept
     for number in range(5):

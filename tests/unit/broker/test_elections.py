@@ -1,4 +1,4 @@
-"""Who leads and who is in sync: the controller's rules, one by one and on random histories."""
+"""Tests of who leads and who is in sync: the controller's rules, one by one and on random histories."""
 
 from __future__ import annotations
 

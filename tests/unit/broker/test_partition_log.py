@@ -1,4 +1,4 @@
-"""What a log takes, what a reader gets, when segments begin and go. On disk and in memory alike."""
+"""Tests of what a log takes, what a reader gets, when segments begin and go. On disk and in memory alike."""
 
 from __future__ import annotations
 

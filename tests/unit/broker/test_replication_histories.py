@@ -67,7 +67,7 @@ class _Producer:
 
 
 class Histories(RuleBasedStateMachine):
-    """What may happen to a partition of three replicas."""
+    """Events of a partition of three replicas."""
 
     def __init__(self) -> None:
         super().__init__()

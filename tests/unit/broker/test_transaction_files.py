@@ -1,4 +1,4 @@
-"""What the broker writes of transactions equals what Kafka's own classes write, byte by byte, and is read back."""
+"""Files of transactions equal what Kafka's own classes write, byte by byte, and are read back."""
 
 from __future__ import annotations
 

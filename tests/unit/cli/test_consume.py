@@ -36,7 +36,7 @@ class Reader(MockConsumer):
 
 
 def ran_for(monkeypatch: pytest.MonkeyPatch, arguments: list[str], **times: Any) -> float:
-    """How long the command took."""
+    """Return how long the command took."""
     clock = ManualClock()
     monkeypatch.setattr(consume, "time", SimpleNamespace(monotonic=clock.now))
     monkeypatch.setattr(consume, "KafkaConsumer", lambda options: Reader(clock, **times))

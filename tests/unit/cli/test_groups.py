@@ -1,4 +1,4 @@
-"""What ``groups describe`` prints of groups on the move; of real groups: ``behaviour/test_group_tools.py``."""
+"""Tests of what ``groups describe`` prints of groups on the move; of real groups: ``behaviour/test_group_tools.py``."""
 
 from __future__ import annotations
 

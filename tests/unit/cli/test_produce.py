@@ -60,7 +60,7 @@ class Producer:
 
 @pytest.fixture
 def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
-    """What the command gets instead of a ``KafkaProducer``."""
+    """Return what the command gets instead of a ``KafkaProducer``."""
     made = Producer()
     monkeypatch.setattr(produce, "KafkaProducer", made.open)
     return made

@@ -20,6 +20,11 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from pyconsumer.protocol.messages.metadata import MetadataResponse
+from pyconsumer.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from pyconsumer.protocol.records import BatchBuilder
 from pyconsumer.structs import TopicPartition
 from tests.support.fake_network import metadata_response
@@ -29,6 +34,7 @@ __all__ = [
     "batch",
     "batches",
     "data",
+    "ends",
     "finish",
     "interrupted_at",
     "leaders_of_t",
@@ -102,6 +108,12 @@ def listed(*found: tuple[TopicPartition, int, int]) -> ListOffsetsResponse:
             )
         ]
     )
+
+
+def ends(tp: TopicPartition, epoch: int, end: int, code: int = 0) -> OffsetForLeaderEpochResponse:
+    """The end of a leader epoch, as a leader answers it."""
+    answer = EpochEndOffset(error_code=code, partition=tp.partition, leader_epoch=epoch, end_offset=end)
+    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[answer])])
 
 
 def record(offset: int, value: bytes | None = b"v", key: bytes | None = b"k", topic: str = "a") -> ConsumerRecord:

@@ -31,7 +31,8 @@ from pyconsumer.errors import (
 from pyconsumer.network.futures import RequestFuture, Wait
 from pyconsumer.protocol.messages.fetch import FetchRequest
 from pyconsumer.protocol.messages.list_offsets import ListOffsetsRequest
-from tests.unit.consumer.builders import batch, data, finish, listed, offsets_of, response
+from pyconsumer.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tests.unit.consumer.builders import batch, data, ends, finish, listed, offsets_of, response
 from tests.unit.consumer.worlds import ConsumerWorld
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
@@ -121,17 +122,45 @@ def test_an_error_in_transmitting_the_next_fetch_does_not_cost_the_records(caplo
 
 
 @pytest.mark.spec("client:FE-94")
-def test_a_node_with_another_request_under_way_is_fetched_from_all_the_same() -> None:
+def test_a_node_is_fetched_from_beside_requests_other_than_those_for_positions() -> None:
     world = ConsumerWorld(T0, T2)
-    world.start(T0)  # T2, of the same node, has no position yet
-    steps = world.poll()
-    next(steps)
-    world.clock.advance(1.0)
-    next(steps)
+    world.start(T0, T2)
+    world.delegate.fetcher.offsets.request_end_offset(T2)
+    next(world.poll())
 
     sent = [(s.node, s.request.API_KEY) for s in world.client.take_all()]
 
     assert sent == [(1, ListOffsetsRequest.API_KEY), (1, FetchRequest.API_KEY)], "the first has no answer yet"
+
+
+def test_a_fetch_waits_for_the_positions_that_its_node_is_asked_for() -> None:
+    """A broker answers in order, and holds a fetch of idle partitions back: what comes behind it waits as long."""
+    world = ConsumerWorld(T0, T2)
+    world.start(T0)  # T2, of the same node, has no position yet
+    steps = world.poll()
+    next(steps)
+    (reset,) = world.client.take_all()
+    assert reset.request.API_KEY == ListOffsetsRequest.API_KEY
+    reset.answer(listed((T2, 7, 0)))
+    next(steps)
+    (fetch,) = world.client.take_all()
+    assert fetch.request.API_KEY == FetchRequest.API_KEY
+    assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
+
+
+def test_committed_offsets_with_an_epoch_are_validated_before_the_first_fetch() -> None:
+    """An idle partition's offset has no epoch, so it could be fetched at once, ahead of the others' validation."""
+    world = ConsumerWorld(T0, T2, group=True)
+    steps = world.poll()
+    next(steps)
+    world.coordinator.committed.complete({T0: OffsetAndMetadata(40, leader_epoch=2), T2: OffsetAndMetadata(0)})
+    next(steps)
+    (validation,) = world.client.take_all()
+    assert validation.request.API_KEY == OffsetForLeaderEpochRequest.API_KEY
+    validation.answer(ends(T0, 2, 50))
+    next(steps)
+    (fetch,) = world.client.take_all()
+    assert sorted(p.partition for topic in fetch.request.topics for p in topic.partitions) == [0, 2]
 
 
 @pytest.mark.spec("client:PL-14")

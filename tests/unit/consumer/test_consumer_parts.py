@@ -197,7 +197,7 @@ def test_interceptors_are_chained_and_their_errors_are_logged(caplog: pytest.Log
 
 
 def in_thread(function: Any) -> BaseException | None:
-    """What a call raises in another thread."""
+    """Return what a call raises in another thread."""
     caught: list[BaseException | None] = [None]
 
     def call() -> None:

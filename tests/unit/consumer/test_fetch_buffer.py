@@ -355,7 +355,7 @@ def frame_of(*sets: bytes, overhead: int = 50) -> tuple[bytearray, list[memoryvi
 
 
 def is_free(frame: bytearray) -> bool:
-    """Whether nobody has a view of it."""
+    """Return whether nobody has a view of it."""
     gc.collect()  # an error's traceback may have one
     try:
         frame.append(0)

@@ -27,14 +27,11 @@ from pyconsumer.protocol.messages.list_offsets import (
     ListOffsetsRequest,
 )
 from pyconsumer.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
     OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
 )
 from pyconsumer.structs import OffsetAndTimestamp, TopicPartition
 from tests.support.fake_network import FakeNetwork, SentRequest
-from tests.unit.consumer.builders import leaders_of_t, listed
+from tests.unit.consumer.builders import ends, leaders_of_t, listed
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 
@@ -85,11 +82,6 @@ class World:
 
     def state(self, tp: TopicPartition) -> FetchState:
         return self.subscriptions.state(tp).state
-
-
-def ends(tp: TopicPartition, epoch: int, end: int, code: int = 0) -> OffsetForLeaderEpochResponse:
-    answer = EpochEndOffset(error_code=code, partition=tp.partition, leader_epoch=epoch, end_offset=end)
-    return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic=tp.topic, partitions=[answer])])
 
 
 def asked(sent: SentRequest) -> dict[int, int]:

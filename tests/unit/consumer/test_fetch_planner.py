@@ -1,4 +1,4 @@
-"""What is fetched from whom, and within which memory."""
+"""Tests of what is fetched from whom, and within which memory."""
 
 from __future__ import annotations
 

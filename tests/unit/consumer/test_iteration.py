@@ -52,7 +52,7 @@ class Reader:
 
     @property
     def steps_aside(self) -> int:
-        """How many records the next steps may take without a look at anything else."""
+        """Return how many records the next steps may take without a look at anything else."""
         return len(self.consumer._prefetched.records)
 
 

@@ -58,7 +58,7 @@ class FetcherWorld:
         self.subscriptions.seek(tp, FetchPosition(offset, epoch, current_leader(self.metadata, tp)))
 
     def send(self) -> dict[int, SentRequest]:
-        """What is sent now, by node."""
+        """Return what is sent now, by node."""
         self.fetcher.send_fetches()
         return {sent.node: sent for sent in self.client.take_all()}
 

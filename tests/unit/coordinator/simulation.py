@@ -97,7 +97,7 @@ class Simulation:
         self.everything = {TopicPartition(TOPIC, number) for number in range(partitions)}
 
     def snapshot(self) -> dict[str, object]:
-        """What assignments depend on, as everybody knows it."""
+        """Return what assignments depend on, as everybody knows it."""
         return metadata_snapshot(self.cluster, [TOPIC], racks=False)
 
     def add(self, **settings: Any) -> SimulatedMember:

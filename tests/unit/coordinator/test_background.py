@@ -1,4 +1,4 @@
-"""What the heartbeat thread is asked to do: order of its concerns, answers, leaving."""
+"""Tests of what the heartbeat thread is asked to do: order of its concerns, answers, leaving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one member works out by itself: what an assignment takes away, and which changes of the cluster matter."""
+"""Tests of what a member works out by itself: what an assignment takes away, which changes of the cluster matter."""
 
 from __future__ import annotations
 

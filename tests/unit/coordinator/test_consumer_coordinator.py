@@ -656,7 +656,7 @@ def test_what_a_cooperative_member_gives_up_can_be_committed_for_the_new_generat
 
 
 def test_what_a_cooperative_member_gives_up_is_committed_automatically() -> None:
-    """What was handed out since the join began; the commit leaves before the next JoinGroup."""
+    """Records may be returned after the join began; their commit leaves before the next JoinGroup."""
     bench = Bench(partition_assignment_strategy=[Sticky()], enable_auto_commit=True)
     bench.learn(t=2)
     bench.subscribe("t")

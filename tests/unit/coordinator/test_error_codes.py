@@ -1,4 +1,4 @@
-"""What each error code of a group does, where the broker's coordinator makes it and where a member meets it."""
+"""Tests of each error code of a group, where the broker's coordinator makes it and where a member meets it."""
 
 from __future__ import annotations
 

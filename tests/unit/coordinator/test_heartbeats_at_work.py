@@ -1,4 +1,4 @@
-"""What heartbeats are good for, in a simulated group: they prove life, bring news, and end a membership."""
+"""Tests of what heartbeats are good for, in a simulated group: they prove life, bring news, and end a membership."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_member_whose_application_is_away_leaves_by_itself() -> None:
 
 
 def seconds_until_noticed(interval: float) -> float:
-    """How long a stable member takes to hear that another one has come."""
+    """Return how long a stable member takes to hear that another one has come."""
     sim = Simulation(14, RangeAssignor)
     member = sim.add(heartbeat_interval=interval, session_timeout=60.0, rebalance_timeout=120.0)
     sim.advance(30.0)

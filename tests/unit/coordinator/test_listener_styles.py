@@ -61,7 +61,7 @@ class NewStyle(Style):
 
 
 def plans() -> tuple[dict[str, str], dict[str, str]]:
-    """What ``sticky`` gives to C0, C1 and C2, and then, when C1 has left, to C0 and C2."""
+    """Return what ``sticky`` gives to C0, C1 and C2, and then, when C1 has left, to C0 and C2."""
     cluster = FakeCluster(dict.fromkeys(TOPICS, 2))
     members = {name: StickyAssignor() for name in ("C0", "C1", "C2")}
     first = members["C0"].assign(cluster, {name: Subscription(TOPICS) for name in members})
@@ -87,7 +87,7 @@ def rebalance(bench: Bench, generation: int, share: str) -> None:
 
 
 def told(style: Style, *shares: str) -> list[tuple[str, list[TopicPartition]]]:
-    """What the listener does in the last of these rebalances of one member."""
+    """Return what the listener does in the last of these rebalances of one member."""
     bench = Bench(partition_assignment_strategy=["sticky"])
     bench.listener = style  # type: ignore[assignment]
     bench.learn(**dict.fromkeys(TOPICS, 2))

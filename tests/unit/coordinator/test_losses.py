@@ -1,4 +1,4 @@
-"""What a member has lost is told first: nothing that a rebalance waits for holds that up, and no step forgets it."""
+"""Losses are reported first: nothing that a rebalance waits for delays that, and no step forgets it."""
 
 from __future__ import annotations
 

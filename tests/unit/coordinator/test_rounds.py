@@ -26,7 +26,7 @@ Owned = dict[str, frozenset[TopicPartition]]
 
 
 class Round(NamedTuple):
-    """What a leader was told that members own, and what it gave them; by member id."""
+    """Partitions that members reported to a leader as owned, and those that it gave them; by member id."""
 
     owned: Owned
     given: Owned
@@ -236,7 +236,7 @@ class ExampleA:
             self.moments.append(now)
 
     def named(self, one: Round) -> tuple[list[str], list[str]]:
-        """What was owned and what was given in a round, by c1, c2 and c3."""
+        """Return what was owned and what was given in a round, by c1, c2 and c3."""
         ids = [member.core.generation.member_id for member in (self.c1, self.c2, self.c3)]
         return [shown(one.owned[m]) for m in ids], [shown(one.given[m]) for m in ids]
 

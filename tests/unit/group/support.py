@@ -426,7 +426,7 @@ class FakeBroker(Topics):
 def handled(
     broker: GroupBroker, request: Message, version: int, clock: ManualClock, *, client_id: str = "me"
 ) -> Deferred[Any]:
-    """What the handler of a group request answers, in time."""
+    """Return what the handler of a group request answers, in time."""
     name = type(request).__module__.rpartition(".")[2]
     handler = importlib.import_module(f"pyconsumer.broker.handlers.{name}")
     context = RequestContext(

@@ -1,4 +1,4 @@
-"""How answers are given: one after the other, however many requests they lead to, and whatever comes of one."""
+"""Answers are given one after the other, however many requests they lead to, and whatever comes of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may commit, what tools may do with groups and offsets, and what expires."""
+"""Tests of who may commit, what tools may do with groups and offsets, and what expires."""
 
 from __future__ import annotations
 

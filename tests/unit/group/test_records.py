@@ -1,4 +1,4 @@
-"""Where a group's records go, and how they look: the vectors of the list, and Kafka's own bytes."""
+"""Tests of where a group's records go, and how they look: the vectors of the list, and Kafka's own bytes."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_the_leader_of_the_groups_partition_coordinates_it(version: int) -> None
 
 
 def owner(alive: dict[str, list[BrokerMetadata]], leader: int, listener: str) -> BrokerMetadata | None:
-    """What a broker says of the only partition, whose leader is this node."""
+    """Return what a broker says of the only partition, whose leader is this node."""
     topic = SimpleNamespace(partitions=[SimpleNamespace(leader=leader)])
     broker = SimpleNamespace(
         controller=SimpleNamespace(ensure_internal=lambda name: topic), endpoints=lambda listener: alive[listener]

@@ -1,4 +1,4 @@
-"""How the parts of the coordinator hang together, and items of the list that are about the whole."""
+"""Tests of how the parts of the coordinator hang together, and items of the list that are about the whole."""
 
 from __future__ import annotations
 

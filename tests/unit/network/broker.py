@@ -127,7 +127,7 @@ class ScriptedBroker:
         )
 
     def count(self, api_key: int) -> int:
-        """How many requests of an API came."""
+        """Return how many requests of an API came."""
         return sum(1 for request in self.received if request.api_key == api_key)
 
     def send_all(self, data: bytes) -> None:

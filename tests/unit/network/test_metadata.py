@@ -1,4 +1,4 @@
-"""What the client knows of the cluster."""
+"""Tests of what the client knows of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client costs the system, and what becomes of it in a forked child."""
+"""Tests of what a client costs the system, and what becomes of it in a forked child."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def answered(client: NetworkClient, future: RequestFuture[Any]) -> None:
 
 
 def mark_of(client: NetworkClient) -> int:
-    """How many bytes the system wants before it wakes a reader of the connection to node 0."""
+    """Return how many bytes the system wants before it wakes a reader of the connection to node 0."""
     channel = client._pool.peers[0].link
     assert channel is not None
     return int(channel._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
@@ -176,11 +176,26 @@ class TestTakingInAhead:
         client.poll(client.clock.now() + 600, future)  # longer than a test may take
         assert future.succeeded
 
-    def test_not_where_another_driver_waits(self, broker: ScriptedBroker, make_client: MakeClient) -> None:
+    def test_where_another_driver_waits_it_takes_a_step_before(
+        self, broker: ScriptedBroker, make_client: MakeClient
+    ) -> None:
         client = to_be_read(broker, make_client, large_answer())
         answered(client, asked(client))
-        client.step(client.clock.now())
+        arranged: list[bool] = []
+        loop_runs = True
+
+        def arrange_step() -> bool:
+            arranged.append(loop_runs)
+            return loop_runs
+
+        client.on_leave(arrange_step)
         asked(client)
+        assert arranged == [True]
+        assert mark_of(client) > 1
+        client.step(client.clock.now())
+        assert mark_of(client) == 1
+        loop_runs = False  # nobody will take a step any more
+        client.leave()
         assert mark_of(client) == 1
 
 

@@ -1,4 +1,4 @@
-"""What the producer does before a record is sent: looking topics up, waiting. A scripted client, no socket."""
+"""Tests of what the producer does before a record is sent: looking topics up, waiting. A scripted client, no socket."""
 
 from __future__ import annotations
 

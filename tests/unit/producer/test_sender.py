@@ -1,4 +1,4 @@
-"""What the sender does with each kind of answer: a scripted client, a clock that is moved by hand, no socket."""
+"""The sender and each kind of answer: a scripted client, a clock that is moved by hand, no socket."""
 
 from __future__ import annotations
 

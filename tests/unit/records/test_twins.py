@@ -1,4 +1,4 @@
-"""What holds for both twins of the decoder together, and for the compiled one alone."""
+"""Tests of what holds for both twins of the decoder together, and for the compiled one alone."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_build_of_another_source_is_not_used(native: Decoder, monkeypatch: pyt
 
 
 def kinds(decoder: Decoder) -> dict[str, tuple[Any, bool]]:
-    """How to make a record of each kind from a raw one, and whether the collector has to know it."""
+    """Return how to make a record of each kind from a raw one, and whether the collector has to know it."""
     return {
         "bytes": (lambda record: record, False),
         "str": (lambda record: record.deserialized("key", "value" + record.value.decode()), False),

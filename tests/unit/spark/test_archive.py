@@ -22,7 +22,7 @@ BROKEN = (
 
 
 def batch(number: int, rows: int, end: int) -> SimpleNamespace:
-    """What Spark tells of a batch of a topic that has 10 records."""
+    """Return what Spark tells of a batch of a topic that has 10 records."""
     source = {"endOffset": json.dumps({"t": {"0": end}}), "latestOffset": json.dumps({"t": {"0": 10}})}
     return SimpleNamespace(batchId=number, numInputRows=rows, sources=[source])
 

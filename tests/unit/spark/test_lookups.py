@@ -1,4 +1,4 @@
-"""What is tried again when the cluster does not answer."""
+"""Tests of what is tried again when the cluster does not answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.spark.fake_broker import TP, FakeConnection
 
 
 def asked(*, patient: bool) -> tuple[float, list[float]]:
-    """How long an unreachable leader is waited for, and the pauses between."""
+    """Return how long an unreachable leader is waited for, and the pauses between."""
     connection = FakeConnection(default_api_timeout_ms="500")
     connection.leader_known = False
     pauses: list[float] = []

@@ -1,4 +1,4 @@
-"""How much goes into a micro-batch."""
+"""Tests of how much goes into a micro-batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large records are, told from a few batches."""
+"""Tests of how large records are, told from a few batches."""
 
 from __future__ import annotations
 

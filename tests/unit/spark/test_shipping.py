@@ -31,7 +31,7 @@ sys.path.insert(1, {zip!r})
 
 
 def run(program: str, *, hidden: tuple[str, ...] = (), paths: tuple[str, ...] = ()) -> str:
-    """What a program prints that has the zip on its path; modules may be hidden, and folders taken off its path."""
+    """Return what a program with the zip on its path prints; modules may be hidden, and folders taken off its path."""
     prelude = _HIDE.format(hidden=set(hidden) | {"nothing"}, paths=set(paths) | {"nothing"}, zip=str(package_zip()))
     found = subprocess.run(
         [sys.executable, "-I", "-c", prelude + program],

@@ -1,4 +1,4 @@
-"""What Spark sees of the source before it runs anything."""
+"""Tests of what Spark sees of the source before it runs anything."""
 
 from __future__ import annotations
 

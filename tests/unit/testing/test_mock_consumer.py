@@ -24,7 +24,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def program(consumer: Consumer) -> list[str]:
-    """What a user would write: it knows only the interface."""
+    """Return what a user would write: it knows only the interface."""
     seen: list[str] = []
     try:
         while True:

@@ -8,6 +8,10 @@ again while it is behind the target assignment; then it has its rebalance timeou
 A member that is not in the group and says that it owns partitions was taken out of it, and does not know that yet: what
 it had may be somebody else's by now. UNKNOWN_MEMBER_ID makes it give everything up first. (Kafka 4.3.1 takes it in, and
 it keeps its partitions until it has read its SyncGroup: two members may own one.)
+
+Under the policy ``upgrade`` classic members can be left alone in a consumer group. If the last computation of a target
+was too recent when the last other member left (KIP-1263), Heartbeat sends a member to join as soon as it is not. (In
+Kafka 4.3.1 it does not: what the other one had stays without an owner until somebody joins.)
 """
 
 from __future__ import annotations
@@ -197,10 +201,16 @@ class ClassicMembers:
             member.member_epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
             or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member))
+            or self._has_to_move_the_group(group)
         ):
             self._expect_join(group, member)
             return Errors.REBALANCE_IN_PROGRESS
         return Errors.NONE
+
+    def _has_to_move_the_group(self, group: ConsumerGroup) -> bool:
+        """Return whether a target is due that only a JoinGroup can bring: nobody else sends what computes one."""
+        alone = group.classic_count == len(group.members)
+        return alone and self._groups.target_is_due(group, group.group_epoch)
 
     def leave(self, group: ConsumerGroup, leaving: Sequence[LeavingMember]) -> Deferred[LeaveResult]:
         """LeaveGroup, also of members of the consumer protocol that an administrator takes out."""

@@ -75,7 +75,8 @@ def _drop_unsubscribed(
 ) -> ConsumerGroupMember:
     kept = {topic_id: partitions for topic_id, partitions in member.assigned.items() if topic_id in subscribed}
     if len(kept) == len(member.assigned):
-        return member
+        nothing = not subscribed and not kept and not member.pending_revocation
+        return member.with_member_epoch(member.member_epoch) if nothing else member  # as Kafka, which looks no further
     pending: dict[bytes, Mapping[int, int]] = dict(member.pending_revocation)
     for topic_id, partitions in member.assigned.items():
         if topic_id not in kept:

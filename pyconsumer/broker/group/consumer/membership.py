@@ -350,11 +350,17 @@ class ConsumerGroups:
                 regexes[new] += 1
         return counts, +regexes
 
+    def target_is_due(self, group: ConsumerGroup, epoch: int) -> bool:
+        """Return whether the target assignment is older than the epoch, and the time between two computations over."""
+        if group.assignment_epoch >= epoch:
+            return False
+        interval_ms = self.settings.assignment_interval_ms(group.group_id)
+        return may_compute(group.assignment_timestamp, interval_ms, self._clock.wall_ms())
+
     def update_target(self, change: Change, update: MemberUpdate) -> tuple[int, Target]:
         """Compute the target assignment if it is due; return the epoch of the present one and the member's part."""
         group, member, now_ms = change.group, update.after, self._clock.wall_ms()
-        interval_ms = self.settings.assignment_interval_ms(group.group_id)
-        if group.assignment_epoch >= update.epoch or not may_compute(group.assignment_timestamp, interval_ms, now_ms):
+        if not self.target_is_due(group, update.epoch):
             target = group.targets.get(member.member_id)
             if target is None:
                 target = group.target_of(member.member_id, member.instance_id)

@@ -6,6 +6,9 @@
   rebalancing a member may still have partitions that this generation's assignment takes from it: those that it named in
   its JoinGroup. They are pending revocation until it joins again without them. (Kafka 4.3.1 takes them for free, and
   gives them away at once: two members may own one.)
+  A group in its first rebalance has no generation, no assignor and no assignments yet: its members become members that
+  have nothing, and REBALANCE_IN_PROGRESS makes them join again. (Kafka 4.3.1 asks for the assignor's name, and answers
+  UNKNOWN_SERVER_ERROR.)
 * *Downgrade*: the last member of the consumer protocol has gone, and only classic members are left. If they have to
   rebalance, the record names no leader: whoever reads it because the coordinator moved just then begins the rebalance.
   (In Kafka 4.3.1 it is forgotten, and what the last member had stays without an owner.)
@@ -143,7 +146,7 @@ class Migration:
                 raise _CustomAssignor
             named = ((one.topic, one.partitions) for one in assignment.assigned_partitions)
             target = from_names(named, self._image)
-        subscription = read_subscription(member.metadata(group.protocol_name or ""))
+        subscription = read_subscription(member.metadata(group.protocol_name or _first_protocol(member)))
         epoch = group.generation_id
         made = ConsumerGroupMember(
             member.member_id,
@@ -263,6 +266,11 @@ def _with_pending(
             member = member.replace(state=MemberState.UNREVOKED_PARTITIONS, pending_revocation=pending)
         members.append((member, target))
     return members
+
+
+def _first_protocol(member: MemberMetadata) -> str:
+    """Return the protocol to read a subscription from while none has been chosen; all of a member's name its topics."""
+    return next((name for name, _ in member.supported_protocols), "")
 
 
 def _holds(group: ConsumerGroup, member: ConsumerGroupMember) -> Target:

@@ -110,36 +110,50 @@ static int snappy_bound(const uint8_t *data, size_t size, size_t limit, pyconsum
     return result;
 }
 
-/* Copies `length` bytes from `distance` bytes before `to`, where the two may overlap. Both were checked. */
-static inline void copy_within(uint8_t *to, size_t distance, size_t length, const uint8_t *limit) {
+enum { SNAPPY_SLACK = 64 + 16 }; /* what one element of a block writes at most, and 16 bytes more */
+
+/* Copies 1 to 64 bytes from `distance` bytes before `to`, where the two may overlap; up to 15 bytes behind are overwritten. */
+static inline void copy_near(uint8_t *to, size_t distance, size_t length) {
     const uint8_t *from = to - distance;
-    uint8_t *end = to + length;
-    if (distance >= 16 && limit - to >= 64 + 16) { /* at most 64 bytes, and some more in steps of 16 */
-        do {
-            memcpy(to, from, 16);
-            to += 16;
-            from += 16;
-        } while (to < end);
+    if (distance >= 16) {
+        memcpy(to, from, 16);
+        if (length <= 16) return;
+        memcpy(to + 16, from + 16, 16);
+        if (length <= 32) return;
+        memcpy(to + 32, from + 32, 16);
+        memcpy(to + 48, from + 48, 16);
         return;
     }
-    if (limit - to >= 64 + 16) {
-        /* What repeats at a distance repeats at its multiples, too: with one of 8 or more, 8 bytes go at once. */
-        size_t period = distance, done = 0;
+    /* What repeats at a distance repeats at its multiples, too: with one of 8 or more, 8 bytes go at once. */
+    if (distance < 8) {
+        size_t period = distance, done;
         while (period < 8) period += distance;
-        if (period != distance) {
-            for (; done < period; done++) to[done] = from[done];
-            to += done;
-            from = to - period;
-        }
-        while (to < end) {
-            memcpy(to, from, 8);
-            to += 8;
-            from += 8;
-        }
-        return;
+        for (done = 0; done < period; done++) to[done] = from[done];
+        if (length <= period) return;
+        from = to;
+        to += period;
+        length -= period;
     }
-    while (to < end) *to++ = *from++;
+    for (;;) {
+        memcpy(to, from, 8);
+        if (length <= 8) return;
+        to += 8;
+        from += 8;
+        length -= 8;
+    }
 }
+
+/* Of each tag of a copy: its length, 8 bits; the bytes after it, 4 bits; the high bits of the distance, at their place. */
+#define SNAPPY_NEAR(tag) ((tag >> 2 & 7) + 4) | 1 << 8 | (uint32_t)(tag >> 5) << 20
+#define SNAPPY_FAR(tag) ((tag >> 2) + 1) | 2 << 8
+#define SNAPPY_FARTHEST(tag) ((tag >> 2) + 1) | 4 << 8
+#define SNAPPY_FOUR(tag) 0, SNAPPY_NEAR((tag + 1)), SNAPPY_FAR((tag + 2)), SNAPPY_FARTHEST((tag + 3))
+#define SNAPPY_SIXTEEN(tag) SNAPPY_FOUR(tag), SNAPPY_FOUR((tag + 4)), SNAPPY_FOUR((tag + 8)), SNAPPY_FOUR((tag + 12))
+#define SNAPPY_SIXTY_FOUR(tag) \
+    SNAPPY_SIXTEEN(tag), SNAPPY_SIXTEEN((tag + 16)), SNAPPY_SIXTEEN((tag + 32)), SNAPPY_SIXTEEN((tag + 48))
+static const uint32_t SNAPPY_COPIES[256] = {SNAPPY_SIXTY_FOUR(0), SNAPPY_SIXTY_FOUR(64), SNAPPY_SIXTY_FOUR(128),
+                                            SNAPPY_SIXTY_FOUR(192)};
+static const uint32_t SNAPPY_MASKS[5] = {0, 0xFF, 0xFFFF, 0, 0xFFFFFFFF};
 
 static int snappy_block(const uint8_t *data, size_t size, uint8_t *output, size_t room, size_t *written) {
     const uint8_t *end = data + size, *at;
@@ -150,10 +164,11 @@ static int snappy_block(const uint8_t *data, size_t size, uint8_t *output, size_
     limit = output + expected;
     while (at < end) {
         unsigned tag = *at++;
-        size_t length, distance;
+        size_t length, distance, left = (size_t)(end - at);
+        uint32_t copy;
         if ((tag & 3) == 0) {
             length = (tag >> 2) + 1;
-            if (length <= 16 && end - at >= 16 && limit - to >= 16) {
+            if (length <= 16 && left >= 16 && limit - to >= 16) {
                 memcpy(to, at, 16);
                 to += length;
                 at += length;
@@ -161,36 +176,36 @@ static int snappy_block(const uint8_t *data, size_t size, uint8_t *output, size_
             }
             if (length > 60) {
                 size_t bytes = length - 60, i;
-                if ((size_t)(end - at) < bytes) return PYCONSUMER_DAMAGED;
+                if (left < bytes) return PYCONSUMER_DAMAGED;
                 for (length = 0, i = 0; i < bytes; i++) length |= (size_t)at[i] << (8 * i);
                 length += 1;
                 at += bytes;
+                left -= bytes;
             }
-            if (length > (size_t)(end - at) || length > (size_t)(limit - to)) return PYCONSUMER_DAMAGED;
+            if (length > left || length > (size_t)(limit - to)) return PYCONSUMER_DAMAGED;
             memcpy(to, at, length);
             to += length;
             at += length;
             continue;
         }
-        if ((tag & 3) == 1) {
-            if (end - at < 1) return PYCONSUMER_DAMAGED;
-            length = (tag >> 2 & 7) + 4;
-            distance = (size_t)(tag >> 5) << 8 | at[0];
-            at += 1;
-        } else if ((tag & 3) == 2) {
-            if (end - at < 2) return PYCONSUMER_DAMAGED;
-            length = (tag >> 2) + 1;
-            distance = (size_t)at[0] | (size_t)at[1] << 8;
-            at += 2;
+        copy = SNAPPY_COPIES[tag];
+        length = copy & 0xFF;
+        if (left >= 4) {
+            distance = (copy >> 12) + (little32(at) & SNAPPY_MASKS[copy >> 8 & 15]);
         } else {
-            if (end - at < 4) return PYCONSUMER_DAMAGED;
-            length = (tag >> 2) + 1;
-            distance = little32(at);
-            at += 4;
+            size_t bytes = copy >> 8 & 15, i;
+            if (left < bytes) return PYCONSUMER_DAMAGED;
+            for (distance = copy >> 12, i = 0; i < bytes; i++) distance |= (size_t)at[i] << (8 * i);
         }
-        if (distance == 0 || distance > (size_t)(to - output) || length > (size_t)(limit - to)) return PYCONSUMER_DAMAGED;
-        copy_within(to, distance, length, limit);
-        to += length;
+        at += copy >> 8 & 15;
+        if (distance == 0 || distance > (size_t)(to - output)) return PYCONSUMER_DAMAGED;
+        if (limit - to >= SNAPPY_SLACK) {
+            copy_near(to, distance, length);
+            to += length;
+        } else {
+            if (length > (size_t)(limit - to)) return PYCONSUMER_DAMAGED;
+            for (; length; length--, to++) *to = to[-(ptrdiff_t)distance];
+        }
     }
     *written = (size_t)(to - output);
     return to == limit ? PYCONSUMER_UNPACKED : PYCONSUMER_DAMAGED;
