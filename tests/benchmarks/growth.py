@@ -155,6 +155,8 @@ def exchanges(arguments: dict[str, Any]) -> dict[str, Any]:
         while len(sent_at) < min(16, len(links)) and len(times) + len(sent_at) < wanted:
             link = links[turn % len(links)]
             turn += 1
+            if link in sent_at:
+                continue
             sent_at[link] = time.perf_counter()
             link.sendall(request)
         for key, _ in selector.select(30):
@@ -194,7 +196,7 @@ def _frame(link: Any) -> None:
 
 
 def growth_tables(results: Results) -> list[Matrix]:
-    where = f"{_RECORDS:,} records of {_SIZE_BYTES} bytes on the embedded broker, in so many partitions."
+    where = f"{_RECORDS:,} records of {_SIZE_BYTES} bytes on the embedded broker, spread over the partitions."
     tables = [
         _matrix(results, "cpu", "Processor time by partitions", "CPU s", _PARTITIONS, "partitions")(
             f"Seconds of the client's process, all threads, for a million records. {where}",
@@ -217,7 +219,7 @@ def growth_tables(results: Results) -> list[Matrix]:
             lambda run: run.cpu_s_per_million,
         ),
         _matrix(results, "broker-memory", "A broker's memory by connections", "MB", _CONNECTIONS, "connections")(
-            "What the broker's process grew by when so many clients connected and sent requests.",
+            "What the broker's process grew by when the clients connected and sent requests.",
             lambda run: max(run.values["memory_mb"], 0.1),
         ),
         _matrix(results, "broker-time", "A broker's response time by connections", "ms", _CONNECTIONS, "connections")(
