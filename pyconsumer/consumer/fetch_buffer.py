@@ -1,5 +1,7 @@
 """The queue of fetched record sets that wait to be returned. A core: no I/O, no clock.
 
+How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4 there); this queue charges what it holds.
+
 Rules
 
 1. Fetches are returned in the order of their arrival; those of one partition never overtake each other.

@@ -3,7 +3,7 @@
 Rules
 
 1. A partition may be fetched if it is fetchable (assigned, FETCHING, not paused, not about to be revoked), has fewer
-   than two buffered fetches and no pending error, and its backoff after an error is over.
+   than two buffered fetches (``MAX_BUFFERED_FETCHES``) and no pending error, and its backoff after an error is over.
 2. It is fetched from its preferred read replica while that is valid (KIP-392), else from its leader. Without a leader,
    metadata is requested.
 3. One fetch is in flight per node. The next one is planned from the *fetch offset*, the end of the last batch received,

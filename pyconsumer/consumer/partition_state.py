@@ -1,8 +1,9 @@
 """One assigned partition: its fetch state, its position, and what is known of its log. A core: no I/O, no clock.
 
-Which moves between fetch states are possible, and when a position must be validated
-(:attr:`FetchPosition.needs_validation`), is decided here. :mod:`.subscription_state` keeps one
-:class:`TopicPartitionState` for each assigned partition and makes the moves; :mod:`.offset_fetcher` asks the leader.
+Which moves between fetch states are possible is decided here, and which positions can be validated by their epochs
+(:attr:`FetchPosition.needs_validation`). :mod:`.subscription_state` keeps one :class:`TopicPartitionState` for each
+assigned partition and makes the moves: ``seek`` and ``on_leader`` there decide that such a position must be validated
+now. :mod:`.offset_fetcher` asks the leader.
 
 Rules of the fetch states, and the table ``RULES``
 
