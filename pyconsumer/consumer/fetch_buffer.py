@@ -1,6 +1,6 @@
 """The queue of fetched record sets that wait to be returned. A core: no I/O, no clock.
 
-How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4 there); this queue charges what it holds.
+How many bytes may be fetched ahead is decided in :mod:`.fetch_planner` (rule 4); this queue charges what it holds.
 
 Rules
 
