@@ -61,7 +61,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     Raises:
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
 
-    It belongs to the loop of its first call. All tasks of that loop may use it concurrently. Use it in ``async with``, or
+    It belongs to the loop of its first call. All tasks of that loop may use it. Use it in ``async with``, or
     await :meth:`close`. Callbacks that are added to a future run in the producer's thread; await the future instead.
 
     Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`, which documents each call in full.
