@@ -217,6 +217,7 @@ def test_registrations(version: int, value: GroupMetadataValue, encoded: str) ->
 
 
 @pytest.mark.spec("broker:REG-03", "broker:REG-04", "broker:REG-05", "broker:REG-06", "transactions:GMD-04")
+@pytest.mark.spec("transactions:GMD-04j")
 def test_a_group_and_its_registration_are_the_same() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
