@@ -217,7 +217,6 @@ def test_registrations(version: int, value: GroupMetadataValue, encoded: str) ->
 
 
 @pytest.mark.spec("broker:REG-03", "broker:REG-04", "broker:REG-05", "broker:REG-06", "transactions:GMD-04")
-@pytest.mark.spec("transactions:GMD-04j")
 def test_a_group_and_its_registration_are_the_same() -> None:
     clock = ManualClock(wall_ms=TIME)
     group = GroupMetadata("g1", GroupState.EMPTY, clock)
@@ -243,6 +242,18 @@ def test_a_group_and_its_registration_are_the_same() -> None:
     assert (first.rebalance_timeout_ms, first.session_timeout_ms) == (5, 6)
     assert first.supported_protocols == (("range", b"\0\1r"),)
     assert (first.assignment, second.assignment, second.group_instance_id) == (b"", b"x", None)
+
+
+@pytest.mark.spec("transactions:GMD-04j")
+def test_a_registration_holds_both_timeouts_of_a_member() -> None:
+    group = GroupMetadata("g1", GroupState.EMPTY, ManualClock(wall_ms=TIME))
+    group.add(member("m0", rebalance_ms=5, session_ms=6))
+    group.transition_to(GroupState.PREPARING_REBALANCE)
+    group.init_next_generation()
+    _, data = group_record(group, {"m0": b""})
+    assert data is not None
+    (written,) = decode_group_value(data).members
+    assert (written.rebalance_timeout, written.session_timeout) == (5, 6)
 
 
 @pytest.mark.spec("broker:REG-08", "broker:REG-09", "broker:REG-10", "broker:REG-14", "broker:REG-15")
