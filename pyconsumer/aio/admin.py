@@ -60,7 +60,7 @@ class _LoopAdminClient(KafkaAdminClient):
             async with asyncio.timeout(max(0.0, timeout)):
                 await self._turn.acquire()
         except TimeoutError:
-            raise KafkaTimeoutError("calls of other tasks took the time of this one") from None
+            raise KafkaTimeoutError("timed out while waiting for calls of other tasks to finish") from None
         try:
             if self._closed:
                 raise IllegalStateError("the admin client is closed")

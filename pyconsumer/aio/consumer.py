@@ -428,7 +428,7 @@ class AsyncKafkaConsumer(AsyncConsumer[K, V]):
             async with asyncio.timeout(max(0.0, deadline - self._now())):
                 await self._commits.acquire()
         except TimeoutError:
-            raise KafkaTimeoutError("commits of other tasks took the time of this one") from None
+            raise KafkaTimeoutError("timed out while waiting for commits of other tasks to finish") from None
         try:
             await self._driver.run(self._delegate.commit(checked, deadline), deadline)
         finally:

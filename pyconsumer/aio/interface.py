@@ -212,7 +212,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Hand a record over; return the promise of its place."""
+        """Queue a record to be sent; return the future of its metadata."""
         ...
 
     async def send_and_wait(
@@ -224,7 +224,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record and wait for the broker's answer."""
+        """Send a record and wait for the broker's response."""
         ...
 
     async def send_many(
@@ -236,7 +236,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecords:
-        """Send many records, with one promise for all."""
+        """Send many records, with one future for all."""
         ...
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
@@ -269,7 +269,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         ...
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Give up the transaction."""
+        """Abort the transaction."""
         ...
 
     def transaction(self) -> AbstractAsyncContextManager[Self]:
@@ -281,7 +281,7 @@ class AsyncProducer(Protocol[KeyIn, ValueIn]):
         ...
 
     async def close(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send what is left and end."""
+        """Send what is left and close the producer."""
         ...
 
     async def __aenter__(self) -> Self: ...

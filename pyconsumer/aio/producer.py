@@ -61,7 +61,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     Raises:
         ConfigurationError: a setting is unknown, wrong, or contradicts another one.
 
-    It belongs to the loop of its first call. All tasks of the loop may use it at a time. Use it in ``async with``, or
+    It belongs to the loop of its first call. All tasks of that loop may use it. Use it in ``async with``, or
     await :meth:`close`. Callbacks that are added to a future run in the producer's thread; await the future instead.
 
     Names, settings and errors are those of :class:`pyconsumer.KafkaProducer`, which documents each call in full.
@@ -101,7 +101,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turn_began = 0.0
         self._sends = 0
-        self._room = asyncio.Lock()  # who waits for memory gets it in turn
+        self._room = asyncio.Lock()  # tasks that wait for memory get it in turn
         self._closing: asyncio.Future[None] | None = None
         self._open = True
 
@@ -116,15 +116,15 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """Hand a record over; wait while metadata is missing or the buffer is full, for ``max_block_ms`` at most.
+        """Queue a record to be sent; wait while metadata is missing or the buffer is full, ``max_block_ms`` at most.
 
         Returns:
-            The promise of its :class:`pyconsumer.structs.RecordMetadata`: ``metadata = await (await send(...))``.
+            The future of its :class:`pyconsumer.structs.RecordMetadata`: ``metadata = await (await send(...))``.
 
         Raises:
             KafkaError, ValueError: as :meth:`pyconsumer.KafkaProducer.send`.
 
-        A call that is cancelled while it waits has sent nothing. A record that was handed over is sent, whoever is
+        A call that is cancelled while it waits has sent nothing. A record that is queued is sent, whichever task is
         cancelled afterwards.
         """
         self._bind()
@@ -145,7 +145,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send a record and wait for the broker's answer. Raises as :meth:`send`, and what the broker answered."""
+        """Send a record and wait for the broker's response. Raises as :meth:`send`, and the broker's error."""
         future = await self.send(topic, value, key, headers, partition, timestamp_ms)
         return await future
 
@@ -160,7 +160,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     ) -> FutureRecords:
         """Send many records, with one future for all; see :meth:`pyconsumer.KafkaProducer.send_many`.
 
-        One that is cancelled has sent those of its records that had room until then.
+        A call that is cancelled has queued those of its records for which there was room until then.
         """
         self._bind()
         return await self._run(self._producer._send_many_steps(topic, values, keys, partition, timestamp_ms))
@@ -173,7 +173,7 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
         return await self._run(self._producer._send_arrow_steps(topic, table, partition))
 
     async def flush(self, *positional: Never, timeout_ms: float | None = None) -> None:
-        """Send everything that was handed over before this call, and wait until each record succeeded or failed.
+        """Send all records that were queued before this call, and wait until each has succeeded or failed.
 
         Args:
             timeout_ms: None waits as long as deliveries may take. By name only: other clients count in seconds.
@@ -224,12 +224,12 @@ class AsyncKafkaProducer(AsyncProducer[KeyIn, ValueIn]):
     async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Send what is left and commit; see :meth:`pyconsumer.KafkaProducer.commit_transaction`.
 
-        One that is cancelled continues, with an unknown outcome; call it again to hear of it.
+        A commit that is cancelled continues, with an unknown outcome; call this again to learn it.
         """
         await self._call(lambda transactions: transactions.commit(), timeout_ms)
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Give up the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        """Abort the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
         await self._call(lambda transactions: transactions.abort(), timeout_ms)
 
     @contextlib.asynccontextmanager

@@ -22,11 +22,11 @@ __all__ = ["cli", "main"]
 _COMMANDS = {
     "archive": ("pyconsumer.cli.archive", "Write a topic's records to Parquet files, with Spark."),
     "broker": ("pyconsumer.cli.broker", "Run an embedded Kafka cluster."),
-    "completion": ("pyconsumer.cli.completion", "Print what makes a shell complete commands."),
+    "completion": ("pyconsumer.cli.completion", "Print a script for tab completion in a shell."),
     "consume": ("pyconsumer.cli.consume", "Print the records of topics."),
     "demo": ("pyconsumer.cli.demo", "Real flights through broker, consumer group and Spark."),
     "groups": ("pyconsumer.cli.groups", "List, describe, watch, reset and delete consumer groups."),
-    "offsets": ("pyconsumer.cli.offsets", "Look into the topic of committed offsets."),
+    "offsets": ("pyconsumer.cli.offsets", "Print the topic of committed offsets."),
     "produce": ("pyconsumer.cli.produce", "Send lines of standard input as records."),
     "replay": ("pyconsumer.cli.replay", "Send the records of an archive to a topic, with Spark."),
     "transactions": ("pyconsumer.cli.transactions", "List, describe and end transactions; find hanging ones."),
@@ -76,7 +76,9 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Say the version.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version."
+)
 @click.option("-v", "--verbose", count=True, help="Log to standard error; twice: all details.")
 @click.pass_context
 def cli(ctx: click.Context, verbose: int) -> None:

@@ -17,7 +17,8 @@ __all__ = ["command"]
 
 @click.command(
     help="Write a topic's records to Parquet files, with Spark.\n\n"
-    "Run it again to add what came since; also after it was killed. Each record is in the files once."
+    "Run it again, also after it was killed, to add the records that have arrived since. Each record is in the files "
+    "once."
 )
 @click.argument("topic")
 @click.option("--to", "folder", metavar="DIR", required=True, help="The archive's folder, or a URL that Spark knows.")
@@ -28,9 +29,9 @@ __all__ = ["command"]
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="Most records of a batch, that is, of a folder in the archive.",
+    help="The most records in a batch, which is one folder of the archive.",
 )
-@click.option("--follow", is_flag=True, help="Continue with what comes later, until interrupted.")
+@click.option("--follow", is_flag=True, help="Keep adding records as they arrive, until interrupted.")
 @json_option
 def command(
     topic: str,

@@ -12,7 +12,7 @@ __all__ = ["command"]
 
 
 def _only_this_machine(host: str) -> bool:
-    """Return whether a listener at this address is out of other machines' reach, as far as its name says."""
+    """Return whether a listener at this address cannot be reached from other machines, judging by its name."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -30,8 +30,8 @@ def _only_this_machine(host: str) -> bool:
     help="The address that clients connect to: the name or address by which they all reach this machine. "
     "[default: --host, or localhost if that is 0.0.0.0]",
 )
-@click.option("--data-dir", metavar="FOLDER", help="Where records are kept; a temporary folder by default.")
-@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option("--data-dir", metavar="FOLDER", help="Keep records here; by default in a temporary folder.")
+@click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="Number of brokers.")
 @click.option(
     "--config",
     "settings",

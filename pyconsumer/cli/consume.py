@@ -32,7 +32,7 @@ def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | N
     """Click callback: milliseconds since the epoch, or an ISO 8601 time."""
     if text is not None and text.isascii() and text.isdigit():
         if len(text) > 18:
-            raise click.BadParameter(f"{text} ms since 1970 are too many")
+            raise click.BadParameter(f"{text} is too large for a time in ms since 1970")
         return int(text)
     return datetime_argument(ctx, parameter, text)
 
@@ -40,7 +40,7 @@ def _time_argument(ctx: click.Context, parameter: click.Parameter, text: str | N
 class Start(NamedTuple):
     """The place where reading begins, if neither the group nor ``auto_offset_reset`` decides."""
 
-    offset: int | None = None  #: negative: so many records before the end
+    offset: int | None = None  #: negative: that many offsets before the end
     timestamp_ms: int | None = None
 
 
@@ -55,13 +55,16 @@ class Ends(NamedTuple):
 @click.command(
     help="Print the values of records: new ones, or with --from-beginning all.\n\n"
     "Tokens of --format: " + "; ".join(f"%{name} {what}" for name, (what, _) in TOKENS.items()) + "; %% a percent "
-    "sign. Escapes are \\n, \\t, \\r, \\0, \\\\ and \\xHH. Between records stands only what the format says."
+    "sign. Escapes are \\n, \\t, \\r, \\0, \\\\ and \\xHH. Nothing is added between records: end the format with \\n."
 )
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @connected
 @json_option
 @click.option(
-    "-g", "--group", metavar="GROUP", help="Join this group and commit positions; by default alone, all partitions."
+    "-g",
+    "--group",
+    metavar="GROUP",
+    help="Join this group and commit positions; without it all partitions are read and nothing is committed.",
 )
 @click.option("--from-beginning", is_flag=True, help="Start with the oldest record where nothing is committed.")
 @click.option("-p", "--partition", type=click.IntRange(0), help="Read only this partition (of one topic).")
@@ -69,27 +72,28 @@ class Ends(NamedTuple):
     "-o",
     "--offset",
     type=int,
-    help="Start there; needs --partition. -5: at the last five offsets of each partition.",
+    help="Start at this offset of --partition. A negative one counts from the end, also without --partition: -5 starts "
+    "five offsets before the end of each.",
 )
 @click.option(
     "--from-timestamp",
     "timestamp_ms",
     metavar="TIME",
     callback=_time_argument,
-    help="Start with the first record of that time or later: 2026-01-31T18:00:00 (UTC, or with a zone), or ms since "
+    help="Start with the first record of this time or later: 2026-01-31T18:00:00 (UTC, or with a zone), or ms since "
     "1970.",
 )
 @click.option("-n", "--max-messages", type=click.IntRange(1), help="End after this many records.")
 @click.option(
     "--idle-ms",
     type=click.IntRange(1),
-    help="End when no record came for this time. The time until a group has given partitions does not count.",
+    help="End when no record has arrived for this time. Waiting for the group to assign partitions does not count.",
 )
 @click.option("--key", "wanted_key", metavar="TEXT", help="Print only records with this key.")
 @click.option("--keys", is_flag=True, help="Print key, a tab, then the value.")
-@click.option("--headers", is_flag=True, help="Print name=value,... of the headers and a tab before that.")
+@click.option("--headers", is_flag=True, help="Print the headers, name=value,..., and a tab before that.")
 @click.option(
-    "-f", "--format", "form", metavar="TEXT", callback=_format_argument, help="Print records like this, see above."
+    "-f", "--format", "form", metavar="TEXT", callback=_format_argument, help="Print records in this format, see above."
 )
 @click.option(
     "--binary",
@@ -154,7 +158,7 @@ def _check(topics: tuple[str, ...], group: str | None, partition: int | None, st
         raise click.UsageError("--offset and --from-timestamp exclude each other")
     if group and start != Start():
         raise click.UsageError(
-            "a group begins where it has committed: use groups reset-offsets, or leave --group (group.id) out"
+            "a group starts at its committed offsets: use groups reset-offsets, or leave out --group (group.id)"
         )
 
 
@@ -190,7 +194,7 @@ def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Sta
         for tp, found in at.items():
             consumer.seek(tp, end[tp] if found is None else found.offset)
         if not any(at.values()):
-            click.echo("no record is that young: waiting for new ones", err=True)
+            click.echo("no record is that recent: waiting for new ones", err=True)
         return
     assert start.offset is not None
     for tp in partitions:
@@ -198,7 +202,7 @@ def _place(consumer: KafkaConsumer, partitions: list[TopicPartition], start: Sta
         if offset > end[tp]:
             raise click.ClickException(f"offset {offset} is beyond the end of {tp}, which is {end[tp]}")
         if offset < first[tp]:
-            click.echo(f"offset {offset} of {tp} has been deleted: beginning at {first[tp]}, the oldest", err=True)
+            click.echo(f"offset {offset} of {tp} has been deleted: starting at {first[tp]}, the oldest", err=True)
             offset = first[tp]
         consumer.seek(tp, offset)
 

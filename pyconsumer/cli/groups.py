@@ -55,7 +55,7 @@ def list_groups(
     types: tuple[str, ...],
     with_settings: bool,
 ) -> None:
-    """All groups, with state and coordinator."""
+    """List all groups, with state and coordinator."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         groups = admin.list_groups(states=states, types=types, timeout_ms=timeout_ms)
         if with_settings:
@@ -77,7 +77,7 @@ def list_groups(
             )
         return
     if not groups:
-        click.echo("no groups")
+        click.echo("no groups", err=True)  # a program that reads the list sees an empty one
         return
     listing = table("group", "state", "type", "coordinator")
     for group in groups:
@@ -92,7 +92,7 @@ def list_groups(
 def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
-    """State, assignor, members, positions and lag of groups."""
+    """Show state, assignor, members, positions and lag of groups."""
     out = console(markup=False)
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         for name in names:
@@ -108,7 +108,7 @@ def describe(
 @click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 @connected
 def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int) -> None:
-    """Remove groups without members, with all that they committed."""
+    """Delete groups without members, with all their committed offsets."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         result = admin.delete_groups(names, raise_errors=False, timeout_ms=timeout_ms)
     for name, error in result.items():
@@ -120,7 +120,13 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
 @command.command("alter")
 @click.argument("name", metavar="GROUP")
 @click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Set one of the group's own settings.")
-@click.option("--unset", "removed", multiple=True, metavar="NAME", help="Let the broker's setting hold again.")
+@click.option(
+    "--unset",
+    "removed",
+    multiple=True,
+    metavar="NAME",
+    help="Remove one of the group's own settings; the broker's applies again.",
+)
 @connected
 @json_option
 def alter(

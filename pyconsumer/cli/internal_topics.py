@@ -52,7 +52,7 @@ def of_cluster(
     Args:
         options: of the client.
         choose: picks partitions from the sorted numbers of all.
-        absent: said on standard error if there is no such topic.
+        absent: printed on standard error if there is no such topic.
 
     Raises:
         KafkaTimeoutError: nothing came for ``timeout_ms``.
@@ -79,7 +79,7 @@ def of_cluster(
                 if consumer.position(tp) != before:
                     last = time.monotonic()
                 elif time.monotonic() - last > timeout_ms / 1000:
-                    raise KafkaTimeoutError(f"{tp} gave nothing at offset {before} in {timeout_ms} ms")
+                    raise KafkaTimeoutError(f"no record of {tp} arrived from offset {before} on within {timeout_ms} ms")
 
 
 def files_of(ctx: click.Context, root: Path, topic: str, choose: Choose) -> Files:
@@ -153,9 +153,9 @@ class Files:
             self._tell(f"{path}: {damage.args[0]}; {rest} bytes from there on are not shown")
         elif newest:
             # What a running broker is writing just now, or what a crash has left, which its next start cuts off.
-            click.echo(f"{path}: the last {rest} bytes, from byte {position} on, are no whole batch", err=True)
+            click.echo(f"{path}: the last {rest} bytes, from byte {position} on, are not a whole batch", err=True)
         else:
-            self._tell(f"{path}: byte {position}: the last {rest} bytes are no whole batch")
+            self._tell(f"{path}: byte {position}: the last {rest} bytes are not a whole batch")
 
     def _tell(self, text: str) -> None:
         self.damaged = True

@@ -17,7 +17,7 @@ __all__ = ["command"]
 TOPIC = "__consumer_offsets"
 
 
-@click.group(help="Look into the topic of committed offsets.")
+@click.group(help="Print the topic of committed offsets.")
 def command() -> None:
     pass
 
@@ -92,7 +92,7 @@ def dump(
 
 
 def _chosen(numbers: list[int], group: str | None, partition: int | None, count: int | None) -> list[int]:
-    """Those partitions that were asked for. ``count``: how many the topic has, None if that is not known."""
+    """The requested partitions. ``count``: how many the topic has, None if that is not known."""
     if partition is not None and partition not in numbers:
         raise click.ClickException(f"there is no partition {partition} of {TOPIC}, only {numbers[0]} to {numbers[-1]}")
     if partition is not None:

@@ -151,7 +151,7 @@ def connected(function: F) -> F:
         metavar="HOST:PORT[,...]",
         envvar="PYCONSUMER_BOOTSTRAP_SERVERS",
         show_envvar=True,
-        help=f"Where the cluster is.  [default: that of --config, or {DEFAULT_SERVERS}]",
+        help=f"Addresses of brokers of the cluster.  [default: that of --config, or {DEFAULT_SERVERS}]",
     )(decorated)
     return cast(F, decorated)
 
@@ -185,7 +185,7 @@ def console(*, markup: bool = True) -> Console:
     """Return where tables and text for people go. In a file or a pipe lines are not cut to the width of a terminal.
 
     Args:
-        markup: whether ``[bold]`` is an order. It must be False where names that others chose are printed.
+        markup: whether ``[bold]`` is interpreted. It must be False where names that others chose are printed.
     """
     width = None if sys.stdout.isatty() else 200
     return Console(highlight=False, markup=markup, emoji=False, soft_wrap=width is not None, width=width)

@@ -39,8 +39,8 @@ def positions_of(admin: KafkaAdminClient, group: GroupDescription, timeout_ms: i
 
 
 def _ends(admin: KafkaAdminClient, partitions: list[TopicPartition], timeout_ms: int) -> dict[TopicPartition, int]:
-    """The ends of the logs that can be asked for."""
-    # The leader of a topic that is gone would be looked for until the time is up: its lag is unknown, the rest counts.
+    """The ends of those logs that can be requested."""
+    # The leader of a deleted topic would be sought until the time is up. Its lag is unknown; the others count.
     there = set(admin.list_topics(include_internal=True, timeout_ms=timeout_ms)) if partitions else set()
     wanted = [tp for tp in partitions if tp.topic in there]
     try:

@@ -26,26 +26,31 @@ _EVERY = 1024  #: records from one update of the progress bar to the next
 
 @click.command(
     help="Send each line of standard input, or of a file, as a record.\n\n"
-    "With --json a line is an object as `consume --json` prints it: a value, and if wanted key, headers and timestamp; "
-    'null as the value is a tombstone, {"base64": "..."} or {"hex": "..."} are bytes.'
+    "With --json each line is an object as `consume --json` prints it, with a value and, optionally, key, headers and "
+    'timestamp; null as the value is a tombstone, {"base64": "..."} or {"hex": "..."} are bytes.'
 )
 @click.argument("topic")
 @connected
-@click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read from here.  [default: stdin]")
+@click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="The file to read.  [default: stdin]")
 @click.option("--json", "json_input", is_flag=True, help="Lines are JSON objects.")
 @click.option(
     "--keep-partitions", is_flag=True, help="With --json: send to the partition in each line, not to that of its key."
 )
-@click.option("-k", "--key-separator", metavar="TEXT", help="What stands before it in a line is the key.")
+@click.option(
+    "-k",
+    "--key-separator",
+    metavar="TEXT",
+    help="Split lines here: the key is before the first TEXT, the value after it.",
+)
 @click.option("-p", "--partition", type=click.IntRange(0), help="Send to this partition.")
 @click.option("-H", "--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header for every record.")
 @click.option(
     "-c",
     "--compression",
     type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    help="Of batches.  [default: compression.type of --config, or none]",
+    help="Compression of batches.  [default: compression.type of --config, or none]",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress, and do not say how many records were sent.")
+@click.option("-q", "--quiet", is_flag=True, help="Show neither progress nor the number of records sent.")
 def command(
     topic: str,
     servers: str,
@@ -120,7 +125,7 @@ def _send(
     """Send all lines; return how many, and the exit status: that of a signal that came before the last line.
 
     Args:
-        read: makes a record of a line; ValueError says what is wrong with that.
+        read: makes a record of a line; its ValueError says what is wrong with the line.
         show: is called now and then, with the numbers of records and of bytes of the source.
 
     Raises:
@@ -138,7 +143,7 @@ def _send(
             producer.flush()
             if failures:
                 raise failures[0]
-            raise click.ClickException(f"{line}; the {sent:,} before it were sent")
+            raise click.ClickException(f"{line}; {_before(sent)}")
 
         status = 0
         try:
@@ -169,6 +174,12 @@ def _send(
     if failures:
         raise failures[0]
     return sent, status
+
+
+def _before(sent: int) -> str:
+    if sent == 1:
+        return "the record before it was sent"
+    return f"the {sent:,} records before it were sent" if sent else "no record was sent"
 
 
 def _lines(source: IO[bytes], most: int) -> Iterator[bytes]:

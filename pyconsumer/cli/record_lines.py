@@ -72,7 +72,7 @@ def from_document(line: bytes) -> JsonRecord:
     """Read one line of ``produce --json``.
 
     Raises:
-        ValueError: it is no such object; the message says what is wrong.
+        ValueError: the line is not such an object; the message says what is wrong.
     """
     try:
         found = json.loads(line)
@@ -133,7 +133,7 @@ def _bytes(found: Any, what: str) -> bytes | None:
             try:
                 return read(text)
             except (ValueError, binascii.Error) as error:
-                raise ValueError(f"{what} is no {notation}: {error}") from None
+                raise ValueError(f"{what} is not valid {notation}: {error}") from None
     raise ValueError(
         f'{what} must be a string, null, {{"base64": "..."}} or {{"hex": "..."}}, not {_short(found)};'
         " JSON inside is a string, too"
@@ -144,7 +144,7 @@ def _text_bytes(text: str, what: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{what} has half of a surrogate pair, which is no text") from None
+        raise ValueError(f"{what} has half of a surrogate pair, which is not text") from None
 
 
 def _short(value: object) -> str:

@@ -11,20 +11,20 @@ __all__ = ["command"]
 
 
 @click.command(
-    help="Send the records of an archive to a topic, with Spark: keys, values, headers and times.\n\n"
-    "Run it again after it was killed: it continues with the batch that it was at, so none is missing; some records of "
-    "that batch may come twice, unless --exactly-once is given. The topic must be there; give it a retention time that "
-    "fits the records' age."
+    help="Send the records of an archive to a topic, with Spark: keys, values, headers and timestamps.\n\n"
+    "Run it again after it was killed: it continues with the batch that was not finished, so no record is missing. "
+    "Some records of that batch may be sent twice, unless --exactly-once is given. The topic must exist, with a "
+    "retention time that fits the records' age."
 )
 @click.argument("folder", metavar="DIR")
-@click.option("--to", "topic", metavar="TOPIC", required=True, help="Where to send them.")
+@click.option("--to", "topic", metavar="TOPIC", required=True, help="The topic to send them to.")
 @connected
 @on_spark
 @click.option("--keep-partitions", is_flag=True, help="Each record goes to the partition that it came from.")
 @click.option(
     "--exactly-once",
     is_flag=True,
-    help="Send in transactions: readers of what is committed see each record once, whatever was killed.",
+    help="Send in transactions: with read_committed each record is seen once, even if a run was killed.",
 )
 @click.option("--restart", is_flag=True, help="Send all batches, also those that an earlier run has sent.")
 @json_option
@@ -67,4 +67,4 @@ def command(
             on_progress=show,
         )
     if not json_output:
-        click.echo(f"{done.records:,} records sent to {topic}; all {done.batches:,} batches are there")
+        click.echo(f"{done.records:,} records sent to {topic}; all {done.batches:,} batches are done")

@@ -50,7 +50,7 @@ def topic_arguments(_ctx: click.Context, _parameter: click.Parameter, texts: tup
         if not topic:
             raise click.BadParameter(f"{text!r} names no topic")
         if topic in found:
-            raise click.BadParameter(f"topic {topic!r} is named twice; list its partitions with commas")
+            raise click.BadParameter(f"topic {topic!r} is given twice; list its partitions with commas")
         if not colon:
             found[topic] = None
             continue
@@ -72,7 +72,7 @@ def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: st
         time = datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r} is no ISO 8601 time such as 2026-01-31T18:00:00 or ...T18:00:00+01:00"
+            f"{text!r} is not an ISO 8601 time such as 2026-01-31T18:00:00 or ...T18:00:00+01:00"
         ) from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
@@ -97,7 +97,7 @@ def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: st
 )
 @click.option("--all-topics", is_flag=True, help="Every partition for which the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="To the oldest record that is left.")
-@click.option("--to-latest", is_flag=True, help="Behind the newest record.")
+@click.option("--to-latest", is_flag=True, help="To the end of the log, after the newest record.")
 @click.option("--to-offset", type=click.IntRange(0), metavar="OFFSET", help="To this offset.")
 @click.option(
     "--to-datetime",
@@ -108,7 +108,7 @@ def datetime_argument(_ctx: click.Context, _parameter: click.Parameter, text: st
 @click.option(
     "--shift-by", type=int, metavar="N", help="By this many records, back if negative, from what is committed."
 )
-@click.option("--execute", is_flag=True, help="Do it; without this option the result is only shown.")
+@click.option("--execute", is_flag=True, help="Reset the offsets; without this option the result is only shown.")
 def reset_offsets(
     group: str,
     servers: str,
@@ -127,7 +127,7 @@ def reset_offsets(
     """Move what a group without members has committed.
 
     Shows old and new offsets and changes nothing, unless --execute is given. A target outside of a partition's log is
-    replaced by the nearest offset in it. A group that does not exist is made.
+    replaced by the nearest offset in it. A group that does not exist is created.
     """
     if bool(wanted) == all_topics:
         raise click.UsageError("either --topic or --all-topics is needed")
@@ -179,7 +179,7 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
     missing = [tp for tp in partitions if tp not in committed]
     if target.option == "--shift-by" and missing:
         raise click.ClickException(
-            f"group {group!r} has committed nothing for {_listed(missing)}, so that there is nothing to shift; "
+            f"group {group!r} has committed nothing for {_listed(missing)}, so there is nothing to shift; "
             "choose other partitions or an option that begins with --to"
         )
     first = _offsets(admin, partitions, OffsetSpec.EARLIEST)
@@ -199,11 +199,11 @@ def plan(admin: KafkaAdminClient, group: str, wanted: Wanted, target: Target) ->
         else:
             found = by_time[tp]
             asked = end[tp] if found is None else found.offset
-            note = "no record is that young: end of the log" if found is None else None
+            note = "no record is that recent: end of the log" if found is None else None
         new = min(max(asked, first[tp]), end[tp])
         if new != asked:
             note = (
-                f"{asked:,} is {'before the start' if asked < new else 'behind the end'} of the log, which is {new:,}"
+                f"{asked:,} is {'before the start' if asked < new else 'beyond the end'} of the log, which is {new:,}"
             )
         moves.append(Move(tp, committed.get(tp), new, note))
     return moves
@@ -231,7 +231,7 @@ def _still_there(admin: KafkaAdminClient, group: str, committed: Iterable[TopicP
     }
     gone = sorted(set(committed) - known)
     if gone:
-        click.echo(f"left out, as they do not exist any more: {_listed(gone)}", err=True)
+        click.echo(f"skipped, because they no longer exist: {_listed(gone)}", err=True)
     found = sorted(set(committed) & known)
     if not found:
         raise click.ClickException(f"group {group!r} has committed nothing; name topics by --topic")

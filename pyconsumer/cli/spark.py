@@ -110,11 +110,11 @@ def _temporary_log() -> Iterator[IO[bytes]]:
         if good or not Path(name).stat().st_size:
             os.unlink(name)
         else:
-            click.echo(f"What Spark said is in {name}", err=True)
+            click.echo(f"Spark's output is in {name}", err=True)
 
 
 def progress_bar(*, json_output: bool) -> Progress:
-    """A bar whose tasks have a ``text`` beside it; with JSON nothing is shown."""
+    """A bar whose tasks have a ``text`` beside it; with JSON no bar is shown."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),

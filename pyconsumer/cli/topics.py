@@ -28,9 +28,9 @@ def command() -> None:
 @command.command("list")
 @connected
 @json_option
-@click.option("--internal", is_flag=True, help="Also Kafka's own topics.")
+@click.option("--internal", is_flag=True, help="Include Kafka's own topics.")
 def list_topics(servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool, internal: bool) -> None:
-    """Names of all topics."""
+    """List the names of all topics."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         topics = admin.describe_topics(timeout_ms=timeout_ms)
     for topic in topics:
@@ -46,10 +46,10 @@ def list_topics(servers: str, settings: dict[str, str], timeout_ms: int, json_ou
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @connected
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1, 0x7FFFFFFF), help="How many; by default what the broker says."
+    "-p", "--partitions", type=click.IntRange(1, 0x7FFFFFFF), help="Number of partitions; by default the broker's."
 )
 @click.option(
-    "-r", "--replication-factor", type=click.IntRange(1, 0x7FFF), help="How many; by default what the broker says."
+    "-r", "--replication-factor", type=click.IntRange(1, 0x7FFF), help="Replicas of each; by default the broker's."
 )
 @click.option(
     "-t",
@@ -59,7 +59,7 @@ def list_topics(servers: str, settings: dict[str, str], timeout_ms: int, json_ou
     callback=key_values,
     help="A setting of the topic, such as cleanup.policy=compact; may be repeated.",
 )
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists is no failure.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists already.")
 def create(
     names: tuple[str, ...],
     servers: str,
@@ -70,7 +70,7 @@ def create(
     topic_config: dict[str, str],
     if_not_exists: bool,
 ) -> None:
-    """Make topics."""
+    """Create topics."""
     wanted = [NewTopic(name, partitions or -1, replication_factor or -1, topic_configs=topic_config) for name in names]
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         result = admin.create_topics(wanted, raise_errors=False, timeout_ms=timeout_ms)
@@ -92,7 +92,7 @@ def create(
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @connected
 def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int) -> None:
-    """Remove topics with all their records."""
+    """Delete topics with all their records."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         result = admin.delete_topics(names, raise_errors=False, timeout_ms=timeout_ms)
     for name, error in result.items():
@@ -108,7 +108,7 @@ def delete(names: tuple[str, ...], servers: str, settings: dict[str, str], timeo
 def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
-    """Partitions, leaders, replicas and settings; of all topics by default."""
+    """Show partitions, leaders, replicas and settings, by default of all topics."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         topics = [
             topic
@@ -165,7 +165,10 @@ def describe(
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @connected
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1, 0x7FFFFFFF), help="Raise their number to this; it cannot be lowered."
+    "-p",
+    "--partitions",
+    type=click.IntRange(1, 0x7FFFFFFF),
+    help="Raise the number of partitions to this; it cannot be lowered.",
 )
 @click.option(
     "-t",
@@ -173,9 +176,9 @@ def describe(
     metavar="KEY=VALUE",
     multiple=True,
     callback=key_values,
-    help="Set a setting of the topic, such as retention.ms=86400000; may be repeated.",
+    help="Change a setting of the topics, such as retention.ms=86400000; may be repeated.",
 )
-@click.option("--unset", metavar="KEY", multiple=True, help="Give a setting back its default; may be repeated.")
+@click.option("--unset", metavar="KEY", multiple=True, help="Reset a setting to its default; may be repeated.")
 def alter(
     names: tuple[str, ...],
     servers: str,

@@ -58,7 +58,7 @@ def list_transactions(
     longer_than: int | None,
     pattern: str | None,
 ) -> None:
-    """All transactional ids, with state, producer id and coordinator."""
+    """List all transactional ids, with state, producer id and coordinator."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         found = admin.list_transactions(
             states=states, min_duration_ms=longer_than, pattern=pattern, timeout_ms=timeout_ms
@@ -77,7 +77,7 @@ def list_transactions(
             )
         return
     if not found:
-        click.echo("no transactions")
+        click.echo("no transactions", err=True)  # a program that reads the list sees an empty one
         return
     listing = table("transactional id", "state", "producer id", "coordinator")
     for one in found:
@@ -92,7 +92,7 @@ def list_transactions(
 def describe(
     names: tuple[str, ...], servers: str, settings: dict[str, str], timeout_ms: int, json_output: bool
 ) -> None:
-    """State, producer, age and partitions of transactions."""
+    """Show state, producer, age and partitions of transactions."""
     with KafkaAdminClient(client_options(servers, settings)) as admin:
         found = admin.describe_transactions(names, timeout_ms=timeout_ms)
     for one in found.values():

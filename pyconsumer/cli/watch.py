@@ -86,7 +86,7 @@ class Watch:
         """Look at each group.
 
         Raises:
-            KafkaError: the first time, and none of the groups could be looked at. Later that is part of the result.
+            KafkaError: the first time, and none of the groups could be described. Later an error is part of the result.
         """
         found = []
         first: KafkaError | None = None
@@ -185,7 +185,7 @@ def _moment(milliseconds: int) -> str:
 def _interval_argument(_ctx: click.Context, _parameter: click.Parameter, seconds: float) -> float:
     """Click callback: a range does not refuse ``nan``."""
     if math.isnan(seconds):
-        raise click.BadParameter("'nan' is no number of seconds")
+        raise click.BadParameter("'nan' is not a number of seconds")
     return seconds
 
 
@@ -200,9 +200,9 @@ def _interval_argument(_ctx: click.Context, _parameter: click.Parameter, seconds
     default=2.0,
     show_default=True,
     callback=_interval_argument,
-    help="Seconds between two looks.",
+    help="Seconds from one time to the next.",
 )
-@click.option("-n", "--count", type=click.IntRange(1), help="End after this many looks; by default with Ctrl-C.")
+@click.option("-n", "--count", type=click.IntRange(1), help="End after this many times; by default on Ctrl-C.")
 def watch(
     names: tuple[str, ...],
     servers: str,
@@ -212,11 +212,11 @@ def watch(
     interval: float,
     count: int | None,
 ) -> None:
-    """Show the lag of groups, again and again.
+    """Show the lag of groups at intervals.
 
-    On a terminal one table is drawn again, with the records a second that were committed since the look before. In a
-    pipe or a file each look adds lines of time, group, topic, partition, committed, end, lag and client, with tabs
-    between them.
+    On a terminal the table is redrawn each time, with the records per second that were committed since the last time.
+    In a pipe or a file, lines are added each time: time, group, topic, partition, committed, end, lag and client, with
+    tabs between them.
     """
     out = console(markup=False)
     try:

@@ -99,7 +99,7 @@ class ProducerConfig(ClientConfig):
                     f"enable_idempotence needs acks='all', retries above 0 and at most 5 requests in flight; got "
                     f"{', '.join(conflicts)}"
                 )
-            values["enable_idempotence"] = False  # as Java: chosen settings count more than the default
+            values["enable_idempotence"] = False  # as Java: settings that were given count more than the default
 
 
 PRODUCER_SETTINGS: Final = Settings(
@@ -165,8 +165,8 @@ PRODUCER_SETTINGS: Final = Settings(
             "batch_size",
             16_384,
             Integer(0),
-            "Bytes from which a batch leaves at once; 0: one record per batch. While the batch before it is on its way "
-            "it grows further, to 1 MB at most.",
+            "Size in bytes at which a batch is sent at once; 0: one record per batch. While the batch before it is in "
+            "flight it grows further, to 1 MB at most.",
         ),
         Setting(
             "linger_ms",
@@ -178,13 +178,13 @@ PRODUCER_SETTINGS: Final = Settings(
             "buffer_memory",
             33_554_432,
             Integer(1, high=0x7FFFFFFFFFFFFFFF),
-            "Most bytes of records that wait to be sent; when it is reached, `send` blocks.",
+            "Most bytes of records that wait to be sent; when this limit is reached, `send` blocks.",
         ),
         Setting(
             "max_block_ms",
             60_000,
             Duration(),
-            "Longest time for which `send` and `partitions_for` wait for metadata, or `send` for room in the buffer.",
+            "Longest time for which `send` and `partitions_for` wait for metadata, and `send` for room in the buffer.",
         ),
         Setting("max_request_size", 1_048_576, Integer(1), "Most bytes in one request, and in one record."),
         Setting(

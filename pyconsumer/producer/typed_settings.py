@@ -41,18 +41,18 @@ class ProducerSettings(ClientSettings, total=False):
     """Most retries of a batch; ``delivery_timeout_ms`` limits them as well."""
 
     batch_size: int
-    """Bytes from which a batch leaves at once; 0: one record per batch. While the batch before it is on its way it
-    grows further, to 1 MB at most.
+    """Size in bytes at which a batch is sent at once; 0: one record per batch. While the batch before it is in flight
+    it grows further, to 1 MB at most.
     """
 
     linger_ms: int
     """Longest time for which a batch that is not full waits for more records (KIP-1030)."""
 
     buffer_memory: int
-    """Most bytes of records that wait to be sent; when it is reached, ``send`` blocks."""
+    """Most bytes of records that wait to be sent; when this limit is reached, ``send`` blocks."""
 
     max_block_ms: int
-    """Longest time for which ``send`` and ``partitions_for`` wait for metadata, or ``send`` for room in the buffer."""
+    """Longest time for which ``send`` and ``partitions_for`` wait for metadata, and ``send`` for room in the buffer."""
 
     max_request_size: int
     """Most bytes in one request, and in one record."""

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -196,11 +197,40 @@ def register(spark: Any) -> None:
     else:
         _add_artifact(spark, path)
     try:
-        spark.dataSource.register(KafkaDataSource)
+        with _replacing_without_warning(spark):
+            spark.dataSource.register(KafkaDataSource)
     except Exception as error:  # PySpark 4.0 refuses the name of a source that it has found by itself
         if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
             raise
     _log.debug("format %s is registered, %s was shipped", FORMAT, path)
+
+
+_REGISTRY: Final = "org.apache.spark.sql.execution.datasources.DataSourceManager"
+
+
+@contextlib.contextmanager
+def _replacing_without_warning(spark: Any) -> Iterator[None]:
+    """Keep Spark 4.1 and newer from warning that the source replaces one of the same name: its own earlier self.
+
+    Where pyconsumer is installed, Spark has found the source by itself (see ``autoload``). It is registered all the
+    same, because only a registered source takes the zip along to the executors. Over Spark Connect the warning is in
+    the server's log, and stays there. A logging system that is not Log4j's keeps it, too.
+    """
+    logger = before = None
+    with contextlib.suppress(Exception):
+        log4j = spark._jvm.org.apache.logging.log4j
+        logger = log4j.LogManager.getLogger(_REGISTRY)
+        before = logger.getLevel()
+        if before.isLessSpecificThan(log4j.Level.WARN):  # a warning would be logged
+            logger.setLevel(log4j.Level.ERROR)
+        else:
+            logger = None
+    try:
+        yield
+    finally:
+        if logger is not None:
+            with contextlib.suppress(Exception):
+                logger.setLevel(before)
 
 
 #: Said by the Python of the workers: its version, and whether it has pyarrow.

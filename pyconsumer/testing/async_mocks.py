@@ -382,7 +382,7 @@ class AsyncMockProducer(AsyncProducer[SentK, SentV]):
         self.mock.commit_transaction()
 
     async def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Give up the transaction."""
+        """Abort the transaction."""
         await asyncio.sleep(0)
         self.mock.abort_transaction()
 

@@ -177,11 +177,11 @@ class MockConsumer(Consumer[K, V]):
     # -- what the test plays -----------------------------------------------------------------------------------------
 
     def rebalance(self, partitions: Iterable[TopicPartition]) -> None:
-        """Let the group assign partitions; the listener hears what goes and what comes, as in ``poll``."""
+        """Let the group assign partitions; the listener is notified of revoked and of new ones, as in ``poll``."""
         self._at_once(self.rebalance_steps(partitions))
 
     def lose(self) -> None:
-        """Let the group continue without this member: the listener hears that all its partitions are lost.
+        """Let the group continue without this member: the listener is notified that all its partitions are lost.
 
         Until the next :meth:`rebalance` commits fail with ``CommitFailedError``.
         """
@@ -736,7 +736,7 @@ class MockConsumer(Consumer[K, V]):
     @staticmethod
     def _known(offsets: Mapping[TopicPartition, int], tp: TopicPartition, method: str) -> int:
         if tp not in offsets:
-            raise KafkaError(f"the test has not said where {tp} is: call {method}()")
+            raise KafkaError(f"the test has not set an offset for {tp}: call {method}()")
         return offsets[tp]
 
     def _check_assigned(self, tp: TopicPartition) -> TopicPartition:

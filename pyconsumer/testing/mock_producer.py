@@ -224,7 +224,7 @@ class MockProducer(Producer[SentK, SentV]):
     def fence(self) -> None:
         """Let another producer with this ``transactional_id`` take over, as if it had called ``init_transactions``.
 
-        What this one asks of the coordinator from now on is refused with ``ProducerFencedError``, and then everything
+        Its requests to the coordinator from now on fail with ``ProducerFencedError``, and then everything
         is; its open transaction is aborted. As with a real one, ``send`` notices only what an earlier answer said.
 
         Raises:
@@ -378,7 +378,7 @@ class MockProducer(Producer[SentK, SentV]):
         self._end()
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Give up the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
+        """Abort the transaction; see :meth:`pyconsumer.KafkaProducer.abort_transaction`."""
         self._check_open()
         self._require_transactions()
         self._planned.take("abort_transaction")

@@ -6,7 +6,7 @@ fixture                    scope     what it is
 ``kafka_cluster``          session   a running :class:`pyconsumer.broker.EmbeddedCluster` of one broker on disk
 ``kafka_topic``            function  the name of a topic that was just created in it, with one partition
 ``kafka_group``            function  the name of a consumer group that nobody else uses
-``kafka_faults``           function  ``kafka_cluster.faults``: errors, delays and breaks that the brokers are to commit
+``kafka_faults``           function  ``kafka_cluster.faults``: errors, delays and lost connections that a test plans
 ``kafka_clock``            function  a :class:`pyconsumer.testing.RunningClock`, which the clients below take
 ``kafka_consumer``         function  makes consumers of ``kafka_cluster``: settings as of ``KafkaConsumer``
 ``kafka_producer``         function  makes producers of it: settings as of ``KafkaProducer``
@@ -22,7 +22,7 @@ fixture                    scope     what it is
 After each test that uses the cluster its faults are removed, and brokers that it killed are started again. Clients made
 by these fixtures are closed at the end of the test, consumers in the order opposite to that in which they were made.
 
-Nothing starts, and nothing of the broker is imported, before a test asks for a fixture. The cluster is a child process
+Nothing starts, and nothing of the broker is imported, before a test uses a fixture. The cluster is a child process
 that ends with the test run, also when that is killed.
 """
 

@@ -123,7 +123,7 @@ def test_a_file_is_produced_and_reading_ends_when_nothing_comes(
     )
     source.write_bytes(b"a:b\nc")
     status, _, err = here("produce", topic, "-f", str(source), "-k", ":", *servers)
-    assert (status, err) == (1, "Error: line 2: it has no key separator ':'; the 1 before it were sent\n")
+    assert (status, err) == (1, "Error: line 2: it has no key separator ':'; the record before it was sent\n")
 
 
 def test_a_group_goes_on_where_it_ended(cluster: Cluster, topic: str, group_id: str, here: Here) -> None:
@@ -229,7 +229,7 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
     assert here(*read, "--from-timestamp", "1700000000007", "-n", "3")[1] == "7 8 9 "
     assert here(*read, "--from-timestamp", "2023-11-14T22:13:20.005+00:00", "-n", "5")[1] == "5 6 7 8 9 "
     late = here(*read, "--from-timestamp", "2100-01-01", "--idle-ms", "300")
-    assert late == (0, "", "no record is that young: waiting for new ones\n")
+    assert late == (0, "", "no record is that recent: waiting for new ones\n")
     assert here(*read, "--from-beginning", "--key", "k1", "-n", "5")[1] == "1 3 5 7 9 "
     shown = here("consume", topic, *servers, "--from-beginning", "--headers", "--keys", "-n", "2")
     assert shown == (0, "n=0\tk0\tv0\nn=1\tk1\tv1\n", "")
@@ -237,7 +237,7 @@ def test_where_reading_begins_and_what_is_printed(cluster: Cluster, make_topic: 
         admin.delete_records({TopicPartition(topic, 0): 4})
     status, out, err = here(*read, "-p", "0", "-o", "2", "-n", "1")
     assert (status, out) == (0, "4 ")
-    assert err == f"offset 2 of {topic}-0 has been deleted: beginning at 4, the oldest\n"
+    assert err == f"offset 2 of {topic}-0 has been deleted: starting at 4, the oldest\n"
 
 
 @pytest.mark.concurrent

@@ -235,12 +235,12 @@ def test_describe_tells_of_a_topic_that_is_gone(
         (["--to-latest"], {0: 10, 1: 5}, []),
         (["--to-offset", "4"], {0: 4, 1: 4}, []),
         (["--to-offset", "1"], {0: 2, 1: 1}, ["1 is before the start of the log, which is 2"]),
-        (["--to-offset", "1000000"], {0: 10, 1: 5}, ["1,000,000 is behind the end of the log, which is 10"]),
+        (["--to-offset", "1000000"], {0: 10, 1: 5}, ["1,000,000 is beyond the end of the log, which is 10"]),
         (["--shift-by", "1"], {0: 6, 1: 4}, []),
         (["--shift-by", "-4"], {0: 2, 1: 0}, ["-1 is before the start", "1 is before the start"]),
         (["--to-datetime", "2026-01-31T18:03:00"], {0: 3, 1: 3}, []),
         (["--to-datetime", "2026-01-31T19:02:30+01:00"], {0: 3, 1: 3}, []),
-        (["--to-datetime", "2026-01-31T18:08:00.000Z"], {0: 8, 1: 5}, ["no record is that young: end of the log"]),
+        (["--to-datetime", "2026-01-31T18:08:00.000Z"], {0: 8, 1: 5}, ["no record is that recent: end of the log"]),
     ],
     ids=lambda value: "".join(value) if isinstance(value, list) and value and value[0].startswith("-") else "",
 )
@@ -316,7 +316,7 @@ def test_resets_that_cannot_be_made_change_nothing(
     assert "has committed nothing; name topics" in command.refused(*reset, "--all-topics", "--to-latest")
     admin.alter_group_offsets(group_id, {TopicPartition(topic10, 0): OffsetAndMetadata(4)})
     told = command.refused(*reset, "--topic", topic10, "--shift-by", "1")
-    assert f"has committed nothing for {topic10}-1, so that there is nothing to shift" in told
+    assert f"has committed nothing for {topic10}-1, so there is nothing to shift" in told
     assert f"topic '{topic10}' has no partition 7, only 0 to 1" in command.refused(
         *reset, "--topic", f"{topic10}:0,7", "--to-latest"
     )
@@ -338,7 +338,7 @@ def test_resets_that_cannot_be_made_change_nothing(
         (["--topic", "t:1", "--topic", "t:2", "--to-latest"], "twice"),
         (["--all-topics", "--to-offset", "-1"], "--to-offset"),
         (["--all-topics", "--shift-by", "far"], "'far'"),
-        (["--all-topics", "--to-datetime", "yesterday"], "'yesterday' is no ISO 8601 time"),
+        (["--all-topics", "--to-datetime", "yesterday"], "'yesterday' is not an ISO 8601 time"),
         (["--all-topics", "--to-datetime", "1950-01-01"], "before 1970"),
     ],
     ids=lambda value: "".join(value) if isinstance(value, list) else "",

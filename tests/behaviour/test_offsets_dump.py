@@ -392,7 +392,7 @@ def flip(data: bytes, position: int) -> bytes:
         (lambda one: flip(one, 70), "byte {at}: the record batch of offsets 1 to 1 is damaged: its checksum is wrong"),
         (lambda one: flip(one, 16), "the header of the batch at byte {at} is damaged: magic"),
         (lambda one: one[:8] + b"\0\0\0\1" + one[12:], "the header of the batch at byte {at} is damaged: length 1 is"),
-        (lambda one: one[:-1], "byte {at}: the last {size} bytes are no whole batch"),
+        (lambda one: one[:-1], "byte {at}: the last {size} bytes are not a whole batch"),
     ],
     ids=["bytes", "magic", "length", "cut off"],
 )
@@ -419,7 +419,7 @@ def test_the_end_of_the_newest_file_may_be_incomplete(tmp_path: Path, dump: Dump
     status, out, err = dump("--data-dir", str(tmp_path))
     assert (status, out.count("\n")) == (0, 1)
     assert err.startswith(f"{path}: the last ")
-    assert f"from byte {len(first)} on, are no whole batch" in err
+    assert f"from byte {len(first)} on, are not a whole batch" in err
     segment(tmp_path, 0, first, bytes(4096))
     segment(tmp_path, 0, partition=4)
     assert dump("--data-dir", str(tmp_path))[::2] == (0, "")

@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 
 from pyconsumer.spark.launch import _packaged_java, java_home
 from tests.support.cluster import Cluster
-from tests.support.process import GuardedProcess, run, wait_until
+from tests.support.process import Finished, GuardedProcess, run, wait_until
 from tests.support.spark import need_spark
 from tests.support.spark_topics import Row, produce
 
@@ -66,6 +66,17 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
 frame = spark.read.format("pyconsumer").option("kafka.bootstrap.servers", <servers>).option("subscribe", <topic>)
 print("rows", frame.load().count())
+import sys
+from pyconsumer.spark import register
+from pyconsumer.spark.source import KafkaDataSource
+spark.sparkContext.setLogLevel("WARN")
+register(spark)
+register(spark)
+print("now without us", file=sys.stderr, flush=True)
+try:
+    spark.dataSource.register(KafkaDataSource)
+except Exception as error:
+    print(str(error).replace("[", "replaced ["), file=sys.stderr, flush=True)  # so says PySpark 4.0
 spark.stop()
 """
 )
@@ -192,7 +203,12 @@ def test_spark_finds_the_format_without_a_call(embedded: Cluster, topic_name: st
     script = tmp_path / "script.py"
     script.write_text(fill(_FOUND, servers=embedded.bootstrap_servers, topic=topic))
     environment = {**os.environ, "PYTHONPATH": str(packages), "PYSPARK_PYTHON": sys.executable}
-    assert "rows 2" in run_in(environment, script, tmp_path).splitlines()
+    found = result_in(environment, script, tmp_path)
+    assert "rows 2" in found.stdout.splitlines()
+    # To register what Spark has found by itself is normal use: no warning, the second time neither.
+    ours, sparks = found.stderr.split("now without us\n")
+    assert "replaced" not in ours
+    assert "replaced" in sparks
 
 
 @pytest.fixture
@@ -253,8 +269,13 @@ def test_over_spark_connect_to_a_server_that_knows_nothing_of_us(
 
 
 def run_in(environment: dict[str, str], script: Path, folder: Path) -> str:
-    """Run a script in an environment that is this and nothing else; return what it printed."""
+    """Run a script as :func:`result_in`; return what it printed."""
+    return result_in(environment, script, folder).stdout
+
+
+def result_in(environment: dict[str, str], script: Path, folder: Path) -> Finished:
+    """Run a script in an environment that is this and nothing else."""
     names = [part for name in os.environ if name not in environment for part in ("-u", name)]
     pairs = [f"{name}={value}" for name, value in environment.items()]
     command = ["/usr/bin/env", *names, *pairs, sys.executable, str(script)]
-    return run(command, timeout_s=600, cwd=folder).check().stdout
+    return run(command, timeout_s=600, cwd=folder).check()

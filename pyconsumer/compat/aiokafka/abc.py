@@ -1,4 +1,4 @@
-"""``aiokafka.abc``: base classes of what a program hands over."""
+"""``aiokafka.abc``: base classes of objects that a program passes to clients."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pyconsumer.protocol.records import BATCH_OVERHEAD, record_size_bound
 
 __all__ = ["BatchBuilder", "BatchedRecord"]
 
-_NO_TOPIC: Final = ""  # the serializer of a batch is asked before the topic is known
+_NO_TOPIC: Final = ""  # the serializer is called before the topic of the batch is known
 
 
 class BatchedRecord(NamedTuple):
@@ -44,7 +44,7 @@ class BatchBuilder:
     def append(
         self, *, timestamp: int | None, key: Any, value: Any, headers: Sequence[tuple[str, bytes]] = ()
     ) -> BatchedRecord | None:
-        """Add a record; return what is known of it, or None if there is no room or the batch is closed."""
+        """Add a record; return its number, size and timestamp, or None if there is no room or the batch is closed."""
         if self._closed:
             return None
         key_bytes, value_bytes = self._key(_NO_TOPIC, None, key), self._value(_NO_TOPIC, None, value)

@@ -206,14 +206,14 @@ class AIOKafkaConsumer:
 
         Raises:
             TypeError: both or none of them are given, or one is of a wrong type.
-            ValueError: the pattern is no regular expression.
+            ValueError: the pattern is not a regular expression.
         """
         if bool(topics) == (pattern is not None):
-            raise TypeError("subscribe takes topics or a pattern, one of them")
+            raise TypeError("subscribe takes either topics or a pattern")
         try:
             beginning_with(pattern)
         except re.error as error:
-            raise ValueError(f"the pattern {pattern!r} is no regular expression: {error}") from error
+            raise ValueError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
         self.consumer.subscribe(topics, beginning_with(pattern), listener)
 
     def subscription(self) -> frozenset[str]:
@@ -249,7 +249,7 @@ class AIOKafkaConsumer:
         return await self.consumer.position(partition)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue from an offset. Raises ValueError if it is no offset."""
+        """Continue from an offset. Raises ValueError if it is not an offset."""
         if not isinstance(offset, int) or offset < 0:
             raise ValueError(f"an offset is a number from 0 on, not {offset!r}")
         self.consumer.seek(partition, offset)
@@ -323,7 +323,7 @@ class AIOKafkaConsumer:
             offsets: the next offset of each partition, or a pair of it and metadata.
 
         Raises:
-            ValueError: ``offsets`` is empty or no mapping of partitions to offsets.
+            ValueError: ``offsets`` is empty, or not a mapping of partitions to offsets.
             IllegalStateError: a partition is not assigned.
         """
         if offsets is not None:
@@ -336,7 +336,7 @@ class AIOKafkaConsumer:
         for tp, value in offsets.items():
             self._check_assigned(tp)
             if isinstance(value, tuple) and not isinstance(value, OffsetAndMetadata) and len(value) != 2:
-                raise ValueError(f"{tp}: an offset is a number or a pair of it and metadata, not {value!r}")
+                raise ValueError(f"{tp}: an offset is a number, or a pair of a number and metadata, not {value!r}")
 
     async def committed(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition."""

@@ -129,7 +129,7 @@ StaleLeaderEpochCodeError = NetworkExceptionError
 TransactionCoordinatorFenced = TransactionCoordinatorFencedError
 TransactionalIdAuthorizationFailed = TransactionalIdAuthorizationFailedError
 UnknownProducerId = UnknownProducerIdError
-#: A call that makes no sense now, or not without a group: an ``except`` catches both.
+#: A call that is not allowed now, or not without a group: an ``except`` catches both.
 IllegalOperation = (IllegalStateError, InvalidGroupIdError)
 
 

@@ -97,7 +97,7 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Hand a record over; return a future of asyncio with its metadata. Mind the order of the arguments.
+        """Queue a record to be sent; return an asyncio future of its metadata. Mind the order of the arguments.
 
         With ``acks=0`` its result is None.
         """
@@ -112,7 +112,7 @@ class AIOKafkaProducer:
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[RecordMetadata | None]:
-        """Hand the records of a batch over, in order; return a future with the metadata of the first one.
+        """Queue the records of a batch, in order; return a future of the metadata of the first one.
 
         Raises:
             IllegalStateError: the batch has no records, or the producer was stopped.
@@ -139,11 +139,11 @@ class AIOKafkaProducer:
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes]] | None = None,
     ) -> RecordMetadata | None:
-        """Send a record and wait for the broker's answer."""
+        """Send a record and wait for the broker's response."""
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def flush(self) -> None:
-        """Wait until everything that was handed over was acknowledged or has failed."""
+        """Wait until every record that was passed to ``send`` is acknowledged or has failed."""
         await self.producer.flush()
         if self._futures:
             await asyncio.wait(set(self._futures))
@@ -172,7 +172,7 @@ class AIOKafkaProducer:
         """Commit offsets of a group as part of the transaction. Raises ValueError without a group."""
         if not group_id or not isinstance(group_id, str):
             await self.producer.send_offsets_to_transaction({}, "any")  # an error of the state comes first
-            raise ValueError(f"a group is named by its id, not by {group_id!r}")
+            raise ValueError(f"group_id must be a string that is not empty, not {group_id!r}")
         await self.producer.send_offsets_to_transaction(as_offsets(offsets) or {}, group_id)
 
     def __repr__(self) -> str:

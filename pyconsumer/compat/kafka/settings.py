@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _WITHOUT_EFFECT: Final = {
     "api_version": "versions are negotiated with each broker",
     "api_version_auto_timeout_ms": "versions are negotiated with each broker",
-    "kafka_client": "the network client cannot be exchanged",
+    "kafka_client": "the network client cannot be replaced",
     "legacy_iterator": "there is one way to iterate",
     "max_in_flight_requests_per_connection": "the consumer bounds what it fetches in bytes",
     "metric_group_prefix": "see metrics()",
@@ -37,13 +37,13 @@ _WITHOUT_EFFECT: Final = {
     "metrics_num_samples": "see metrics()",
     "metrics_sample_window_ms": "see metrics()",
     "net": "clients have a selector of their own",
-    "receive_message_max_bytes": "answers are bounded by what was asked for",
+    "receive_message_max_bytes": "the size of responses is bounded by the requests",
     "sasl_kerberos_domain_name": "there is no GSSAPI",
     "sasl_kerberos_name": "there is no GSSAPI",
     "sasl_kerberos_service_name": "there is no GSSAPI",
     "selector": "the system's best one is used",
-    "sock_chunk_buffer_count": "buffers have the size of the answers",
-    "sock_chunk_bytes": "buffers have the size of the answers",
+    "sock_chunk_buffer_count": "buffers have the size of the responses",
+    "sock_chunk_bytes": "buffers have the size of the responses",
     "socket_options": "TCP_NODELAY is always on; use send_buffer_bytes and receive_buffer_bytes",
 }
 #: Settings without which a program would not do what it says: only None is taken.
@@ -133,7 +133,7 @@ def connect(config: ClientConfig | GivenConfig, timeout_ms: float) -> None:
 
     Raises:
         NoBrokersAvailableError: none does within ``timeout_ms``.
-        AuthenticationError: the broker refuses us.
+        AuthenticationError: the broker rejected our credentials.
     """
     shared = config.given & ADMIN_SETTINGS.by_name.keys() - {"client_id", "retries"}
     with KafkaAdminClient({name: getattr(config, name) for name in shared}) as admin:

@@ -87,7 +87,7 @@ def test_a_line_that_is_refused_is_named_and_those_before_it_are_sent(
 ) -> None:
     producer.refused[b"c"] = error
     assert _run(["produce", "t", "-f", lines]) == 1
-    assert capsys.readouterr().err == f"Error: line 3: {error}; the 2 before it were sent\n"
+    assert capsys.readouterr().err == f"Error: line 3: {error}; the 2 records before it were sent\n"
     assert [record[0] for record in producer.sent] == [b"a", b"b"]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -134,7 +135,7 @@ class FakeSession:
         if connect:
             self.addArtifacts = self._add
         else:
-            self._jvm = object()
+            self._jvm: object = object()
             self.sparkContext = SimpleNamespace(
                 _python_includes=[], addPyFile=self._add, pythonExec=sys.executable, master="local"
             )
@@ -170,3 +171,48 @@ def test_over_connect_a_zip_that_is_there_already_is_no_error() -> None:
     session.addArtifacts = refuse  # type: ignore[method-assign]
     register(session)
     assert session.registered == [KafkaDataSource]
+
+
+class FakeLogger:
+    """Notes the levels that it is given; its own is INFO."""
+
+    def __init__(self) -> None:
+        self.levels = [Level("INFO", 400)]
+
+    def getLevel(self) -> Level:  # noqa: N802 - Log4j's name
+        return self.levels[-1]
+
+    def setLevel(self, level: Level) -> None:  # noqa: N802 - Log4j's name
+        self.levels.append(level)
+
+
+class Level(NamedTuple):
+    """A level of Log4j."""
+
+    name: str
+    number: int
+
+    def isLessSpecificThan(self, other: Level) -> bool:  # noqa: N802 - Log4j's name
+        return self.number >= other.number
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_spark_does_not_warn_that_we_replace_ourselves(fails: bool) -> None:
+    logger, session = FakeLogger(), FakeSession(connect=False)
+    log4j = SimpleNamespace(
+        LogManager=SimpleNamespace(getLogger=lambda name: logger),
+        Level=SimpleNamespace(WARN=Level("WARN", 300), ERROR=Level("ERROR", 200)),
+    )
+    session._jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(logging=SimpleNamespace(log4j=log4j))))
+    during: list[str] = []
+
+    def note(source: Any) -> None:
+        during.append(logger.levels[-1].name)
+        if fails:
+            raise RuntimeError("no")
+
+    session.dataSource.register = note
+    with pytest.raises(RuntimeError) if fails else nullcontext():
+        register(session)
+    assert during == ["ERROR"]
+    assert [level.name for level in logger.levels] == ["INFO", "ERROR", "INFO"]

@@ -145,7 +145,7 @@ class KafkaAdminClient:
             ValueError: there is no topic, or two arguments exclude each other.
         """
         if validate_only and wait_for_metadata:
-            raise ValueError("a topic that is only validated does not appear: wait_for_metadata makes no sense")
+            raise ValueError("wait_for_metadata excludes validate_only, which creates no topic")
         wanted = _new_topics(new_topics)
         outcome = self.client.create_topics(
             wanted, validate_only=validate_only, raise_errors=raise_errors, timeout_ms=timeout_ms
@@ -218,7 +218,7 @@ class KafkaAdminClient:
             if tp.partition not in {found["partition_index"] for found in topics[tp.topic]["partitions"]}
         ]
         if unknown:
-            raise UnknownTopicOrPartitionError(f"not known: {', '.join(map(str, unknown))}")
+            raise UnknownTopicOrPartitionError(f"unknown partitions: {', '.join(map(str, unknown))}")
 
     def list_partition_offsets(
         self,
@@ -291,7 +291,7 @@ class KafkaAdminClient:
             By type and name of resource ``"OK"``, or the error in words.
 
         Raises:
-            ValueError: an unknown setting, an operation that is not there, or ``incremental=False``.
+            ValueError: an unknown setting, an operation that is not supported, or ``incremental=False``.
         """
         if incremental is False:
             raise ValueError("changes are always incremental here (KIP-339); incremental=False would reset the others")
@@ -312,7 +312,7 @@ class KafkaAdminClient:
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Give settings back their defaults: those named, or all that are modified. Result as :meth:`alter_configs`."""
+        """Reset settings to their defaults: those named, or all that are modified. Result as :meth:`alter_configs`."""
         found: dict[str, dict[str, str]] = {}
         for resource in config_resources:
             if raise_on_unknown:
@@ -385,7 +385,7 @@ class KafkaAdminClient:
         if not isinstance(group_specs, Mapping):
             group_specs = dict.fromkeys(group_specs)
         if not group_specs:
-            raise ValueError("no group is named")
+            raise ValueError("no group was given")
         return {group: self.list_consumer_group_offsets(group, None, wanted) for group, wanted in group_specs.items()}
 
     def alter_group_offsets(
@@ -470,7 +470,7 @@ class KafkaAdminClient:
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the committed offsets of a group; -1 for partitions that are asked for and have none."""
+        """Return the committed offsets of a group; -1 for requested partitions that have none."""
         wanted = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         found = self.client.list_group_offsets(group_id, wanted)
         return {**dict.fromkeys(wanted or (), OffsetAndMetadata(-1)), **found}
@@ -549,7 +549,7 @@ class KafkaAdminClient:
 
 def _not_there(name: str, instead: str) -> Any:
     def call(self: KafkaAdminClient, *args: Any, **kwargs: Any) -> Never:
-        raise UnsupportedVersionError(f"{name}() is not there in pyconsumer; {instead}")
+        raise UnsupportedVersionError(f"{name}() is not available in pyconsumer; {instead}")
 
     call.__name__ = name
     call.__doc__ = f"Raise ``UnsupportedVersionError``: {instead}."
@@ -606,7 +606,7 @@ def _new_topics(given: Any) -> list[ours.NewTopic]:
             for topic in given
         ]
     if not found:
-        raise ValueError("no topic is named")
+        raise ValueError("no topic was given")
     return found
 
 
@@ -637,7 +637,7 @@ def _change(name: str, given: Any) -> str | None:
     if operation == AlterConfigOp.DELETE:
         return None
     if operation != AlterConfigOp.SET:
-        raise ValueError(f"{name}: only SET and DELETE are there; read the list, change it, and SET it")
+        raise ValueError(f"{name}: only SET and DELETE are supported; read the list, change it, and SET it")
     return None if value is None else str(value)
 
 

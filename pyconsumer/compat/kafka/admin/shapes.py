@@ -125,7 +125,7 @@ def topic(found: ours.TopicDescription) -> dict[str, Any]:
 
 
 def missing_topic(name: str, error_code: int) -> dict[str, Any]:
-    """Return what stands for a topic that does not exist."""
+    """Return the entry for a topic that does not exist."""
     return {"error_code": error_code, "name": name, "topic": name, "is_internal": False, "partitions": []}
 
 
@@ -162,7 +162,7 @@ def page(topics: Iterable[Mapping[str, Any]], limit: int, cursor: Mapping[str, A
 
 
 def created(wanted: Iterable[ours.NewTopic], outcome: Mapping[str, KafkaError | None]) -> Response:
-    """Return what has become of topics that were to be created."""
+    """Return the outcome for topics to create."""
     topics = []
     for each in wanted:
         number, message = code(outcome[each.name])
@@ -179,7 +179,7 @@ def created(wanted: Iterable[ours.NewTopic], outcome: Mapping[str, KafkaError | 
 
 
 def deleted(outcome: Mapping[str, KafkaError | None]) -> Response:
-    """Return what has become of topics that were to be deleted."""
+    """Return the outcome for topics to delete."""
     codes = {name: code(error) for name, error in outcome.items()}
     return Response(
         topics=[
@@ -222,7 +222,7 @@ def is_wanted(entry: ours.ConfigEntry, wanted: ConfigFilterType) -> bool:
 
 
 def add_outcome(found: dict[str, dict[str, str]], resource: ConfigResource, outcome: str) -> None:
-    """Add what has become of a resource whose settings were to be changed."""
+    """Add the outcome for a resource whose settings were changed."""
     found.setdefault(resource.resource_type.name.lower(), {})[str(resource.name)] = outcome
 
 
@@ -230,12 +230,12 @@ def add_outcome(found: dict[str, dict[str, str]], resource: ConfigResource, outc
 
 
 def states(given: Iterable[Any]) -> list[str]:
-    """Return the names of groups' states as the protocol has them."""
+    """Return the names of groups' states in the protocol's spelling."""
     return [GroupState.value_for(each) for each in given]
 
 
 def types(given: Iterable[Any]) -> list[str]:
-    """Return the names of groups' types as the protocol has them."""
+    """Return the names of groups' types in the protocol's spelling."""
     return [GroupType.value_for(each) for each in given]
 
 
@@ -262,7 +262,7 @@ def group(found: ours.GroupDescription) -> dict[str, Any]:
 
 
 def dead_group(group_id: str) -> dict[str, Any]:
-    """Return what stands for a group that does not exist."""
+    """Return the entry for a group that does not exist."""
     return {
         "error": None,
         "group_id": group_id,
@@ -326,7 +326,7 @@ def old_group(found: Mapping[str, Any]) -> GroupInformation:
 
 
 def transaction_states(given: Iterable[Any]) -> list[str]:
-    """Return the names of transactions' states as the protocol has them."""
+    """Return the names of transactions' states in the protocol's spelling."""
     return [TransactionState.value_for(each) for each in given]
 
 

@@ -50,7 +50,7 @@ class _Named(Enum):
         try:
             return cls[str(given).strip().upper().replace("-", "_")]
         except KeyError:
-            raise ValueError(f"{given!r} is no {cls.__name__}; there are {', '.join(cls.__members__)}") from None
+            raise ValueError(f"{given!r} is not a {cls.__name__}; there are {', '.join(cls.__members__)}") from None
 
     @classmethod
     def value_for(cls, given: Any) -> Any:
@@ -118,7 +118,7 @@ class ConfigSourceType(IntEnum):
 
 
 class ConfigResource:
-    """A resource, and the settings of it that are asked for or changed.
+    """A resource, and those of its settings that are requested or changed.
 
     Args:
         resource_type: also by name, such as ``"topic"``.
@@ -161,7 +161,7 @@ class NewTopic:
 
 
 class NewPartitions:
-    """The number of partitions that a topic is to have, and optionally the brokers of the new ones."""
+    """The new number of partitions of a topic and, optionally, the brokers of the new ones."""
 
     def __init__(self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None) -> None:
         self.total_count = total_count

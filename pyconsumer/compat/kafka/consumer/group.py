@@ -96,7 +96,7 @@ class KafkaConsumer(pyconsumer.KafkaConsumer[Any, Any]):
         return self._subscriptions.assignment()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who this member is in its group, and its state; in other threads than the consumer's, too."""
+        """Return this member's identity in its group, and its state; in other threads than the consumer's, too."""
         group = self._delegate.coordinator
         if group is None:
             return ConsumerGroupMetadata(None)

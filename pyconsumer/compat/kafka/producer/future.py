@@ -1,4 +1,4 @@
-"""``kafka.producer.future``: what ``send`` returns, and what that promises."""
+"""``kafka.producer.future``: the future that ``send`` returns, and its result."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         return super().metrics()
 
     def flush(self, timeout: float | None = None, *, timeout_ms: float | None = None) -> None:  # type: ignore[override]
-        """Wait until everything that was handed over was acknowledged or has failed.
+        """Wait until every record that was passed to ``send`` is acknowledged or has failed.
 
         Args:
             timeout: seconds; None waits as long as deliveries may take. ``timeout_ms`` is the same in milliseconds.
@@ -92,7 +92,7 @@ class KafkaProducer(pyconsumer.KafkaProducer[Any, Any]):
         """Send what is left and end the background thread.
 
         Args:
-            timeout: seconds; after this time the rest is dropped, and a warning says how much it was. None waits until
+            timeout: seconds; after this time the rest is dropped, and a warning says how many records. None waits until
                 everything is sent or its delivery timeout has passed. ``timeout_ms`` is the same in milliseconds.
             null_logger: accepted; what is logged is configured by :mod:`logging`.
         """

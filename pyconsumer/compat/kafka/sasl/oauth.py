@@ -1,4 +1,4 @@
-"""``kafka.sasl.oauth``: the base class of what ``sasl_oauth_token_provider`` takes."""
+"""``kafka.sasl.oauth``: the base class for ``sasl_oauth_token_provider``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["AbstractTokenProvider"]
 
 
 class AbstractTokenProvider:
-    """Gives tokens for SASL/OAUTHBEARER: override :meth:`token`. Any object with that method will do."""
+    """Provides tokens for SASL/OAUTHBEARER: override :meth:`token`. Any object with that method works."""
 
     def token(self) -> str:
         """Return a token that is valid now."""
