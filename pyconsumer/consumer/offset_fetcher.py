@@ -11,7 +11,7 @@ Rules
 3. While a reset or validation is in flight, fetches from that node are held back (:meth:`OffsetFetcher.is_asked`). A
    broker answers in order, so the fetch would come back no sooner; and if it waited for records of the partitions known
    so far, the others could not be fetched in the meantime. (Java sends it.)
-4. A reset that lacks only a leader is not looked at again before metadata has changed (``leaders_version``). After each
+4. A reset that lacks only a leader is not tried again before metadata has changed (``leaders_version``). After each
    such change, partitions that have a leader now are due, and metadata is requested again for the others.
 5. The first error that no retry can help is kept, and the next ``poll`` raises it.
 """
