@@ -1,7 +1,7 @@
 """``MockConsumer``: a consumer without a cluster, for tests of programs that take a :class:`pyconsumer.Consumer`.
 
-Java: ``org.apache.kafka.clients.consumer.MockConsumer``. The test plays the cluster: it says what is assigned, which
-records there are, where logs begin and end, and what goes wrong::
+Java: ``org.apache.kafka.clients.consumer.MockConsumer``. The test plays the cluster: it decides which partitions are
+assigned, which records there are, where logs begin and end, and which calls fail::
 
     consumer = MockConsumer("earliest", group_id="g")
     consumer.subscribe(["orders"])
@@ -91,12 +91,12 @@ _CALLS = (
 
 
 class MockConsumer(Consumer[K, V]):
-    """See the module. It never waits, whatever the timeout says; one poll that finds nothing returns nothing.
+    """A consumer without a cluster; see the module. It never waits: a poll that finds nothing returns at once.
 
     Args:
-        auto_offset_reset: where a partition without position and commit begins: ``earliest`` and ``latest`` take what
-            :meth:`update_beginning_offsets` and :meth:`update_end_offsets` said, ``none`` raises. Records that are
-            added later come after that end, so ``latest`` reads them. There is no ``by_duration``.
+        auto_offset_reset: where a partition without position and commit begins: ``earliest`` and ``latest`` use the
+            offsets of :meth:`update_beginning_offsets` and :meth:`update_end_offsets`, ``none`` raises. Records
+            that are added later come after that end, so ``latest`` reads them. There is no ``by_duration``.
         group_id: needed to commit, as in a consumer.
         max_poll_records: most records of one poll.
         enable_auto_commit: commit positions automatically: here at each poll what the one before returned, and at the

@@ -87,7 +87,7 @@ class _Pending:
 
 
 class MockProducer(Producer[SentK, SentV]):
-    """See the module. It never waits, and everything happens in the calling thread, callbacks of records included.
+    """A producer without a cluster; see the module. It never waits; callbacks run in the calling thread, too.
 
     Args:
         auto_complete: True acknowledges each record at once; with False the test does, by :meth:`complete_next` and

@@ -150,7 +150,8 @@ def test_the_command_line(cluster: Cluster, producer: KafkaProducer, topic: str,
 
     wait_until(lambda: states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"], 10, "four records")
     assert f"{group_id} Ongoing producer" in run(cluster, "dump", "--id", group_id).output
-    assert "no transactions" in run(cluster, "list", "--pattern", "nothing-is-named-so").output
+    empty = run(cluster, "list", "--pattern", "nothing-is-named-so")
+    assert (empty.stdout, empty.stderr) == ("", "no transactions\n")
     failed = run(cluster, "describe", "no-such-id")
     assert failed.exit_code == 1 or isinstance(failed.exception, TransactionalIdNotFoundError)
     assert "fenced" in run(cluster, "fence", group_id).output

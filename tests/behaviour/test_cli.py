@@ -314,6 +314,7 @@ def test_groups_are_listed_described_and_deleted(cluster: Cluster, topic: str, g
     assert (status, listed["state"]) == (0, "Empty")
     assert group_id in here("groups", "list", "--state", "Empty", *servers)[1]
     assert group_id not in here("groups", "list", "--state", "Stable", *servers)[1]
+    assert here("groups", "list", "--state", "Dead", *servers) == (0, "", "no groups\n")
     status, out, _ = here("groups", "describe", group_id, "--json", *servers)
     described = json.loads(out)
     assert (status, described["group"], described["state"], described["members"]) == (0, group_id, "Empty", [])

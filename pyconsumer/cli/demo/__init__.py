@@ -54,7 +54,9 @@ _TOPIC_CONFIG = {"retention.ms": "-1"}
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for results and the broker's data; by default a new temporary one.",
 )
-@click.option("--spark/--no-spark", default=True, show_default=True, help="Whether Spark reads and archives the topic.")
+@click.option(
+    "--spark/--no-spark", default=True, show_default=True, help="Let Spark read and archive the topic, or not."
+)
 def command(servers: str | None, settings: dict[str, str], output: Path | None, spark: bool) -> int:
     screen = Screen(servers, settings)
     started = time.monotonic()

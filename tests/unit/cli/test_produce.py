@@ -102,6 +102,12 @@ def test_lines_are_not_said_to_be_sent_that_failed(
     assert capsys.readouterr().err == "Error: the broker has gone\n"
 
 
+def test_a_first_line_that_is_refused(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
+    producer.refused[b"a"] = ValueError("no")
+    assert _run(["produce", "t", "-f", lines]) == 1
+    assert capsys.readouterr().err == "Error: line 1: no; no record was sent\n"
+
+
 def test_a_line_without_end_is_refused(producer: Producer, lines: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path(lines).write_bytes(b"a\n" + b"x" * 81)
     assert _run(["produce", "t", "-f", lines, "--config", "max.request.size=10"]) == 1

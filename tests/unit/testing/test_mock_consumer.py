@@ -111,7 +111,7 @@ def test_where_it_begins() -> None:
     for policy, position in (("earliest", 3), ("latest", 9)):
         consumer = MockConsumer(policy)
         consumer.assign([T0])
-        with pytest.raises(KafkaError, match="the test has not said"):
+        with pytest.raises(KafkaError, match="the test has not set an offset"):
             consumer.position(T0)
         consumer.update_beginning_offsets({T0: 3})
         consumer.update_end_offsets({T0: 9})
