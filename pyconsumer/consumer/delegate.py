@@ -350,6 +350,7 @@ class ConsumerDelegate:
             self._check_committed_call()
         if self.subscriptions.has_all_fetch_positions:
             return
+        self.fetcher.offsets.apply_leaders()
         self.fetcher.offsets.validate_positions(now)
         if self._initialise(now):
             # Before the first fetch leaves: a broker answers a connection's requests in order, and holds that one back.

@@ -180,7 +180,6 @@ class Fetcher:
             for state in list(self._subscriptions.states()):
                 self._subscriptions.on_leader(state.topic_partition, self._leader(state.topic_partition))
                 self._subscriptions.note_changed(state.topic_partition)
-            self._subscriptions.on_leaders(self._leader)
         # Dropping a buffered fetch is itself a change. Two rounds are enough: the second one drops nothing.
         for _ in range(2):
             if not self._subscriptions.has_changed:

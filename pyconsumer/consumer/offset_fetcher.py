@@ -11,12 +11,15 @@ Rules
 3. While a reset or validation is in flight, fetches from that node are held back (:meth:`OffsetFetcher.is_asked`). A
    broker answers in order, so the fetch would come back no sooner; and if it waited for records of the partitions known
    so far, the others could not be fetched in the meantime. (Java sends it.)
-4. The first error that no retry can help is kept, and the next ``poll`` raises it.
+4. A reset that lacks only a leader is not tried again before metadata has changed (``leaders_version``). After each
+   such change, partitions that have a leader now are due, and metadata is requested again for the others.
+5. The first error that no retry can help is kept, and the next ``poll`` raises it.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -105,6 +108,7 @@ class OffsetFetcher:
         self._retry_backoff = config.retry_backoff_ms / 1000
         self._request_timeout = config.request_timeout_ms / 1000
         self._error: KafkaError | None = None
+        self._seen_leaders = -1
         self._last: dict[int, RequestFuture[Any]] = {}  # the last reset or validation sent to each node
 
     def is_asked(self, node_id: int) -> bool:
@@ -221,6 +225,14 @@ class OffsetFetcher:
 
     # -- resets ------------------------------------------------------------------------------------------------------
 
+    def apply_leaders(self) -> None:
+        """Make due what lacked only a leader and has one now, if metadata has changed since the last call (rule 4)."""
+        version = self._metadata.leaders_version
+        if version != self._seen_leaders:
+            self._seen_leaders = version
+            if self._subscriptions.on_leaders(self._leader):
+                self._metadata.request_update()
+
     def reset_positions(self, now: float) -> None:
         """Send ListOffsets for the partitions that wait for a reset and are due. Returns at once."""
         wanted: dict[TopicPartition, ResetPolicy] = {}
@@ -231,7 +243,9 @@ class OffsetFetcher:
         wall_ms = self._clock.wall_ms()
         timestamps = {tp: policy.timestamp(wall_ms) for tp, policy in wanted.items()}
         groups, leaderless = group_by_leader(wanted, self._leader)
-        self._postpone(leaderless, now, awaits_leader=True)
+        if leaderless:
+            self._subscriptions.retry_later(leaderless, math.inf, awaits_leader=True)
+            self._metadata.request_update()
         for node_id, group in groups.items():
             self._subscriptions.retry_later(group, now + self._request_timeout)
             future = self._send_list_offsets(node_id, group, timestamps)

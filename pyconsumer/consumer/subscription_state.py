@@ -386,11 +386,20 @@ class SubscriptionState:
         for state in self._not_fetching.values():
             state.retry_now()
 
-    def on_leaders(self, leader: LeaderOf) -> None:
-        """After a metadata update, make everything due that waited only for a leader and has one now."""
+    def on_leaders(self, leader: LeaderOf) -> bool:
+        """After a change of metadata, make everything due that waited only for a leader and has one now.
+
+        Returns:
+            True if something still waits for a leader.
+        """
+        leaderless = False
         for tp, state in self._not_fetching.items():
-            if state.awaits_leader and leader(tp).leader >= 0:
-                state.retry_now()
+            if state.awaits_leader:
+                if leader(tp).leader >= 0:
+                    state.retry_now()
+                else:
+                    leaderless = True
+        return leaderless
 
     def _in(self, wanted: FetchState) -> list[TopicPartition]:
         return [tp for tp, state in self._not_fetching.items() if state.state is wanted]

@@ -38,7 +38,7 @@ def storages(brokers: Brokers) -> tuple[InternalTopicLog, InternalTopicLog, list
     )
 
 
-@pytest.mark.spec("broker:SOF-16")
+@pytest.mark.spec("broker:SOF-16", "broker:TMB-06")
 def test_a_batch_counts_when_all_in_sync_have_it(brokers: Brokers) -> None:
     storage, other, followers = storages(brokers)
     for node in followers:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pyconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from pyconsumer.broker.transaction.cluster import BrokerCluster
 from pyconsumer.broker.transaction.metadata import TransactionState
 from pyconsumer.errors import Errors
 from pyconsumer.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from pyconsumer.protocol.messages.init_producer_id import InitProducerIdRequest
+from pyconsumer.protocol.messages.write_txn_markers import WritableTxnMarker
 from pyconsumer.protocol.records import scan
 from pyconsumer.structs import TopicPartition
 from tests.unit.broker.brokers import Brokers
@@ -182,9 +184,12 @@ class TestAdd:
     @pytest.mark.spec("transactions:TXR-13", "transactions:TXR-05a", "transactions:TXC-06", "transactions:TXL-07")
     def test_partitions_are_in_the_log_before_the_answer(self, any_version: Brokers) -> None:
         producer = started(any_version)
-        assert producer.add(SINK) == [Errors.NONE]
+        assert producer.record.start_ms == -1, "no time runs before the first partition"
         any_version.clock.advance_to(any_version.clock.now() + 1)
+        assert producer.add(SINK) == [Errors.NONE]
         begun = producer.record.start_ms
+        assert begun == any_version.clock.wall_ms()
+        any_version.clock.advance_to(any_version.clock.now() + 1)
         assert producer.add_offsets() == Errors.NONE
         records = [one for one in states_of(any_version)["id"] if one is not None]
         assert [sorted(one.partitions) for one in records] == [
@@ -293,6 +298,26 @@ class TestEnd:
         for tp in both:
             assert markers_of(any_version, tp) == [(producer.producer[0], raised, word, 0)]
         assert read(any_version).values == ([b"a", b"b"] if commit else [])
+
+    @pytest.mark.spec("transactions:TXR-28")
+    def test_markers_are_written_between_the_two_records_of_the_end(
+        self, any_version: Brokers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        producer = started(any_version)
+        producer.add(SINK)
+        write = BrokerCluster.write_markers
+        seen = []
+
+        def noting(channel: BrokerCluster, node: int, marker: WritableTxnMarker) -> object:
+            seen.append([one.state.name for one in states_of(any_version)["id"] if one is not None])
+            return write(channel, node, marker)
+
+        monkeypatch.setattr(BrokerCluster, "write_markers", noting)
+        assert producer.end(commit=True, version=4) == Errors.NONE
+        assert seen == [["EMPTY", "ONGOING", "PREPARE_COMMIT"]]
+        last = states_of(any_version)["id"][-1]
+        assert last is not None
+        assert last.state is TransactionState.COMPLETE_COMMIT
 
     @pytest.mark.spec("transactions:TXR-30", "transactions:ERR-21")
     def test_answers_by_state_below_version_2(self, make: Make) -> None:

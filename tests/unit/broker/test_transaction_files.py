@@ -100,6 +100,20 @@ def test_records_of_states_equal_those_of_kafka(version: int, name: str) -> None
     assert _play(name, version) == _STATES[version, name]
 
 
+@pytest.mark.spec("transactions:TXL-04")
+def test_the_codes_of_states_are_those_of_kafka() -> None:
+    assert {state.name: int(state) for state in TransactionState} == {
+        "EMPTY": 0,
+        "ONGOING": 1,
+        "PREPARE_COMMIT": 2,
+        "PREPARE_ABORT": 3,
+        "COMPLETE_COMMIT": 4,
+        "COMPLETE_ABORT": 5,
+        "DEAD": 6,
+        "PREPARE_EPOCH_FENCE": 7,
+    }
+
+
 @pytest.mark.parametrize(("version", "name"), _STATES, ids=[f"{name}-{version}" for version, name in _STATES])
 def test_records_of_states_are_read_back(version: int, name: str) -> None:
     for data in _STATES[version, name]:

@@ -72,6 +72,7 @@ def test_the_first_position_is_sought_as_soon_as_metadata_is_there() -> None:
 
     world.metadata._topics = known
     world.metadata.update_count += 1
+    world.metadata.leaders_version += 1
     next(steps)  # no time has passed
 
     (sent,) = world.client.take_all()

@@ -94,7 +94,7 @@ def test_two_answers_of_one_partition_make_one_list() -> None:
     assert desk.collect() == {A: [0, 1, 2, 3]}
 
 
-@pytest.mark.spec("client:FE-68", "client:FE-32", "client:FE-70")
+@pytest.mark.spec("client:FE-68", "client:FE-32", "client:FE-70", "transactions:DLV-03")
 def test_the_position_is_where_taking_ended() -> None:
     desk = Desk(A)
     desk.add(A, batch(0, 10, leader_epoch=6))

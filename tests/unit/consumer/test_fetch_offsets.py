@@ -62,7 +62,7 @@ class World:
         self.metadata.update(leaders_of_t(leaders), 12, self.clock.now())
 
     def notice_leaders(self) -> None:
-        self.subscriptions.on_leaders(lambda tp: current_leader(self.metadata, tp))
+        self.offsets.apply_leaders()
 
     def reset(self, *partitions: TopicPartition, policy: ResetPolicy = EARLIEST) -> dict[int, SentRequest]:
         for tp in partitions:
@@ -206,7 +206,60 @@ def test_a_partition_without_a_leader_waits_for_metadata() -> None:
     assert world.subscriptions.next_retry_at() > world.clock.now()
 
     world.lead({0: (2, 5)})
-    world.clock.advance(0.1)
+    world.notice_leaders()
+
+    assert list(world.again()) == [2]
+
+
+def test_leaders_are_looked_up_once_for_each_change_of_metadata_however_often_positions_are_updated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    partitions = [TopicPartition("t", number) for number in range(50)]
+    world = World(*partitions)
+    looked_up: list[TopicPartition] = []
+    leader = world.metadata.leader
+
+    def counted(tp: TopicPartition) -> Any:
+        looked_up.append(tp)
+        return leader(tp)
+
+    def update_positions(times: int) -> dict[int, SentRequest]:
+        sent: dict[int, SentRequest] = {}
+        for _ in range(times):
+            world.notice_leaders()
+            sent |= world.again()
+            world.clock.advance(0.1)
+        return sent
+
+    world.lead({})
+    world.notice_leaders()
+    monkeypatch.setattr(world.metadata, "leader", counted)
+    assert world.reset(*partitions) == {}
+    assert len(looked_up) == 50
+
+    assert update_positions(100) == {}
+    assert len(looked_up) == 50
+    assert world.metadata.update_requested
+
+    # An update that names no leader: one look, and one more request.
+    world.lead({})
+    assert update_positions(100) == {}
+    assert len(looked_up) == 100
+    assert world.metadata.update_requested
+
+    world.lead(dict.fromkeys(range(50), (1, 3)))
+    (sent,) = update_positions(1).values()
+    assert asked(sent).keys() == set(range(50))
+    assert len(looked_up) <= 250  # to find them due, to group them, and for each one's leader epoch
+
+
+def test_a_leader_that_a_fetch_response_names_is_noticed_without_an_update_of_metadata() -> None:
+    world = World(T0)
+    world.lead({0: (-1, 4)})
+    assert world.reset(T0) == {}
+
+    world.metadata.update_leaders({T0: (2, 5)}, ())
+    world.notice_leaders()
 
     assert list(world.again()) == [2]
 
@@ -231,8 +284,8 @@ def test_a_pause_for_another_reason_outlasts_new_metadata() -> None:
     world = World(T0)
     world.lead({0: (-1, 4)})
     world.reset(T0)
-    world.clock.advance(0.1)
     world.lead({0: (2, 5)})
+    world.notice_leaders()
     world.again()[2].answer(listed((T0, -1, 6)))
 
     world.lead({0: (1, 6)})

@@ -182,6 +182,14 @@ def test_what_stays_assigned_keeps_its_state_and_what_is_new_starts_anew() -> No
     assert subscriptions.initializing() == [A1]
 
 
+@pytest.mark.spec("client:SS-45")
+def test_partitions_that_are_assigned_by_hand_start_initializing() -> None:
+    subscriptions = SubscriptionState()
+    subscriptions.assign_from_user([A0, A1])
+    assert subscriptions.initializing() == [A0, A1]
+    assert subscriptions.state(A0).state is FetchState.INITIALIZING
+
+
 def test_a_partition_that_comes_back_is_in_an_epoch_never_used_before() -> None:
     subscriptions = fetching(A0)
     epochs = {subscriptions.state(A0).fetch_epoch}

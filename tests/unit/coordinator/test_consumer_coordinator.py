@@ -267,6 +267,21 @@ def test_a_leader_follows_topics_that_its_assignor_gave_to_others_though_nobody_
     assert bench.subscriptions.metadata_topics() == {"t", "u"}
 
 
+@pytest.mark.spec("client:RE-27")
+def test_a_leader_divides_by_the_strategy_that_was_chosen_not_by_its_first() -> None:
+    mine = Generous()
+    bench = Bench(partition_assignment_strategy=[RangeAssignor(), mine])
+    bench.learn(t=3)
+    bench.subscribe("t")
+    bench.meet_coordinator()
+    bench.answer_join(leader="me", members={"me": "t", "zoe": "t"}, protocol_name="generous")
+    bench.poll()
+    sent = bench.network.take(SyncGroupRequest)
+    assert mine.heard == {"me": None, "zoe": None}
+    shares = {a.member_id: decode_assignment(a.assignment)[0] for a in sent.request.assignments}
+    assert shares == {"me": [T0, T1, U0], "zoe": [TopicPartition("t", 2)]}
+
+
 @pytest.mark.spec("transactions:ASG-12")
 def test_an_assignor_that_we_do_not_have() -> None:
     bench = Bench()

@@ -51,12 +51,17 @@ def test_a_reset_after_the_last_send_counts() -> None:
     heartbeat.sent(1.0)
     heartbeat.reset_timeouts(2.0)
     assert heartbeat.next_deadline() == 5.0
+    assert not heartbeat.session_expired(11.9), "the session began again, too"
+    assert heartbeat.session_expired(12.0)
+    heartbeat.reset_session(7.0)
+    assert not heartbeat.session_expired(16.9)
 
 
 @pytest.mark.spec("client:HB-04", "client:HB-20", "client:HB-11", "transactions:HBT-14")
 def test_the_session_ends_when_its_time_is_reached() -> None:
     heartbeat = timer()
     heartbeat.received(5.0)
+    assert heartbeat.last_received == 5.0
     assert not heartbeat.session_expired(14.999)
     assert heartbeat.session_expired(15.0)
 

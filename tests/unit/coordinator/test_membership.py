@@ -227,6 +227,21 @@ def test_errors_of_a_join(
         assert core.due_at(0.0) == 0.1
         after = core.next_step(0.1)
     assert isinstance(after, PrepareJoin if code in (22, 25) else BuildJoin)
+    if isinstance(after, PrepareJoin):  # the application loses its partitions, then the join is sent without a pause
+        core.on_prepared(after.generation)
+        assert isinstance(core.next_step(0.0), BuildJoin)
+
+
+@pytest.mark.spec("client:GP-51")
+def test_a_join_under_way_is_not_sent_again_by_further_polls() -> None:
+    member = Member()
+    step = member.send_join()
+    for now in (0.0, 1.0, 100.0):
+        member.core.on_poll(now)
+        assert member.core.next_step(now) is None
+        assert member.core.begin_join([], ["t"], now) is None
+    member.answer_join(step, 27)
+    assert isinstance(member.core.next_step(100.0), BuildJoin)
 
 
 SYNC_ERRORS = [

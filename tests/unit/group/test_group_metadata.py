@@ -81,6 +81,10 @@ def test_removing_members() -> None:
     assert group.supported_protocols == {"range": 1, "sticky": 0}
     group.remove("m2")
     assert group.leader_id is None
+    group.add(member("m3", protocols=names("range")))
+    group.leader_id = "gone"  # a record may name a leader that is not among its members
+    assert group.remove("gone") is None
+    assert group.leader_id == "m3"
 
 
 @pytest.mark.spec("broker:MEM-12", "broker:GRP-05")

@@ -243,6 +243,7 @@ def commit_request(version: int, *, topic: str = "t", topic_id: bytes = TOPIC_ID
 
 
 @pytest.mark.spec("transactions:OCM-01", "transactions:OCM-03", "transactions:OCM-05", "transactions:OCM-07")
+@pytest.mark.spec("transactions:OCM-01d")
 @pytest.mark.parametrize("version", versions(OffsetCommitRequest))
 def test_committing(broker: FakeBroker, version: int) -> None:
     answer = ask(broker, commit_request(version), version)

@@ -129,7 +129,7 @@ def test_an_id_that_nothing_could_carry_is_refused(who: dict[str, str], require_
     assert world.restarted().group().has(longest.member_id)
 
 
-@pytest.mark.spec("broker:JG-03", "broker:JU-10", "client:JB-26")
+@pytest.mark.spec("broker:JG-03", "broker:JU-10", "client:JB-26", "client:JB-49")
 def test_an_old_client_and_a_static_member_are_added_at_once() -> None:
     world = World()
     old = world.join(require_id=False)

@@ -244,6 +244,18 @@ def test_a_group_and_its_registration_are_the_same() -> None:
     assert (first.assignment, second.assignment, second.group_instance_id) == (b"", b"x", None)
 
 
+@pytest.mark.spec("transactions:GMD-04j")
+def test_a_registration_holds_both_timeouts_of_a_member() -> None:
+    group = GroupMetadata("g1", GroupState.EMPTY, ManualClock(wall_ms=TIME))
+    group.add(member("m0", rebalance_ms=5, session_ms=6))
+    group.transition_to(GroupState.PREPARING_REBALANCE)
+    group.init_next_generation()
+    _, data = group_record(group, {"m0": b""})
+    assert data is not None
+    (written,) = decode_group_value(data).members
+    assert (written.rebalance_timeout, written.session_timeout) == (5, 6)
+
+
 @pytest.mark.spec("broker:REG-08", "broker:REG-09", "broker:REG-10", "broker:REG-14", "broker:REG-15")
 def test_what_is_not_set_and_what_must_be() -> None:
     clock = ManualClock(wall_ms=TIME)

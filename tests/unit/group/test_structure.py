@@ -54,8 +54,10 @@ def test_the_path_of_a_group() -> None:
     seen.append(world.state)
     waiting = world.join()
     seen.append(world.state)
+    another = world.join()
+    assert (waiting.done, another.done, world.group().size) == (False, False, 2), "both are joining"
     world.group().pending_members.clear()
-    world.advance(3)
+    world.advance(6)
     seen.append(world.state)
     value_of(world.sync(client_of(waiting), {}))
     seen.append(world.state)

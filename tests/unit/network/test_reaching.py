@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import socket
@@ -12,12 +13,13 @@ from contextlib import ExitStack
 import pytest
 
 from pyconsumer.clock import ManualClock
-from pyconsumer.errors import AuthenticationError, KafkaConnectionError, NoBrokersAvailableError
+from pyconsumer.errors import AuthenticationError, Errors, KafkaConnectionError, NoBrokersAvailableError
 from pyconsumer.network.client import NetworkClient, RequestTimeoutError
 from pyconsumer.network.dns import Endpoint
 from pyconsumer.protocol.api import ApiKey, encode_response
 from pyconsumer.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pyconsumer.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pyconsumer.protocol.messages.metadata import MetadataResponse
 from pyconsumer.structs import BrokerMetadata
 from tests.support.ports import unused_address
 from tests.unit.network.broker import SILENCE, AutoSelector, Received, ScriptedBroker, silent_port
@@ -358,6 +360,30 @@ def test_when_no_known_broker_can_be_reached_bootstrap_begins_again(
     while client.metadata.broker(2) is None and clock.now() < 200.0:
         client.poll(200.0)
     assert [b.node_id for b in client.metadata.brokers()] == [2]
+
+
+def test_a_broker_that_asks_in_every_answer_to_start_over_is_asked_after_pauses_that_grow(
+    make_client: MakeClient, broker: ScriptedBroker
+) -> None:
+    """KIP-1102: 1,200 requests a second once."""
+    clock = ManualClock(100.0)
+    selector = AutoSelector(clock)
+    client = make_client(broker.address, clock=clock, selector=selector)
+    wait_metadata(client)
+    assert client.metadata is not None
+    asked: list[float] = []
+
+    def start_over(received: Received) -> MetadataResponse:
+        asked.append(clock.now())
+        return MetadataResponse(error_code=Errors.REBOOTSTRAP_REQUIRED)
+
+    broker.on(ApiKey.METADATA, start_over)
+    client.metadata.request_update()
+    end = clock.now() + 15.0
+    while clock.now() < end:
+        client.poll(end)
+    assert 10 <= len(asked) <= 30, "at last once a second"
+    assert all(later - sooner > 0.7 for sooner, later in itertools.pairwise(asked[8:]))
 
 
 def test_without_rebootstrap_the_known_brokers_are_tried_on(make_client: MakeClient, cleanup: ExitStack) -> None:

@@ -54,6 +54,15 @@ def test_version_2_has_the_bytes_that_kafka_writes() -> None:
     )
 
 
+@pytest.mark.spec("transactions:OCM-01d")
+@pytest.mark.parametrize(("version", "follows"), [(2, b"\xff" * 8), (4, b"\xff" * 8), (5, b"")])
+def test_the_retention_is_always_that_of_the_broker_and_gone_in_version_5(version: int, follows: bytes) -> None:
+    request = offset_commit_request(
+        version, group_id="g", generation_id=1, member_id="m", group_instance_id=None, offsets={}, ids=None
+    )
+    assert request.encode(version) == b"\0\1g" + b"\0\0\0\1" + b"\0\1m" + follows + b"\0\0\0\0"
+
+
 @pytest.mark.parametrize("version", COMMIT_VERSIONS)
 def test_a_commit_says_what_its_version_can_say(version: int) -> None:
     offsets = {A0: OffsetAndMetadata(5, "m", 3), B0: OffsetAndMetadata(7), A1: OffsetAndMetadata(6)}
