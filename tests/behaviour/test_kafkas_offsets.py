@@ -190,7 +190,8 @@ def test_the_dump_of_kafkas_partition_names_what_kafkas_tool_names(
 
     assert _run(["offsets", "dump", "--data-dir", str(tmp_path), "--group", "pattern"]) == 0
     lines = capfd.readouterr().out.splitlines()
-    assert any(
-        re.fullmatch(r"0@\d+ pattern ConsumerGroupRegularExpression \(type 16\) cl\.\* -> \d+ bytes", x) for x in lines
+    expression = (
+        "pattern ConsumerGroupRegularExpression (type 16) cl.* -> matches clicks of version 85 of the cluster's topics"
     )
+    assert f"0@58 {expression}" in lines
     assert len(lines) == 7
