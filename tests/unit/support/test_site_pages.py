@@ -14,6 +14,7 @@ from tests.support.site.diagrams import DiagramError, svg
 from tests.support.site.docstrings import markdown
 from tests.support.site.pages import api_navigation, example_navigation, generated_pages, render
 
+pytest.importorskip("pyspark", reason="the reference has the pages of pyconsumer.spark")
 PAGES = api_pages()
 
 
