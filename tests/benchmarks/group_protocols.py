@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyconsumer import KafkaAdminClient, KafkaProducer
+from pyconsumer import KafkaAdminClient
 from pyconsumer.admin import ConfigResource, ConfigResourceType
 from tests.benchmarks import large_group
 from tests.benchmarks.cells import APACHE, EMBEDDED
+from tests.benchmarks.live_groups import steady_records
 from tests.benchmarks.measure import ROOT
 from tests.benchmarks.setup import Server, Setup
 from tests.benchmarks.tables import Table
@@ -62,7 +61,7 @@ def group_protocols(setup: Setup) -> list[Table]:
         server = setup.server(broker)
         found: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in _KINDS}
         topic = server.create_topic(PARTITIONS)
-        with _records(server.bootstrap_servers, topic):
+        with steady_records(server.bootstrap_servers, topic, PARTITIONS, _TICK_S, linger_ms=20):
             for _ in range(setup.rounds):
                 for kind in _KINDS:
                     found[kind].append(_run(setup, server, kind, topic))
@@ -70,29 +69,6 @@ def group_protocols(setup: Setup) -> list[Table]:
         tables += [_forming(broker, found), *(_event(broker, event, found) for event in _EVENTS)]
         tables.append(_idle(setup, broker, server))
     return tables
-
-
-@contextmanager
-def _records(servers: str, topic: str) -> Iterator[None]:
-    """Writes a record to every partition twice a second."""
-    done = threading.Event()
-
-    def write() -> None:
-        with KafkaProducer(bootstrap_servers=servers, acks=1, linger_ms=20) as producer:
-            at = time.perf_counter()
-            while not done.is_set():
-                for number in range(PARTITIONS):
-                    producer.send(topic, b"tick", partition=number)
-                at = max(at + _TICK_S, time.perf_counter())
-                done.wait(at - time.perf_counter())
-
-    thread = threading.Thread(target=write, name="ticks")
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def _command(setup: Setup, servers: str, kind: Kind, topic: str, group: str, *, idle: bool) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyconsumer import KafkaConsumer
+from tests.benchmarks.live_groups import until_settled
 
 SETTLED_FOR_S, WITHIN_S, APART_S = 1.0, 120.0, 6.0
 IDLE_AFTER_S, IDLE_S = 3.0, 10.0
@@ -44,18 +45,12 @@ class Group:
         return whole and max(sizes) - min(sizes) <= 1
 
     def until_settled(self) -> float:
-        end, since = time.perf_counter() + WITHIN_S, 0.0
-        while True:
-            now = time.perf_counter()
-            if not self.settled:
-                since = 0.0
-            elif not since:
-                since = now
-            elif now - since > SETTLED_FOR_S:
-                return since
-            if now > end:
-                raise TimeoutError(f"not settled: {sorted(len(member.share) for member in self.members)}")
-            time.sleep(0.01)
+        return until_settled(
+            lambda: self.settled,
+            lambda: sorted(len(member.share) for member in self.members),
+            settled_for_s=SETTLED_FOR_S,
+            within_s=WITHIN_S,
+        )
 
     def during(self, event: Callable[[], None]) -> dict[str, Any]:
         """What an event costs."""

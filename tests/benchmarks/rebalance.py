@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import statistics
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyconsumer import KafkaProducer
 from tests.benchmarks import rebalance_group, simulated_groups
+from tests.benchmarks.live_groups import steady_records
 from tests.benchmarks.measure import child
 from tests.benchmarks.setup import Setup, installed
 from tests.benchmarks.tables import Table
@@ -39,7 +36,7 @@ def rebalance(setup: Setup) -> list[Table]:
     cluster = setup.apache
     topic = cluster.create_topic(PARTITIONS)
     results: dict[tuple[str, str], dict[str, Any]] = {}
-    with _records(cluster.bootstrap_servers, topic):
+    with steady_records(cluster.bootstrap_servers, topic, PARTITIONS, _TICK_S):
         for assignor in _PROTOCOLS:
             for client, measure in (("pyconsumer", _ours), ("Java", _java)):
                 setup.say(f"  {client}, {assignor}")
@@ -51,29 +48,6 @@ def rebalance(setup: Setup) -> list[Table]:
         *(_event(event, results) for event in _EVENTS),
         _simulated(setup),
     ]
-
-
-@contextmanager
-def _records(servers: str, topic: str) -> Iterator[None]:
-    """Writes a record to every partition 50 times a second."""
-    done = threading.Event()
-
-    def write() -> None:
-        with KafkaProducer(bootstrap_servers=servers, acks=1) as producer:
-            at = time.perf_counter()
-            while not done.is_set():
-                for number in range(PARTITIONS):
-                    producer.send(topic, b"tick", partition=number)
-                at = max(at + _TICK_S, time.perf_counter())
-                done.wait(at - time.perf_counter())
-
-    thread = threading.Thread(target=write, name="ticks")
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def _ours(setup: Setup, topic: str, group: str, assignor: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyconsumer import KafkaConsumer, TopicPartition
+from tests.benchmarks.live_groups import until_settled
 
 LONGEST_INTERVAL_MS, STEP_MS = 3000, 60
 SETTLED_FOR_S, APART_AFTER_S, WITHIN_S = 4.0, 8.0, 60.0
@@ -81,20 +82,13 @@ def settled(members: list[Member], partitions: int) -> bool:
     return len(generations) == 1 and all(shares) and sum(map(len, shares)) == partitions
 
 
-def until_settled(members: list[Member], partitions: int) -> float:
-    """Wait until the group is settled and stays so; the time when it became so."""
-    end, since = time.perf_counter() + WITHIN_S, None
-    while True:
-        now = time.perf_counter()
-        if not settled(members, partitions):
-            since = None
-        elif since is None:
-            since = now
-        elif now - since > SETTLED_FOR_S:
-            return since
-        if now > end:
-            raise TimeoutError(f"not settled: {[(m.generation, len(m.assignment)) for m in members]}")
-        time.sleep(0.01)
+def _until_settled(members: list[Member], partitions: int) -> float:
+    return until_settled(
+        lambda: settled(members, partitions),
+        lambda: [(m.generation, len(m.assignment)) for m in members],
+        settled_for_s=SETTLED_FOR_S,
+        within_s=WITHIN_S,
+    )
 
 
 def during(event: Callable[[], None], members: list[Member], partitions: int) -> dict[str, Any]:
@@ -105,7 +99,7 @@ def during(event: Callable[[], None], members: list[Member], partitions: int) ->
         member.worst = {}
     start = time.perf_counter()
     event()
-    seconds = until_settled(members, partitions) - start
+    seconds = _until_settled(members, partitions) - start
     gaps = [m.worst.get(tp, WITHIN_S) for m in staying if m in members for tp in before[m] & m.assignment]
     return {"settled_s": seconds, "gaps_s": sorted(gaps)}
 
@@ -115,7 +109,7 @@ def main(arguments: dict[str, Any]) -> dict[str, Any]:
     first = [first_assignment(arguments, number) for number in range(arguments["firsts"] + 1)][1:]
     start = time.perf_counter()
     members = [Member(arguments, number) for number in range(arguments["members"])]
-    form = until_settled(members, partitions) - start
+    form = _until_settled(members, partitions) - start
     rounds = []
     for _ in range(arguments["rounds"]):
         time.sleep(APART_AFTER_S + draw.uniform(0.0, 3.0))
