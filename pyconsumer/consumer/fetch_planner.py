@@ -110,10 +110,9 @@ class _Node:
         """Note the fetch that is in flight now."""
         self.in_flight = planned
 
-    def finish(self) -> PlannedFetch | None:
-        """Forget the fetch that was in flight, and return it."""
-        planned, self.in_flight = self.in_flight, None
-        return planned
+    def finish(self) -> None:
+        """Forget the fetch that was in flight."""
+        self.in_flight = None
 
     def on_progress(self) -> None:
         """Let the next request leave at once."""
@@ -190,7 +189,7 @@ class FetchPlanner:
         """Request these partitions from their new fetch offsets, at the node whose response has just moved them.
 
         Args:
-            progress: as :meth:`on_progress`, too.
+            progress: the response brought something, or waited for data: the next request may leave at once.
         """
         node = self._nodes.get(node_id)
         if node is not None:
@@ -209,7 +208,11 @@ class FetchPlanner:
         self.budget.recount(sum(node.in_flight.reserved for node in self._nodes.values() if node.in_flight))
 
     def end(self, planned: PlannedFetch) -> FetchSessionHandler | None:
-        """End a fetch as :meth:`on_response`; return its session, None if the fetch was abandoned (:meth:`recover`)."""
+        """End a fetch, whose response has arrived or which has failed, and release its reservation.
+
+        Returns:
+            The session with its node; None if the fetch was abandoned (:meth:`recover`).
+        """
         node = self._nodes.get(planned.node_id)
         if node is None or node.in_flight is not planned:
             return None
@@ -217,21 +220,6 @@ class FetchPlanner:
         self._settled = False
         self.budget.reserve(-planned.reserved)
         return node.session
-
-    def on_response(self, node_id: int) -> PlannedFetch | None:
-        """End a node's fetch, whose response has arrived or which has failed, and release its reservation."""
-        node = self._nodes.get(node_id)
-        planned = None if node is None else node.finish()
-        if planned is not None:
-            self._settled = False
-            self.budget.reserve(-planned.reserved)
-        return planned
-
-    def on_progress(self, node_id: int) -> None:
-        """Let the next request to a node leave at once: its response brought something, or waited for data."""
-        node = self._nodes.get(node_id)
-        if node is not None:
-            node.on_progress()
 
     def on_idle(self, node_id: int, now: float, *, free: int) -> None:
         """Delay the next request to a node: its response brought nothing, or its request failed.

@@ -73,10 +73,6 @@ class SessionAnswer(NamedTuple):
     problem: str | None = None
     throttled: bool = False
 
-    @property
-    def accepted(self) -> bool:
-        return self.problem is None
-
 
 class FetchSessionHandler:
     """Our side of the session with one node.

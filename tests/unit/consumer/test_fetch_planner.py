@@ -38,6 +38,7 @@ class World:
         )
         self.now = 100.0
         self.looks = 0
+        self.planned: dict[int, PlannedFetch] = {}
 
     def _unavailable_until(self, node: int) -> float:
         self.looks += 1
@@ -53,13 +54,15 @@ class World:
         changed = self.subscriptions.take_changed()
         if changed:
             self.planner.on_changed(changed, self.now)
-        return self.planner.plan(self.now)
+        planned = self.planner.plan(self.now)
+        self.planned |= {fetch.node_id: fetch for fetch in planned}
+        return planned
 
     def asked(self) -> dict[int, list[TopicPartition]]:
         return {fetch.node_id: list(fetch.session.to_send) for fetch in self.plan()}
 
     def done(self, node: int) -> None:
-        self.planner.on_response(node)
+        self.planner.end(self.planned[node])
 
 
 @pytest.mark.spec("client:FE-76", "client:FE-91", "client:FE-97")

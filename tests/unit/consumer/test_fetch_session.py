@@ -35,7 +35,7 @@ def answer(
 def opened(*partitions: TopicPartition, session_id: int = 77) -> FetchSessionHandler:
     session = FetchSessionHandler(1)
     session.plan({tp: part(tp) for tp in partitions}, ())
-    assert session.on_response(answer(*partitions, session_id=session_id), BY_ID).accepted
+    assert session.on_response(answer(*partitions, session_id=session_id), BY_ID).problem is None
     return session
 
 
@@ -67,7 +67,7 @@ def test_epochs_count_up_and_wrap() -> None:
     session = opened(A0)
     for epoch in (1, 2, 3):
         assert session.plan({}, ()).epoch == epoch
-        assert session.on_response(answer(session_id=77), BY_ID).accepted
+        assert session.on_response(answer(session_id=77), BY_ID).problem is None
     session.next_epoch = 0x7FFFFFFF
     session.on_response(answer(session_id=77), BY_ID)
 
@@ -78,7 +78,7 @@ def test_epochs_count_up_and_wrap() -> None:
 def test_a_broker_without_room_for_a_session_is_asked_for_everything_again() -> None:
     session = FetchSessionHandler(1)
     session.plan({A0: part(A0), A1: part(A1)}, ())
-    assert session.on_response(answer(A0, A1), BY_ID).accepted
+    assert session.on_response(answer(A0, A1), BY_ID).problem is None
 
     request = session.plan({A0: part(A0, 9)}, ())
 
@@ -91,7 +91,7 @@ def test_a_session_that_the_broker_closed_begins_anew() -> None:
     session = opened(A0)
     session.plan({}, ())
 
-    assert session.on_response(answer(), BY_ID).accepted
+    assert session.on_response(answer(), BY_ID).problem is None
 
     assert (session.plan({}, ()).session_id, session.next_epoch) == (0, 0)
 
@@ -102,7 +102,7 @@ def test_an_error_rejects_the_answer(error: int, expected: tuple[int, int]) -> N
     session = opened(A0, A1)
     session.plan({A0: part(A0, 3)}, ())
 
-    assert not session.on_response(answer(A0, error=error, session_id=77), BY_ID).accepted
+    assert session.on_response(answer(A0, error=error, session_id=77), BY_ID).problem is not None
 
     request = session.plan({}, ())
     assert (request.session_id, request.epoch) == expected
@@ -159,7 +159,7 @@ def test_an_empty_full_answer_with_a_throttle_time_is_a_signal() -> None:
     judged = session.on_response(answer(throttle=50), BY_ID)
 
     assert judged.throttled
-    assert not judged.accepted
+    assert judged.problem is not None
     assert (session.session_id, session.next_epoch) == (0, 0)
 
 
@@ -208,7 +208,7 @@ def test_a_topic_made_anew_is_forgotten_by_its_old_id_and_added_by_its_new_one()
 
     assert request.to_send == {A0: part(A0, topic_id=new_id)}
     assert request.to_forget == [(A0, IDS["a"])]
-    assert not session.on_response(answer(A0, session_id=77), BY_ID).accepted
+    assert session.on_response(answer(A0, session_id=77), BY_ID).problem is not None
 
 
 def test_an_unknown_topic_id_in_an_answer_is_refused() -> None:
@@ -228,7 +228,7 @@ def test_without_incremental_sessions_everything_is_asked_with_epoch_minus_one()
         request = session.plan({A0: part(A0)}, ())
         assert (request.session_id, request.epoch) == (0, -1)
         assert list(request.to_send) == [A0]
-        assert session.on_response(answer(A0, session_id=0), BY_ID).accepted
+        assert session.on_response(answer(A0, session_id=0), BY_ID).problem is None
 
 
 def test_a_session_is_closed_once() -> None:
