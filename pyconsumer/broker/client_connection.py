@@ -30,13 +30,13 @@ from pyconsumer.errors import KafkaError
 from pyconsumer.protocol.api import RequestHeader, decode_request_header, encode_response
 from pyconsumer.protocol.api_keys import ApiKey
 from pyconsumer.protocol.messages.produce import ProduceRequest
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.schema import Message
 
 __all__ = ["ClientConnection"]
 
 _log = logging.getLogger(__name__)
 
-Buffer = bytes | bytearray | memoryview
 
 _MOST_BUFFERS: Final = 256
 _MOST_WAITING_FRAMES: Final = 64

@@ -35,11 +35,11 @@ from pyconsumer.errors import (
     OffsetOutOfRangeError,
     UnknownLeaderEpochError,
 )
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.structs import TopicPartition
 
 __all__ = ["FollowerProgress", "Partition", "ReplicaRead", "Watcher"]
 
-Buffer = bytes | bytearray | memoryview
 
 #: Called when the high watermark has moved, with the number of bytes by which; -1 says no more than "look again":
 #: leadership has changed, or the log begins elsewhere.

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from pyconsumer.errors import ConfigurationError
+from pyconsumer.protocol.primitives import Buffer
 
 __all__ = ["ANONYMOUS", "LISTENERS", "PlainUsers", "SecurityConfig", "Session", "TlsLayer"]
 
-Buffer = bytes | bytearray | memoryview
 
 #: Principal of a client that did not say who it is.
 ANONYMOUS: Final = "User:ANONYMOUS"

@@ -23,11 +23,11 @@ from typing import Any, Final
 
 from pyconsumer.consumer.fetch_session import SessionPartition
 from pyconsumer.consumer.partition_state import TopicPartitionState
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import ColumnsBuilder, ConsumerRecord, Cursor
 
 __all__ = ["CompletedFetch", "Convert", "Frame", "is_stale"]
 
-Buffer = bytes | bytearray | memoryview
 Convert = Callable[[list[ConsumerRecord[Any, Any]]], tuple[list[ConsumerRecord[Any, Any]], int, Exception | None]]
 """Deserializes raw records: returns the good ones, the number of raw ones used up, and the error that stopped it."""
 

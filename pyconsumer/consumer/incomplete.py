@@ -6,7 +6,8 @@ import struct
 from typing import Final
 
 from pyconsumer.errors import CorruptRecordError, KafkaError, RecordTooLargeError
-from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, CRC_START, Buffer
+from pyconsumer.protocol.primitives import Buffer
+from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, CRC_START
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
 

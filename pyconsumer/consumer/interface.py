@@ -44,7 +44,7 @@ CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaErro
 Metrics = dict[str, dict[str, float | None]]
 """Counters by group and name."""
 StorableOffsets: TypeAlias = _Offsets | ConsumerRecords | ConsumerRecord | Iterable[ConsumerRecord]
-"""What ``store_offsets`` takes."""
+"""An argument of ``store_offsets``: offsets by partition, or records, whose successors are stored."""
 
 
 class DeadLetterSink(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyconsumer.errors import ProtocolError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.schema import (
     INT8,
     INT16,
@@ -18,8 +19,6 @@ from pyconsumer.protocol.schema import (
 )
 
 __all__ = ["PartitionsSchema", "TransactionLogKey", "TransactionLogValue", "decode_key", "decode_value", "encode_key"]
-
-Buffer = bytes | bytearray | memoryview
 
 
 @message(0, "data", versions="0", flexible="none")

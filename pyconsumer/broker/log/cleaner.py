@@ -30,7 +30,7 @@ from pyconsumer.broker.log.segment import Segment
 from pyconsumer.broker.log.validation import rebuild_batch
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, KafkaError
-from pyconsumer.protocol.primitives import encode_varint, read_varint
+from pyconsumer.protocol.primitives import Buffer, encode_varint, read_varint
 from pyconsumer.protocol.records import CREATE_TIME, ControlRecordType, compression, decode_control_type
 from pyconsumer.protocol.records._varint import DamageError
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, DELETE_HORIZON_FLAG, BatchInfo, scan
@@ -40,7 +40,6 @@ __all__ = ["LogCleaner", "clean_log"]
 
 _log = logging.getLogger(__name__)
 
-Buffer = bytes | bytearray | memoryview
 
 #: Runs a call in another thread.
 Elsewhere: TypeAlias = Callable[[Callable[[], None]], "Future[None]"]

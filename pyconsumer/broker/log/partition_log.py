@@ -22,6 +22,7 @@ from pyconsumer.broker.log.transaction_index import AbortedTransaction
 from pyconsumer.broker.log.validation import check_batches, correct_timestamps, pieces, place, recompress
 from pyconsumer.clock import Clock
 from pyconsumer.errors import CorruptRecordError, OffsetOutOfRangeError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import (
     ControlRecordType,
     EndTransactionMarker,
@@ -33,7 +34,6 @@ from pyconsumer.structs import TopicPartition
 
 __all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
 
-Buffer = bytes | bytearray | memoryview
 
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 _TIME_INDEX_ENTRY = 12

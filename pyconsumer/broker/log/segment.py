@@ -13,6 +13,7 @@ from pyconsumer.broker.log.index import OffsetIndex, TimeIndex
 from pyconsumer.broker.log.storage import DataFile, Storage, segment_name
 from pyconsumer.broker.log.transaction_index import TransactionIndex
 from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import EndTransactionMarker, read_end_transaction_marker
 from pyconsumer.protocol.records.batch import BATCH_OVERHEAD, BatchInfo, check_crc, scan, scan_until_damage
 from pyconsumer.structs import TopicPartition
@@ -21,7 +22,6 @@ __all__ = ["Segment"]
 
 _log = logging.getLogger(__name__)
 
-Buffer = bytes | bytearray | memoryview
 
 _HEADERS_BYTES = 8192  # read at a time when headers are looked for
 _SCAN_BYTES = 1 << 20

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from pyconsumer.protocol.primitives import Buffer
+
 __all__ = [
     "DataFile",
     "FileStorage",
@@ -23,7 +25,6 @@ __all__ = [
     "sync_folder",
 ]
 
-Buffer = bytes | bytearray | memoryview
 
 _MOST_BUFFERS = 512  # below IOV_MAX everywhere
 

@@ -24,6 +24,7 @@ from pyconsumer.errors import (
     UnsupportedCodecError,
     UnsupportedCompressionTypeError,
 )
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records import Columns, ColumnsBuilder, Cursor, check_records, compression
 from pyconsumer.protocol.records._pure import check_count
 from pyconsumer.protocol.records._varint import DamageError
@@ -51,7 +52,6 @@ __all__ = [
     "recompress",
 ]
 
-Buffer = bytes | bytearray | memoryview
 
 _HIGHEST_CODEC = compression.Codec.ZSTD
 _CODEC_NAMES = {"uncompressed": compression.Codec.NONE} | {

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final
 
 from pyconsumer.generic import Header
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 from pyconsumer.protocol.records.batch import (
     BATCH_OVERHEAD,
@@ -21,7 +22,6 @@ from pyconsumer.protocol.records.batch import (
     LOG_OVERHEAD,
     NO_TIMESTAMP_TYPE,
     BatchInfo,
-    Buffer,
 )
 from pyconsumer.protocol.records.compression import decompress
 from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin, make_record

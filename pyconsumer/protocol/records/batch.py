@@ -16,6 +16,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from pyconsumer.errors import CorruptRecordError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records.crc import crc32c
 from pyconsumer.structs import TopicPartition
 
@@ -32,7 +33,6 @@ __all__ = [
     "scan_until_damage",
 ]
 
-Buffer = bytes | bytearray | memoryview
 
 #: Values of ``timestamp_type``. Messages of format v0 have no timestamp (-1).
 NO_TIMESTAMP_TYPE: Final = -1

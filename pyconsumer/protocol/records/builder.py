@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import SMALL_VARINTS, encode_varint
 from pyconsumer.protocol.records.batch import (
     BATCH_OVERHEAD,
@@ -17,7 +18,6 @@ from pyconsumer.protocol.records.batch import (
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
-    Buffer,
 )
 from pyconsumer.protocol.records.compression import Codec, compress
 from pyconsumer.protocol.records.crc import crc32c

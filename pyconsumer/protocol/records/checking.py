@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._pure import decode_records
-from pyconsumer.protocol.records.batch import CREATE_TIME, BatchInfo, Buffer
+from pyconsumer.protocol.records.batch import CREATE_TIME, BatchInfo
 from pyconsumer.protocol.records.record import ConsumerRecord, RecordOrigin
 
 __all__ = ["Problem", "RecordProblem", "check_records", "record_problems"]

@@ -24,11 +24,11 @@ from struct import Struct
 from typing import Any, Final
 
 from pyconsumer.errors import UnsupportedCodecError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._varint import DamageError, read_raw_varint
 
 __all__ = ["DEFAULT_MAX_DECOMPRESSED_BYTES", "Codec", "compress", "damage_of", "decompress"]
 
-Buffer = bytes | bytearray | memoryview
 
 #: Most bytes that one batch may decompress to, unless the caller sets another bound.
 DEFAULT_MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024

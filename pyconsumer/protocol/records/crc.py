@@ -11,9 +11,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
+from pyconsumer.protocol.primitives import Buffer
+
 __all__ = ["crc32c", "implementation", "warn_if_slow"]
 
-Buffer = bytes | bytearray | memoryview
 
 _SLOW_BYTES_PER_SECOND: Final = 100e6
 _POLYNOMIAL: Final = 0x82F63B78  # Castagnoli, reflected

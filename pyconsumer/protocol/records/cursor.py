@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pyconsumer.errors import CorruptRecordError, KafkaError, UnsupportedCodecError
+from pyconsumer.protocol.primitives import Buffer
 from pyconsumer.protocol.records._pure import decode_message_set, decode_records, open_batch
 from pyconsumer.protocol.records._varint import DamageError
-from pyconsumer.protocol.records.batch import BatchInfo, Buffer, batch_error, check_crc, scan_until_damage
+from pyconsumer.protocol.records.batch import BatchInfo, batch_error, check_crc, scan_until_damage
 from pyconsumer.protocol.records.columns import Columns, ColumnsBuilder
 from pyconsumer.protocol.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
 from pyconsumer.protocol.records.control import (
