@@ -248,6 +248,7 @@ class LiveGroup:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *exc_info: object) -> None:
         if error is not None:
             error.add_note(self.logs(self.alive))
+        self.ledger.close()
         try:
             self.writer._stop.set()
             self._ending.close()

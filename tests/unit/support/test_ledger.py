@@ -23,6 +23,14 @@ def test_partitions_are_followed() -> None:
     assert ledger.members["a"].of("lost") == [[2]]
 
 
+def test_what_is_told_after_the_end_is_not_noted() -> None:
+    ledger = Ledger()
+    told(ledger, ("a", "assigned", [0, 1]))
+    ledger.close()
+    told(ledger, ("a", "revoked", [0, 1]), ("b", "processed", [[0, 0, 7]]))
+    assert (ledger.members["a"].owned, list(ledger.members), ledger.processed) == ({0, 1}, ["a"], {})
+
+
 def test_a_record_that_nobody_processed_is_missing() -> None:
     ledger = Ledger()
     ledger.written(0, 0, 0)
