@@ -138,6 +138,7 @@ More:
 
 * [all kinds of topics](benchmarks-grid.md), each once
 * [what a rebalance costs](benchmarks-rebalance.md)
+* [both group protocols in groups of 50 members](benchmarks-groups.md)
 * [how costs grow with partitions and connections](benchmarks-growth.md)
 
 ![Rates, side by side](benchmarks.png)

@@ -34,8 +34,8 @@ HAND_OVERS = {
         ("consumer/fetch_session.py", "FetchSessionHandler.on_response"),
         ("consumer/completed_fetch.py", "CompletedFetch.__init__"),
         ("consumer/fetch_buffer.py", "FetchBuffer.add"),
-        ("consumer/completed_fetch.py", "CompletedFetch.take"),
-        ("consumer/partition_state.py", "TopicPartitionState.advance"),
+        ("consumer/fetch_buffer.py", "FetchBuffer._advance"),
+        ("consumer/partition_state.py", "TopicPartitionState.end_buffered"),
         ("consumer/records.py", "empty_records"),
     ),
     "commit": (
