@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
 from typing import Any, Final
 
 from pyconsumer.cli.demo import member
@@ -22,6 +23,7 @@ from pyconsumer.errors import KafkaError, KafkaTimeoutError
 __all__ = ["DemoGroup"]
 
 _MEMBERS: Final = 3
+_HERE: Final = str(Path(__file__).parents[3])  # where this package is
 #: Not by :mod:`multiprocessing`: its resource tracker would outlive us for a moment.
 _PROGRAM: Final = "import sys; from pyconsumer.cli.demo.member import main; main(int(sys.argv[1]))"
 
@@ -96,11 +98,11 @@ class DemoGroup:
             ours, theirs = Pipe()
             self._pipes.append(ours)
             with theirs:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM, str(theirs.fileno())],
+                process = subprocess.Popen(  # -P: the package of this process, not one in the current folder
+                    [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())],
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join([_HERE, *filter(None, sys.path)])},
                 )
             self._processes.append(process)
         finally:

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,16 @@ def test_the_answer_to_a_command_that_timed_out_is_not_taken_for_that_of_the_nex
     with pytest.raises(TopicAlreadyExistsError):
         cluster.create_topic("late")
     assert cluster.elect_preferred_leaders() == 0
+
+
+def test_the_brokers_process_runs_this_package_and_not_one_in_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pyconsumer").mkdir()
+    (tmp_path / "pyconsumer" / "__init__.py").write_text("raise ImportError('another package of this name')")
+    monkeypatch.chdir(tmp_path)
+    with EmbeddedCluster(data_dir=":memory:") as running:
+        assert running.elect_preferred_leaders() == 0
 
 
 def test_threads_get_the_answers_to_their_own_commands(cluster: EmbeddedCluster) -> None:

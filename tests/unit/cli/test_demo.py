@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pyconsumer.broker import EmbeddedCluster
 from pyconsumer.cli import _run
 from pyconsumer.cli.demo import Demo, group
 from pyconsumer.cli.demo.flights import _folder, airlines, compare
@@ -46,6 +47,20 @@ def test_ranges_that_follow_one_another_are_complete() -> None:
     assert found.read == 13
     assert found.read_by == {1: 8, 2: 5}
     assert found.delays == {"AA": (13, 13, 26)}
+
+
+def test_members_run_this_package_and_not_one_in_the_current_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "pyconsumer").mkdir()
+    (tmp_path / "pyconsumer" / "__init__.py").write_text("raise ImportError('another package of this name')")
+    monkeypatch.chdir(tmp_path)
+    with EmbeddedCluster(data_dir=":memory:", in_thread=True) as cluster:
+        cluster.create_topic("t")
+        options = {"bootstrap_servers": cluster.bootstrap_servers, "group_id": "g"}
+        members = group.DemoGroup("t", {0: 0}, options, on_progress=lambda _: None, on_event=lambda _: None)
+        members.run()
+    assert [process.returncode for process in members._processes] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
